@@ -1,0 +1,165 @@
+"""The crowd: plays the buyers of a flash sale over HTTP, and writes down what each of them was told."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any, TextIO
+
+import aiohttp
+
+ARRIVALS = 900
+"""Buyers who come in a second; the first of them take the whole stock."""
+CONNECTIONS = 100
+CROWDED = 300
+"""Requests under way at which nobody else is let in, so that a slow machine makes the sale longer, not the queue endless."""
+PATIENCE = 30.0
+"""Seconds after which even a patient buyer takes the shop for broken."""
+
+
+class Crowd:
+    """All buyers; every one of them is played by one task, and behaves as the seed says."""
+
+    def __init__(self, shop: aiohttp.ClientSession, told: TextIO, seed: int) -> None:
+        self.shop = shop
+        self.told = told
+        self.seed = seed
+        self.waiting = 0
+        self.empty_handed: list[str] = []
+        self.milliseconds: list[float] = []
+        self.seen = {"buyers": 0, "requests": 0, "abandoned": 0, "errors": 0, "reserved": 0, "paid": 0}
+
+    async def come(self, buyers: int) -> None:
+        """Let all buyers in, one after the other, and stay until the last phone is sold."""
+        began = perf_counter()
+        async with asyncio.TaskGroup() as visits:
+            for number in range(buyers):
+                while (early := began + number / ARRIVALS - perf_counter()) > 0 or self.waiting > CROWDED:
+                    await asyncio.sleep(max(early, 0.002))
+                visits.create_task(self.visit(f"buyer-{number}"))
+        await self.sell_the_rest()
+
+    async def visit(self, buyer: str) -> None:
+        """One buyer: may press twice, may give up waiting and press again, may never pay, may come back later."""
+        mood = Random(f"{self.seed}/{buyer}")  # noqa: S311 - play, not secrets
+        presses = 2 if mood.random() < 0.3 else 1
+        pays = mood.random() > 0.25
+        returns = mood.choice((0, 0, 0, 0, 0, 0, 1, 2))
+        answers = await asyncio.gather(*(self.buy(buyer, mood) for _ in range(presses)))
+        while not any(answers) and returns:
+            returns -= 1
+            await asyncio.sleep(mood.uniform(1, 6))
+            answers = [await self.buy(buyer, mood)]
+        self.seen["buyers"] += 1
+        reservation = next(filter(None, answers), None)
+        if reservation is None:
+            self.empty_handed.append(buyer)
+        elif pays:
+            await asyncio.sleep(mood.uniform(0.2, 2.2))
+            await self.pay(buyer, reservation, mood)
+
+    async def buy(self, buyer: str, mood: Random) -> str | None:
+        """Press "buy"; returns the reservation, None when sold out."""
+        status, answer = await self.ask("POST", "/buy", {"buyer": buyer}, mood)
+        if status == 409:
+            return None
+        self.note("reserved", buyer, answer["reservation"])
+        return str(answer["reservation"])
+
+    async def pay(self, buyer: str, reservation: str, mood: Random) -> None:
+        """Pay, then look at the order once."""
+        status, _ = await self.ask("POST", "/pay", {"reservation": reservation}, mood)
+        self.note("expired" if status == 410 else "paid", buyer, reservation)
+        await self.ask("GET", f"/order/{reservation}", None, mood)
+
+    async def sell_the_rest(self) -> None:
+        """Unpaid phones come back on sale until the end: buyers who got none and will pay come back for them."""
+        mood = Random(self.seed)  # noqa: S311 - play, not secrets
+        mood.shuffle(self.empty_handed)
+        while self.empty_handed:
+            _, stock = await self.ask("GET", "/stock", None, mood)
+            if stock["sold"] == stock["total"]:
+                return
+            if stock["available"]:
+                buyer = self.empty_handed.pop()
+                reservation = await self.buy(buyer, mood)
+                if reservation:
+                    await self.pay(buyer, reservation, mood)
+            else:
+                await asyncio.sleep(0.1)
+
+    async def ask(self, method: str, path: str, body: object, mood: Random) -> tuple[int, dict[str, Any]]:
+        """Send a request until it is answered; one buyer in ten gives up the first one and sends it again."""
+        patience = mood.uniform(0.001, 0.02) if mood.random() < 0.1 else PATIENCE
+        for _ in range(10):
+            self.waiting += 1
+            self.seen["requests"] += 1
+            # from the press of the button: waiting for a free connection counts
+            began = perf_counter()
+            try:
+                async with asyncio.timeout(patience), self.shop.request(method, path, json=body) as response:
+                    answer = await response.json() if response.status < 500 else None
+            except TimeoutError:
+                self.seen["abandoned"] += 1
+            except aiohttp.ClientError:
+                self.seen["errors"] += 1
+            else:
+                self.milliseconds.append((perf_counter() - began) * 1000)
+                if answer is not None:
+                    return response.status, answer
+                self.seen["errors"] += 1
+            finally:
+                self.waiting -= 1
+            patience = PATIENCE
+        raise RuntimeError(f"the shop does not answer {method} {path}")
+
+    def note(self, word: str, buyer: str, reservation: str) -> None:
+        """Write down what a buyer was told, before anything else happens to him."""
+        self.told.write(json.dumps({"told": word, "buyer": buyer, "reservation": reservation}) + "\n")
+        self.told.flush()
+        if word in self.seen:
+            self.seen[word] += 1
+
+
+async def report(crowd: Crowd) -> None:
+    """Print how far the sale is, ten times a second."""
+    while True:
+        print(json.dumps(crowd.seen), flush=True)
+        await asyncio.sleep(0.1)
+
+
+async def play(url: str, buyers: int, seed: int, told: TextIO) -> None:
+    """Play the whole sale; the last line printed has the response times, too."""
+    connector = aiohttp.TCPConnector(limit=CONNECTIONS)
+    async with aiohttp.ClientSession(url, connector=connector) as shop:
+        crowd = Crowd(shop, told, seed)
+        reporter = asyncio.create_task(report(crowd))
+        await crowd.come(buyers)
+        reporter.cancel()
+        with suppress(asyncio.CancelledError):
+            await reporter
+    times = sorted(crowd.milliseconds)
+    p50, p99 = (times[int(len(times) * share)] for share in (0.50, 0.99))
+    print(json.dumps({**crowd.seen, "p50": round(p50, 2), "p99": round(p99, 2)}), flush=True)
+
+
+def main() -> None:
+    """Read the command line and play."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("url", help="the shop, such as http://127.0.0.1:8000")
+    options.add_argument("--buyers", type=int, default=20_000)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--told", type=Path, default=Path("told.jsonl"), help="where to write what buyers were told")
+    chosen = options.parse_args()
+    with chosen.told.open("a") as told:
+        asyncio.run(play(chosen.url, chosen.buyers, chosen.seed, told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

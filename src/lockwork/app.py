@@ -1,0 +1,173 @@
+"""Lockwork: the one object that an app holds; composition only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, overload
+
+from typing import ParamSpec
+
+from lockwork import tasks
+from lockwork.config import Config, Settings
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError
+from lockwork.jobs import Job
+from lockwork.locks import Lock, OnLost
+from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.queues import Queue
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.runtime import Opened, Runtime
+from lockwork.stocks import Stock
+from lockwork.tasks import Priority, Registry, Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Lockwork:
+    """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
+
+    `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
+    data folder, shared by this user's processes and stopped with the last of them. Nothing is opened before it is needed.
+    `client` takes the address of an existing redis-py client instead. For the settings see lockwork.config.Config.
+    """
+
+    def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
+        self.config = Config.read(settings)
+        self.registry = Registry()
+        self.runtime = Runtime(
+            _opener(url, client),
+            prefix=self.config.prefix,
+            patience=self.config.patience,
+            allow_eviction=self.config.allow_eviction,
+        )
+
+    def lock(
+        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, on_lost: OnLost | None = None
+    ) -> Lock:
+        """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: as long as it takes, 0: not at all).
+
+        Without `lease` it is renewed for as long as this process lives; with one it ends by itself after that time.
+        `on_lost(grant)` is called from another thread when the lease ends under its holder.
+        """
+        return Lock(self.runtime, self.config, name, wait, lease, on_lost)
+
+    def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
+        """A stock that opens with `quantity` units when first used; `limit` is how many one buyer may have."""
+        return Stock(self.runtime, self.config.prefix, name, quantity, limit=limit, queue=queue)
+
+    def queue(self, name: str = "default") -> Queue:
+        """A queue, to look at."""
+        return Queue(self.runtime, self.config.prefix, name)
+
+    def job(self, id: str, queue: str = "default") -> Job[Any]:
+        """A job that was enqueued elsewhere, found again by its id."""
+        name = checked_queue(queue)
+        return Job(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a job's id"))
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        retries: int = 3,
+        backoff: Duration = "1s",
+        timeout: Duration | None = None,
+        priority: Priority = "normal",
+        keep_result: bool = True,
+    ) -> _Decorator: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        retries: int = 3,
+        backoff: Duration = "1s",
+        timeout: Duration | None = None,
+        priority: Priority = "normal",
+        keep_result: bool = True,
+    ) -> Any:
+        """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
+
+        A failed job runs again up to `retries` times, after `backoff` seconds, doubled each time and jittered.
+        `timeout` ends an attempt: an `async def` is cancelled, and the attempt counts as failed.
+        """
+        chosen = tasks.options(queue, retries, backoff, timeout, priority, keep_result=keep_result)
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
+            task = Task[Any, Any, Any](
+                self.runtime, self.config, tasks.task_name(function, name), function, chosen
+            )
+            self.registry.add(task)
+            return task
+
+        return register if function is None else register(function)
+
+    def close(self) -> None:
+        """Close connections and threads; locks still held end with their lease. A later call opens them again."""
+        self.runtime.close()
+
+    async def aclose(self) -> None:
+        """The same for a task; each event loop that used this object should call it before it ends."""
+        await self.runtime.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Decorator:
+    """What `task(...)` with options returns, as type checkers see it."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        raise NotImplementedError
+
+
+def _opener(url: str | None, client: object) -> Callable[[], Opened]:
+    if url is not None and client is not None:
+        raise ConfigError("give a URL or a client, not both")
+    if client is not None:
+        endpoint = Endpoint.from_client(client)
+        return lambda: (endpoint, _nothing)
+    given = url if url is not None else os.environ.get("LOCKWORK_URL")
+    if given:
+        endpoint = Endpoint.from_url(given)
+        return lambda: (endpoint, _nothing)
+    return _open_embedded
+
+
+def _open_embedded() -> Opened:
+    from lockwork.runtime import embedded  # noqa: PLC0415 - most apps give a URL and never need it
+
+    server = embedded.open_shared()
+    return Endpoint.from_url(server.url), server.close
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,88 @@
+"""Arguments and results as bytes: JSON through msgspec, never pickle; sizes are capped before anything is sent."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from lockwork.errors import ConfigError, PayloadTooLarge
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+# What JSON gives back as it was; any other annotation asks for a conversion.
+_PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
+
+
+def encode(value: object, what: str, cap: int) -> bytes:
+    """Encode `value`; raises ConfigError if JSON cannot hold it, PayloadTooLarge over `cap` bytes."""
+    try:
+        encoded = _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
+    if len(encoded) > cap:
+        raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
+    return encoded
+
+
+def decode(encoded: bytes) -> Any:
+    """Decode; raises ValueError for what is not JSON."""
+    return _decode(encoded)
+
+
+def convert(value: Any, wanted: Any) -> Any:
+    """Turn decoded JSON into the annotated type; raises ValueError with the place that does not fit."""
+    if wanted in _PLAIN:
+        return value
+    return msgspec.convert(value, wanted)
+
+
+class Signature:
+    """What a task function takes and returns, read once when it is registered."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._signature = inspect.signature(function)
+        parameters = list(self._signature.parameters.values())
+        positional = [
+            p for p in parameters if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        ]
+        self._simple = len(positional) == len(parameters)
+        self._least = sum(p.default is inspect.Parameter.empty for p in positional)
+        self._most = len(positional)
+        hints = _hints(function)
+        self.returns = hints.get("return", Any)
+        self._wanted = {name: hint for name, hint in hints.items() if name != "return" and not _is_plain(hint)}
+        self._names = [p.name for p in positional]
+        self._positions = [
+            (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted
+        ]
+
+    def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Raise TypeError, as the call itself would, if the arguments do not fit."""
+        if kwargs or not self._simple or not self._least <= len(args) <= self._most:
+            self._signature.bind(*args, **kwargs)
+
+    def convert(self, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """Convert decoded arguments in place to what their annotations say; raises ValueError."""
+        if not self._wanted:
+            return
+        for index, hint in self._positions:
+            if index < len(args):
+                args[index] = msgspec.convert(args[index], hint)
+        for name in kwargs:
+            if name in self._wanted:
+                kwargs[name] = msgspec.convert(kwargs[name], self._wanted[name])
+
+
+def _is_plain(hint: Any) -> bool:
+    return any(hint is plain for plain in _PLAIN)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
+        return {}

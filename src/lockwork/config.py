@@ -1,0 +1,68 @@
+"""The settings of a Lockwork object: one frozen value, checked once; unknown names are errors with a suggestion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, TypedDict
+
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import checked
+
+
+class Settings(TypedDict, total=False):
+    """The keyword arguments of Lockwork; see Config for what they mean."""
+
+    prefix: str
+    lock_lease: Duration
+    patience: Duration
+    result_ttl: Duration
+    max_payload: int
+    max_result: int
+    allow_eviction: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Checked settings; durations are in seconds."""
+
+    prefix: str = "lw"
+    """Begins every key and channel; apps with different prefixes do not see each other."""
+    lock_lease: float = 15.0
+    """How long a lock lasts unless it is renewed, which happens every third of it as long as the process lives."""
+    patience: float = 10.0
+    """How long a call goes on trying while the server is away, before it raises ServerUnavailable."""
+    result_ttl: float = 600.0
+    """How long results are kept, at least; at most twice as long. The same in all processes that use a queue."""
+    max_payload: int = 1 << 20
+    """Bytes that the encoded arguments of a job may have."""
+    max_result: int = 4 << 20
+    """Bytes that an encoded result may have."""
+    allow_eviction: bool = False
+    """Whether to work with a server whose maxmemory-policy lets it delete our keys."""
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any]) -> Config:
+        """Check settings as users give them; raises ConfigError."""
+        names = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in names:
+                close = get_close_matches(name, names, 1)
+                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
+                raise ConfigError(f"Lockwork has no setting {name!r}: {hint}")
+        given = dict(settings)
+        for name in ("lock_lease", "result_ttl"):
+            if name in given:
+                given[name] = seconds(given[name], name)
+        if "patience" in given:
+            given["patience"] = seconds(given["patience"], "patience", zero=True)
+        for name in ("max_payload", "max_result"):
+            if name in given and (not isinstance(given[name], int) or given[name] < 1):
+                raise ConfigError(f"{name} must be a number of bytes, at least 1, not {given[name]!r}")
+        config = cls(**given)
+        checked(config.prefix, "the prefix")
+        if config.result_ttl < 60:
+            raise ConfigError("result_ttl must be at least 60 s: it also guards enqueueing against lost replies")
+        return config

@@ -1,0 +1,48 @@
+"""Durations as people write them: seconds, a timedelta, or text such as "10m"."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import timedelta
+
+from lockwork.errors import ConfigError
+
+Duration = float | int | timedelta | str
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_TEXT = re.compile(rf"(?:{_PART.pattern})+")
+_LONGEST = 366 * 86400.0
+
+
+def seconds(value: Duration, what: str, *, zero: bool = False) -> float:
+    """Return `value` in seconds; `what` names it in the error.
+
+    Text is a number with a unit (ms, s, m, h, d, w), repeated if wanted: "90s", "1h30m".
+    Raises ConfigError for anything else, for a negative value, for one over 366 days, and for zero unless `zero`.
+    """
+    number = _number(value, what)
+    if not math.isfinite(number) or number < 0 or number > _LONGEST:
+        raise ConfigError(f"{what} must be between 0 and 366 days, not {value!r}")
+    if number == 0 and not zero:
+        raise ConfigError(f"{what} must be more than 0, not {value!r}")
+    return number
+
+
+def milliseconds(value: Duration, what: str, *, zero: bool = False) -> int:
+    """Return `value` in whole milliseconds, at least 1 unless it is 0; errors as `seconds`."""
+    return math.ceil(seconds(value, what, zero=zero) * 1000)
+
+
+def _number(value: Duration, what: str) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if not _TEXT.fullmatch(text):
+            raise ConfigError(f'{what} must be seconds, a timedelta or text such as "10m" or "1h30m", not {value!r}')
+        return sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(text))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f'{what} must be seconds, a timedelta or text such as "10m", not {value!r}')
+    return float(value)

@@ -1,0 +1,71 @@
+"""Every error Lockwork raises: one root, one leaf per situation; each message says what happened and what to do."""
+
+from __future__ import annotations
+
+
+class LockworkError(Exception):
+    """Root of all errors that Lockwork raises on purpose."""
+
+
+class ConfigError(LockworkError, ValueError):
+    """An argument, name, URL or setting is not usable; nothing was sent to the server."""
+
+
+class BlockingCallError(LockworkError, RuntimeError):
+    """A blocking call was made on the thread of a running event loop; use its `a`-prefixed twin there."""
+
+
+class ServerUnavailable(LockworkError, ConnectionError):
+    """The server cannot be reached, or went away and did not come back in time."""
+
+
+class ServerRefused(LockworkError):
+    """The server answered, but refuses us: wrong password, missing rights, out of memory, or a key of another type."""
+
+
+class ServerUnsuitable(LockworkError):
+    """The server works but would lose locks or jobs: too old, a read-only replica, or one that evicts keys."""
+
+
+class LockTimeout(LockworkError, TimeoutError):
+    """The lock was not granted within `wait`; the caller is no longer in the waiting line."""
+
+
+class LockLost(LockworkError):
+    """The lease ended while the holder was still working; what it wrote since then may overlap with the next holder."""
+
+
+class NotHeld(LockworkError, RuntimeError):
+    """A lock was released by a thread or task that does not hold it; nothing changed."""
+
+
+class SoldOut(LockworkError):
+    """Fewer units are on sale than asked for; some may come back when reservations end unpaid."""
+
+
+class LimitReached(LockworkError):
+    """This buyer already holds or bought as many units as the limit allows."""
+
+
+class ReservationEnded(LockworkError):
+    """The reservation is no longer in the state that this call needs (expired, released, or already confirmed)."""
+
+
+class UnknownTask(LockworkError, LookupError):
+    """No task of that name is registered with this Lockwork object."""
+
+
+class PayloadTooLarge(LockworkError, ValueError):
+    """Arguments or a result are larger, once encoded, than the cap; nothing was sent."""
+
+
+class JobFailed(LockworkError):
+    """The job ended without a result: it failed for good or was cancelled."""
+
+
+class ResultUnavailable(LockworkError, LookupError):
+    """No result of this job is kept: it expired, was never kept, or the job is unknown."""
+
+
+class ResultTimeout(LockworkError, TimeoutError):
+    """The job had not ended when the time to wait for its result was over; it may still run."""

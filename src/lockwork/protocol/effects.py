@@ -1,0 +1,57 @@
+"""The effects a protocol may ask its driver for, and how a protocol is typed.
+
+A protocol is a generator: it yields one effect, the driver performs it and sends its result back in. The sync driver, the
+asyncio driver and the simulator perform the same protocols. A driver that is interrupted (cancellation, Ctrl-C) throws
+that exception into the protocol, and performs the clean-up effects which the protocol yields before it lets it pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from lockwork.protocol.scripts import Script
+
+Argument = str | bytes | int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run `script`; the result is its reply (bytes for strings).
+
+    The driver may send a call again when the reply was lost: every script recognises its own earlier effect.
+    """
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Argument]
+    patience: float | None = None
+    """Seconds to go on trying while the server is away; None: as configured."""
+    marked: bool = False
+    """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
+
+    def again(self) -> Call:
+        """The call as it is sent after a lost reply."""
+        return replace(self, args=(1, *self.args[1:])) if self.marked else self
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """Wait for a message to `ticket` on this process's channel; the result is its text, or None when `until` has come.
+
+    Messages are hints and may be lost, so `until` (client clock, seconds) is never far away.
+    """
+
+    ticket: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The result is the client's clock in seconds: it measures durations, and means nothing to anybody else."""
+
+
+Effect = Call | Park | Clock
+Result = TypeVar("Result")
+Protocol = Generator[Effect, Any, Result]

@@ -1,0 +1,250 @@
+"""The queue: how jobs are enqueued, leased, settled and recovered, and how their outcome is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.scripts import script
+
+PUSH_BATCH = 1000
+SETTLE_BATCH = 500
+RESERVE_BATCH = 1000
+RECHECK = 5.0
+"""Seconds after which a wake-up is taken as lost and its cause is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job as the server stores it: see `record`."""
+
+    id: str
+    record: bytes
+    delay_ms: int = 0
+
+
+def record(priority: int, deliveries: int, body: bytes) -> bytes:
+    """Join header and body: `priority,max deliveries,key,group;body`. The server reads nothing but the header."""
+    return b"%d,%d,,;%b" % (priority, deliveries, body)
+
+
+def body(stored: bytes) -> bytes:
+    """Return the body of a record."""
+    return stored[stored.index(b";") + 1 :]
+
+
+def push_keys(queue: QueueKeys) -> tuple[str, ...]:
+    """The keys of every script that can enqueue."""
+    return (queue.jobs, *queue.ready, queue.due, queue.idle, queue.stats, *queue.results)
+
+
+def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
+    """What such a script reads of the jobs."""
+    args: list[Argument] = []
+    for job in jobs:
+        args += (job.id, job.record, job.delay_ms)
+    return args
+
+
+def push(queue: QueueKeys, jobs: Sequence[NewJob]) -> Protocol[int]:
+    """Enqueue the jobs, in batches; returns how many were not there yet."""
+    keys, new = push_keys(queue), 0
+    for at in range(0, len(jobs), PUSH_BATCH):
+        args = [0, *push_arguments(jobs[at : at + PUSH_BATCH])]
+        new += yield Call(script("jobs_push"), keys, args, marked=True)
+    return new
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery."""
+
+    id: str
+    token: bytes
+    record: bytes
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a reserve call brought; `next_due` is seconds until a scheduled job is due, None when there is none."""
+
+    jobs: list[Leased]
+    next_due: float | None
+
+
+class SessionOver(Exception):  # noqa: N818 - a fact about the session, handled inside the worker
+    """The server counts this worker session as dead: its jobs run elsewhere."""
+
+
+def reserve(
+    queue: QueueKeys, session: str, want: int, request: str, channel: str, patience: float | None = None
+) -> Protocol[Batch]:
+    """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
+
+    Raises SessionOver.
+    """
+    keys = (*push_keys(queue), queue.tries, queue.run(session), queue.workers)
+    call = Call(script("jobs_reserve"), keys, [0, min(want, RESERVE_BATCH), request, session, channel], patience, marked=True)
+    state, fence, left, *found = yield call
+    if not state:
+        raise SessionOver(session)
+    jobs = [
+        Leased(found[at].decode(), found[at + 1], found[at + 2], int(found[at + 1].split(b" ", 1)[0]), fence)
+        for at in range(0, len(found), 3)
+    ]
+    return Batch(jobs, None if left < 0 else left / 1000)
+
+
+def idle(queue: QueueKeys, batch: Batch) -> Protocol[None]:
+    """Wait, after an empty batch, until a reserve call may bring something."""
+    now = yield Clock()
+    pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
+    yield Park(queue.jobs, now + pause)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a delivery ended: s succeeded, r retry after `delay_ms`, d dead, g given back (not counted)."""
+
+    id: str
+    token: bytes
+    kind: Literal["s", "r", "d", "g"]
+    value: bytes = b""
+    delay_ms: int = 0
+
+
+def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+    """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
+    keys = (*push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch)
+    settled: list[bool] = []
+    for at in range(0, len(outcomes), SETTLE_BATCH):
+        args: list[Argument] = [window_ms]
+        for outcome in outcomes[at : at + SETTLE_BATCH]:
+            args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+        settled += map(bool, (yield Call(script("jobs_settle"), keys, args)))
+    return settled
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Answer to a heartbeat: which sessions are alive, one that is overdue, and when to look at the next (seconds)."""
+
+    alive: dict[str, bool]
+    overdue: str | None
+    next_deadline: float | None
+
+
+def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: float) -> Protocol[Beat]:
+    """Keep all jobs of the sessions leased; a session maps to True when it joins for the first time."""
+    args: list[Argument] = [lease_ms]
+    for session, joins in sessions.items():
+        args += (session, int(joins))
+    left, overdue, *alive = yield Call(script("jobs_beat"), [queue.workers], args, patience)
+    known = dict(zip(sessions, map(bool, alive), strict=True))
+    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000)
+
+
+def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Protocol[int]:
+    """Give back what a dead session held, and return how many jobs that were.
+
+    `gone`: the caller knows that the session's process has ended; otherwise its lease must have run out.
+    """
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers
+    )  # fmt: skip
+    moved, left = 0, 1
+    while left:
+        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone)])
+        moved += count
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready or running) or unknown."""
+
+    state: str
+    blob: bytes
+
+
+def standing(queue: QueueKeys, id: str, channel: str = "") -> Protocol[Standing]:
+    """Read how a job stands; `channel` is told when it ends."""
+    keys = (queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch)
+    state, blob = yield Call(script("jobs_outcome"), keys, [id, channel])
+    return Standing(state.decode(), blob)
+
+
+def outcome(queue: QueueKeys, id: str, channel: str, timeout: float | None) -> Protocol[Standing]:
+    """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
+    began = yield Clock()
+    give_up = None if timeout is None else began + timeout
+    while True:
+        found = yield from standing(queue, id, channel)
+        now = yield Clock()
+        if found.state not in ("active", "scheduled") or (give_up is not None and now >= give_up):
+            return found
+        yield Park(id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """Jobs of a queue by place, and its counters since it began (`failed` counts attempts, `dead` is a place)."""
+
+    ready: int
+    scheduled: int
+    running: int
+    dead: int
+    enqueued: int
+    succeeded: int
+    failed: int
+    retried: int
+    recovered: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One worker process: its session, host and process id, jobs in its hands, and seconds until its lease ends."""
+
+    session: str
+    host: str
+    pid: int
+    running: int
+    expires_in: float
+
+
+def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
+    """Count the jobs by place and list the workers; sessions that appear between two looks are looked at once more."""
+    sessions: list[str] = []
+    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers)
+    while True:
+        keys = (*fixed, *map(queue.run, sessions))
+        ready, scheduled, dead, stats, workers, now, *running = yield Call(script("jobs_status"), keys, sessions)
+        listed = [workers[at].decode() for at in range(0, len(workers), 2)]
+        if set(listed) <= set(sessions):
+            break
+        sessions = listed
+    counters = {stats[at].decode(): int(stats[at + 1]) for at in range(0, len(stats), 2)}
+    names = ("enqueued", "succeeded", "failed", "retried", "recovered")
+    counted: Any = {name: counters.get(name, 0) for name in names}
+    deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
+    infos = [
+        WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
+        for session, count in zip(sessions, running, strict=True)
+        if session in deadlines
+    ]
+    return QueueStatus(ready, scheduled, sum(running), dead, **counted), infos
+
+
+def session_name(host: str, pid: int, nonce: str) -> str:
+    """Name a worker session; host and pid are for people, the nonce makes it unique."""
+    return f"{host}/{pid}/{nonce}"
+
+
+def _host_and_pid(session: str) -> tuple[str, int]:
+    host, pid, _ = session.split("/")
+    return host, int(pid)

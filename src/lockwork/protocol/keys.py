@@ -1,0 +1,73 @@
+"""Key and channel names: a documented contract (docs/keys.md). One lock, or one queue with its stocks, is one hash tag."""
+
+from __future__ import annotations
+
+import re
+
+from lockwork.errors import ConfigError
+
+PRIORITIES = ("high", "normal", "low")
+_NAME = re.compile(r"[^\s{}\x00-\x1f\x7f]{1,200}")
+
+
+def checked(name: object, what: str) -> str:
+    """Return `name` if it can stand in a key, else raise ConfigError: 1 to 200 characters, no space, brace or control."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        shown = repr(name) if len(repr(name)) <= 60 else repr(name)[:57] + "..."
+        raise ConfigError(
+            f"{what} must be 1 to 200 characters without white space, braces or control characters, not {shown}"
+        )
+    return name
+
+
+def channel(prefix: str, process: str) -> str:
+    """The pub/sub channel on which one process hears its wake-ups."""
+    return f"{prefix}:wake:{process}"
+
+
+def lock(prefix: str, name: str) -> str:
+    """The one key of a lock: holder, fence and waiting line."""
+    return f"{prefix}:{{lock:{name}}}"
+
+
+class QueueKeys:
+    """All keys of one queue; they share the hash tag `{q:NAME}`.
+
+    A later partition p of a queue is tagged `{q:NAME/p}`, which is why a queue's name must not hold a slash.
+    """
+
+    __slots__ = ("base", "due", "errors", "idle", "jobs", "ready", "results", "stats", "tries", "watch", "workers")
+
+    def __init__(self, prefix: str, queue: str) -> None:
+        self.base = base = f"{prefix}:{{q:{queue}}}"
+        self.jobs = f"{base}:jobs"
+        self.ready = tuple(f"{base}:ready:{level}" for level in range(len(PRIORITIES)))
+        self.due = f"{base}:due"
+        self.tries = f"{base}:tries"
+        self.errors = f"{base}:errors"
+        self.results = (f"{base}:results:0", f"{base}:results:1")
+        self.watch = f"{base}:watch"
+        self.idle = f"{base}:idle"
+        self.workers = f"{base}:workers"
+        self.stats = f"{base}:stats"
+
+    def run(self, session: str) -> str:
+        """The jobs leased to one worker session."""
+        return f"{self.base}:run:{session}"
+
+    @property
+    def dead(self) -> str:
+        """The jobs that failed for good, by time."""
+        return f"{self.base}:dead"
+
+    def stock(self, name: str) -> tuple[str, str]:
+        """A stock's books and its reservations by expiry."""
+        return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"
+
+
+def checked_queue(name: object) -> str:
+    """Return a queue's name if usable, else raise ConfigError."""
+    queue = checked(name, "a queue's name")
+    if "/" in queue:
+        raise ConfigError(f"a queue's name must not hold a slash (it will separate partitions), not {queue!r}")
+    return queue

@@ -1,0 +1,16 @@
+-- Reads how a job stands, and asks to be told when it ends.
+-- KEYS: jobs, results:0, results:1, due, dead, errors, watch
+-- ARGV: id, channel ('' to only look)
+-- Reply: {state, blob}: state is ended (blob as stored), dead (blob is the error), scheduled, active, or unknown
+-- include: now
+local id = ARGV[1]
+local blob = redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
+if blob then return {'ended', blob} end
+if redis.call('HEXISTS', KEYS[1], id) == 0 then return {'unknown', ''} end
+if redis.call('ZSCORE', KEYS[5], id) then return {'dead', redis.call('HGET', KEYS[6], id) or ''} end
+if ARGV[2] ~= '' then
+  local channels = redis.call('HGET', KEYS[7], id) or ''
+  if not string.find(channels, ARGV[2], 1, true) then redis.call('HSET', KEYS[7], id, channels .. ARGV[2] .. ' ') end
+  redis.call('PEXPIRE', KEYS[7], 86400000)
+end
+return {redis.call('ZSCORE', KEYS[4], id) and 'scheduled' or 'active', ''}

@@ -1,0 +1,8 @@
+-- Enqueues jobs; ids that are known already are kept as they are.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1
+-- ARGV: again (1: an earlier try may have been applied), then for each job: id, record, delay ms
+-- Reply: how many are new
+-- Invariants: a job is in one place: a ready list or the due set; idle workers are told
+-- include: now
+-- include: push
+return push(2, ARGV[1] == '1')

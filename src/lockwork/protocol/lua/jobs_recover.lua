@@ -1,0 +1,44 @@
+-- Gives back the jobs of a worker session that is over; one that used up its deliveries goes to the dead set.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers
+-- ARGV: window ms, session, 1 when the caller knows that the session's process is gone
+-- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
+-- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing
+-- include: now
+-- include: push
+local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local results, older = KEYS[8], KEYS[9]
+-- include: finish
+local session = ARGV[2]
+local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
+if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
+redis.call('ZREM', workers, session)
+
+local held = redis.call('HSCAN', run, 0, 'COUNT', 500)[2]
+local moved, outcomes, buried = 0, {}, 0
+for at = 1, #held, 2 do
+  local id, token = held[at], held[at + 1]
+  local attempt = tonumber(string.match(token, '^%d+'))
+  local record = redis.call('HGET', jobs, id)
+  if record then
+    if attempt >= tonumber(string.match(record, '^%d,(%d+)')) then
+      local problem = '{"type":"WorkerDied","message":"its worker died ' .. attempt .. ' times while it ran"}'
+      bury(id, attempt, problem)
+      outcomes[#outcomes + 1] = id
+      outcomes[#outcomes + 1] = 'f' .. problem
+      buried = buried + 1
+    else
+      redis.call('HSET', tries, id, attempt)
+      redis.call('LPUSH', ready_key(record), id)
+    end
+    moved = moved + 1
+  end
+  redis.call('HDEL', run, id)
+end
+conclude(outcomes, tonumber(ARGV[1]))
+if moved > 0 then redis.call('HINCRBY', stats, 'recovered', moved) end
+if buried > 0 then
+  redis.call('HINCRBY', stats, 'dead', buried)
+  redis.call('HINCRBY', stats, 'failed', buried)
+end
+wake(moved - buried)
+return {moved, redis.call('HLEN', run)}

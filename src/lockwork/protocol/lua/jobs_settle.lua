@@ -1,0 +1,62 @@
+-- Ends, retries or gives back leased jobs.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch
+-- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
+--   outcome s: done, value is the result; r: run again after the delay, value is the error; d: dead, value is the error;
+--   g: give back, not counted as an attempt
+-- Reply: per job 1, or 0 when the lease was not the caller's any more (and nothing was written for it)
+-- Invariants: only the token of the current lease settles; a job is in one place before and after
+-- include: now
+-- include: push
+local tries, run, dead, errors, watch = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
+local results, older = KEYS[8], KEYS[9]
+-- include: finish
+local window = tonumber(ARGV[1])
+local ids, reply = {}, {}
+for at = 2, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
+local tokens = redis.call('HMGET', run, unpack(ids))
+local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
+local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0}
+
+for index, id in ipairs(ids) do
+  local at = 2 + (index - 1) * 5
+  local token, outcome, value = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  if tokens[index] ~= token then
+    reply[index] = 0
+  else
+    reply[index] = 1
+    over[#over + 1] = id
+    local attempt = tonumber(string.match(token, '^%d+'))
+    if outcome == 's' then
+      ended[#ended + 1] = id
+      outcomes[#outcomes + 1] = id
+      outcomes[#outcomes + 1] = 's' .. value
+      if attempt > 1 then retried[#retried + 1] = id end
+      counts.succeeded = counts.succeeded + 1
+    elseif outcome == 'd' then
+      bury(id, attempt, value)
+      outcomes[#outcomes + 1] = id
+      outcomes[#outcomes + 1] = 'f' .. value
+      counts.failed = counts.failed + 1
+      counts.dead = counts.dead + 1
+    elseif outcome == 'r' then
+      redis.call('HSET', tries, id, attempt)
+      redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)
+      counts.failed = counts.failed + 1
+      counts.retried = counts.retried + 1
+      again = again + 1
+    else
+      redis.call('LPUSH', ready_key(redis.call('HGET', jobs, id)), id)
+      again = again + 1
+    end
+  end
+end
+
+if #over > 0 then redis.call('HDEL', run, unpack(over)) end
+if #ended > 0 then redis.call('HDEL', jobs, unpack(ended)) end
+if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
+conclude(outcomes, window)
+for name, count in pairs(counts) do
+  if count > 0 then redis.call('HINCRBY', stats, name, count) end
+end
+wake(again)
+return reply

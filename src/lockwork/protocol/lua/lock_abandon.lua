@@ -1,0 +1,14 @@
+-- Withdraws a request: out of the line if it waits, handed on if it was granted meanwhile.
+-- KEYS: lock
+-- ARGV: owner, request
+-- Reply: 1
+-- Invariants: grants of other requests stay as they are
+-- include: now
+-- include: line
+local held = redis.call('HMGET', lock, 'o', 'r', 'f')
+if held[1] == ARGV[1] and held[2] == ARGV[2] then
+  pass(held[3])
+else
+  leave(ARGV[2])
+end
+return 1

@@ -1,0 +1,67 @@
+-- Grants the lock, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
+-- KEYS: lock
+-- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel
+-- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time
+-- Invariants: no grant while another deadline lies ahead; the fence rises; the line is served in order
+-- include: now
+-- include: line
+local owner, request = ARGV[1], ARGV[2]
+local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd')
+local deadline = tonumber(held[4] or 0)
+
+local function granted()
+  local fence, ends = grant(owner, request, tonumber(ARGV[3]), held[3])
+  keep(ends)
+  return {1, fence, ends, now}
+end
+
+if held[1] and deadline > now then
+  if held[1] == owner then
+    if held[2] == request then
+      -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
+      local ends = math.max(deadline, now + ARGV[3] * 1000)
+      redis.call('HSET', lock, 'd', ends)
+      keep(ends)
+      return {1, tonumber(held[3]), ends, now}
+    end
+    -- granted to an earlier call of this owner that never learned of it: nobody uses that grant
+    leave(request)
+    return granted()
+  end
+else
+  local waiter, more = first(request)
+  if waiter and waiter[3] ~= request then
+    hand(waiter, held[3])
+    deadline = now + waiter[2] * 1000
+  elseif waiter or not more then
+    return granted()
+  else
+    deadline = now
+  end
+end
+
+if ARGV[5] == '0' then
+  leave(request)
+  return {0, 0, now}
+end
+local ticket = tonumber(redis.call('HGET', lock, 'i' .. request) or nil)
+if not ticket then
+  ticket = redis.call('HINCRBY', lock, 't', 1)
+  redis.call('HSETNX', lock, 'h', ticket)
+  redis.call('HSET', lock, 'i' .. request, ticket)
+end
+local claim = math.min(tonumber(ARGV[3]), tonumber(ARGV[4]))
+redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack({now + WAITER * 1000, claim, request, owner, ARGV[6]}))
+keep(deadline)
+
+-- When to look again if no wake-up comes: the first in line just after the holder's deadline and at least every second
+-- (its wake-up may be lost), those behind it a little later each, to step in for a dead head.
+local ahead = ticket - tonumber(redis.call('HGET', lock, 'h'))
+local left = math.max(0, math.ceil((deadline - now) / 1000))
+local check
+if ahead <= 0 then
+  check = math.min(left + 2, 1000)
+else
+  check = math.min(left + math.min(ahead * 50, 900), 5000)
+end
+return {0, math.max(check, 1), now}

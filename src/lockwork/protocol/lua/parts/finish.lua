@@ -1,0 +1,34 @@
+-- Ending jobs. The keys are named by the script that includes this: jobs, tries, dead, errors, results, older, watch, stats
+
+-- Results live in two generations: when the newer is older than `window` ms it becomes the older one, whose results go.
+-- So a result is kept for one window at least and two at most, without a key or a timer of its own.
+local function turn(window)
+  local born = tonumber(redis.call('HGET', stats, 'turned') or nil)
+  if not born or now - born > window * 1000 or born > now then
+    if redis.call('EXISTS', results) == 1 then redis.call('RENAME', results, older) else redis.call('UNLINK', older) end
+    redis.call('HSET', stats, 'turned', now)
+  end
+end
+
+-- Store outcomes {id, blob, id, blob, ...}; a blob's first byte is the state (s succeeded, f failed), the rest its value.
+local function conclude(outcomes, window)
+  if #outcomes == 0 then return end
+  turn(window)
+  redis.call('HSET', results, unpack(outcomes))
+  redis.call('PEXPIRE', results, 2 * window)
+  if redis.call('EXISTS', watch) == 0 then return end
+  for at = 1, #outcomes, 2 do
+    local channels = redis.call('HGET', watch, outcomes[at])
+    if channels then
+      redis.call('HDEL', watch, outcomes[at])
+      for channel in string.gmatch(channels, '%S+') do redis.call('PUBLISH', channel, outcomes[at]) end
+    end
+  end
+end
+
+-- A job that will not run again keeps its record, with its last error, until somebody looks into it.
+local function bury(id, attempt, problem)
+  redis.call('ZADD', dead, math.floor(now / 1000), id)
+  redis.call('HSET', errors, id, problem)
+  redis.call('HSET', tries, id, attempt)
+end

@@ -1,0 +1,68 @@
+-- The waiting line inside a lock's hash.
+-- o owner, r request, f fence, d deadline (us) of the grant; p fence of the last release; h, t first and last ticket;
+-- w<ticket> = {deadline us, claim ms, request, owner, channel}; i<request> = ticket
+local lock = KEYS[1]
+local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
+local MARGIN = 60000 -- ms that a key outlives its last deadline
+
+-- Deadlines decide; the key's expiry only collects what nobody needs any more.
+local function keep(deadline)
+  redis.call('PEXPIRE', lock, math.max(math.ceil((deadline - now) / 1000), WAITER) + MARGIN)
+end
+
+local function grant(owner, request, ms, last)
+  local fence = (tonumber(last) or 0) + 1
+  if fence < now then fence = now end
+  local deadline = now + ms * 1000
+  redis.call('HSET', lock, 'o', owner, 'r', request, 'f', fence, 'd', deadline)
+  return fence, deadline
+end
+
+local function leave(request)
+  local ticket = redis.call('HGET', lock, 'i' .. request)
+  if ticket then redis.call('HDEL', lock, 'i' .. request, 'w' .. ticket) end
+end
+
+-- Take the first live waiter out of the line; dead ones go with it. `mine` is alive whatever its deadline says.
+-- At most 500 tickets a call: then the second value is true, and the rest is for the next call.
+local function first(mine)
+  local range = redis.call('HMGET', lock, 'h', 't')
+  if not range[2] then return nil end
+  local head, tail = tonumber(range[1]), tonumber(range[2])
+  local last = math.min(tail, head + 499)
+  while head <= last do
+    local packed = redis.call('HGET', lock, 'w' .. head)
+    head = head + 1
+    if packed then
+      local waiter = cmsgpack.unpack(packed)
+      redis.call('HDEL', lock, 'w' .. (head - 1), 'i' .. waiter[3])
+      if waiter[1] > now or waiter[3] == mine then
+        redis.call('HSET', lock, 'h', head)
+        return waiter
+      end
+    end
+  end
+  redis.call('HSET', lock, 'h', head)
+  return nil, head <= tail
+end
+
+-- Hand the lock to a waiter: it owns it from now on, for the short time it has to claim it, and only its process is told.
+local function hand(waiter, last)
+  local fence, deadline = grant(waiter[4], waiter[3], waiter[2], last)
+  keep(deadline)
+  redis.call('PUBLISH', waiter[5], string.format('%s %.0f %.0f', waiter[3], fence, deadline))
+end
+
+-- The holder is gone: the next live waiter gets the lock, or the hash shrinks to the fences that the next grant must pass.
+local function pass(last)
+  local waiter, more = first('')
+  if waiter then
+    hand(waiter, last)
+  elseif more then
+    redis.call('HDEL', lock, 'o', 'r', 'd')
+  else
+    redis.call('DEL', lock)
+    redis.call('HSET', lock, 'f', last)
+    redis.call('PEXPIRE', lock, MARGIN)
+  end
+end

@@ -1,0 +1,47 @@
+-- Putting jobs into a queue. A record is `priority,max deliveries,key,group;body`: this header is all the server reads.
+-- The first keys are the queue's: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1
+local jobs, due, idle, stats = KEYS[1], KEYS[5], KEYS[6], KEYS[7]
+
+local function ready_key(record)
+  return KEYS[2 + tonumber(string.sub(record, 1, 1))]
+end
+
+-- Wake up to `count` idle workers; a channel that nobody hears does not count.
+local function wake(count)
+  for _ = 1, 100 do
+    if count <= 0 then return end
+    local channel = redis.call('ZPOPMIN', idle)[1]
+    if not channel then return end
+    count = count - redis.call('PUBLISH', channel, KEYS[1])
+  end
+end
+
+-- Add jobs given as id, record, delay ms from ARGV[from] on; a known id is kept as it is. Returns how many are new.
+-- `again`: an earlier try may have been applied, and its job may have ended since: its result says so.
+local function push(from, again)
+  local lists, pushed, ready, sooner = {{}, {}, {}}, 0, 0, false
+  for at = from, #ARGV, 3 do
+    local id, record, delay = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+    local ended = again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1)
+    if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
+      pushed = pushed + 1
+      if delay == '0' then
+        local list = lists[tonumber(string.sub(record, 1, 1)) + 1]
+        list[#list + 1] = id
+        ready = ready + 1
+      else
+        redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
+        if redis.call('ZRANK', due, id) == 0 then sooner = true end
+      end
+    end
+  end
+  for level = 1, 3 do
+    local list = lists[level]
+    for at = 1, #list, 1000 do
+      redis.call('RPUSH', KEYS[1 + level], unpack(list, at, math.min(at + 999, #list)))
+    end
+  end
+  if pushed > 0 then redis.call('HINCRBY', stats, 'enqueued', pushed) end
+  wake(ready > 0 and ready or (sooner and 1 or 0))
+  return pushed
+end

@@ -1,0 +1,39 @@
+-- A stock's books, one hash: total, sold, held, expired; b<buyer> units held or bought; k<key> reservation of that key;
+-- r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence}. And the held reservations by expiry.
+-- The last two keys are the stock's: books, holds
+local books, holds = KEYS[#KEYS - 1], KEYS[#KEYS]
+
+local function open(total)
+  if redis.call('HSETNX', books, 'total', total) == 1 then
+    redis.call('HSET', books, 'sold', 0, 'held', 0, 'expired', 0)
+  end
+end
+
+local function reservation(id)
+  local packed = redis.call('HGET', books, 'r' .. id)
+  return packed and cmsgpack.unpack(packed)
+end
+
+local function store(id, state, buyer, units, key, expiry, fence)
+  redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence}))
+end
+
+-- Put a held reservation's units back on sale and forget it.
+local function put_back(id, kept)
+  local buyer, units, key = kept[2], kept[3], kept[4]
+  redis.call('ZREM', holds, id)
+  redis.call('HDEL', books, 'r' .. id)
+  redis.call('HINCRBY', books, 'held', -units)
+  if redis.call('HINCRBY', books, 'b' .. buyer, -units) <= 0 then redis.call('HDEL', books, 'b' .. buyer) end
+  if key ~= '' and redis.call('HGET', books, 'k' .. key) == id then redis.call('HDEL', books, 'k' .. key) end
+end
+
+-- End reservations that ran out, at most 500; returns true when there are more.
+local function expire()
+  local over = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, 500)
+  for _, id in ipairs(over) do
+    put_back(id, reservation(id))
+  end
+  if #over > 0 then redis.call('HINCRBY', books, 'expired', #over) end
+  return #over == 500
+end

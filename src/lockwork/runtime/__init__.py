@@ -1,0 +1,1 @@
+"""Running protocols against a real server: drivers, the engine thread, connections, the embedded server."""

@@ -1,0 +1,108 @@
+"""The asyncio driver: runs a protocol in the caller's task; the calls of all tasks share one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+import hiredis
+
+from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.mailboxes import Listener
+from lockwork.runtime.mux import Mux
+from lockwork.runtime.replies import NoScript, Retry, gone, raise_error
+from lockwork.runtime.sync import backoff
+from lockwork.runtime.wire import pack_script
+
+T = TypeVar("T")
+
+
+class AsyncDriver:
+    """Performs effects on one event loop."""
+
+    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._listener = listener
+        self._patience = patience
+        self.mux = Mux(endpoint, allow_eviction=allow_eviction)
+
+    async def run(self, protocol: Protocol[T]) -> T:
+        """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
+        step, value = protocol.send, None
+        while True:
+            try:
+                effect = step(value)  # type: ignore[arg-type]
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            try:
+                value = await self.perform(effect)
+            except asyncio.CancelledError as cancelled:
+                await self._clean_up(protocol, cancelled)
+            except BaseException as error:  # noqa: BLE001 - the protocol decides, and raises it again
+                step, value = protocol.throw, error  # type: ignore[assignment]
+            else:
+                step = protocol.send
+
+    async def perform(self, effect: Effect) -> Any:
+        """Perform one effect."""
+        if type(effect) is Call:
+            return await self._call(effect)
+        if type(effect) is Park:
+            return await self._listener.async_wait(effect.ticket, effect.until)
+        assert type(effect) is Clock
+        return now()
+
+    async def _clean_up(self, protocol: Protocol[T], cancelled: asyncio.CancelledError) -> None:
+        """Let the protocol undo what it began, whatever else is cancelled meanwhile, and raise the cancellation."""
+        task = asyncio.get_running_loop().create_task(self._drive_out(protocol, cancelled))
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if task.cancelled():
+                    break
+        if not task.cancelled():
+            task.result()
+        raise cancelled
+
+    async def _drive_out(self, protocol: Protocol[T], cancelled: asyncio.CancelledError) -> None:
+        step, value = protocol.throw, cancelled
+        while True:
+            try:
+                effect = step(value)
+            except (StopIteration, asyncio.CancelledError):
+                return
+            try:
+                value = await self.perform(effect)
+                step = protocol.send  # type: ignore[assignment]
+            except Exception as error:  # noqa: BLE001 - the protocol decides, and raises it again
+                step, value = protocol.throw, error  # type: ignore[assignment]
+
+    async def _call(self, call: Call) -> Any:
+        began, tries, whole = 0.0, 0, False
+        mux = self.mux
+        while True:
+            try:
+                if not mux.connected:
+                    began = began or now()
+                    await mux.connect()
+                reply = await mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
+                if type(reply) is not hiredis.ReplyError:
+                    return reply
+                raise_error(str(reply), self._endpoint.shown, call.script.name)
+            except NoScript:
+                whole = True
+            except Retry as error:
+                tries += 1
+                began = began or now()
+                pause = backoff(tries)
+                if now() - began + pause > (self._patience if call.patience is None else call.patience):
+                    raise gone(self._endpoint.shown, error, now() - began) from error
+                await asyncio.sleep(pause)
+                call = call.again()
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self.mux.aclose()

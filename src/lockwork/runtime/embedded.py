@@ -1,0 +1,201 @@
+"""A real Valkey server without set-up: one for all processes of a user, ended when the last of them leaves.
+
+Nothing polls. Four files of its folder are there to be locked with flock, so that the kernel keeps the books,
+also for processes that are killed:
+
+- `users`: locked in common by every process that uses the server, as long as it does. The guardian
+  (embedded_guard.py) waits to have it alone: then nobody is left, and it keeps it until the server has ended.
+- `start`: held while a process joins, so that joins, and starts, come one after another.
+- `guardian`, `server`: held by these two processes as long as they live. The process that starts them takes
+  both and hands them on, so that a starting server never looks like none. `server` also says where it is.
+
+A process made by fork shares its parent's place in `users`: the server stays until both have left.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+from urllib.parse import quote
+
+from lockwork.errors import ConfigError
+from lockwork.runtime.embedded_folder import errors_of, lock, locked, made, try_lock, user_home
+from lockwork.runtime.embedded_server import Guardian, Record, end_server, join
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+
+class Embedded:
+    """A place at an embedded server, until `close` or the end of the process."""
+
+    def __init__(self, record: Record, leave: Callable[[], None]) -> None:
+        self.url = f"unix://{quote(record.socket)}"
+        self.pid = record.pid
+        self._leave: Callable[[], None] | None = leave
+
+    def close(self) -> None:
+        """Leave the server; a second call does nothing."""
+        with _inside:
+            leave, self._leave = self._leave, None
+            if leave is not None:
+                leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_shared(home: Path | None = None) -> Embedded:
+    """Join the durable server that all processes of this user share; start it if it does not run.
+
+    Its folder is LOCKWORK_HOME, or `lockwork` in the user's data folder, unless given. After the server was
+    killed, call this again: the next one has the same data, and the same URL. Processes made by fork are
+    users as well. Waits while an earlier server of the folder ends (about 10 s at most). Raises ConfigError
+    and ServerUnavailable.
+    """
+    folder = made(user_home() if home is None else home)
+    with _inside, _place(folder) as users:
+        record, _ = join(folder, durable=True, mode="detach")
+        member = _members.setdefault(folder, _Member(folder))
+        member.enter(users)
+    return Embedded(record, member.leave)
+
+
+def start_private(folder: Path, *, durable: bool = False) -> Embedded:
+    """Start a server for this process alone in `folder`; it ends with `close`, or when the process does.
+
+    `durable` keeps the data in the folder. Processes made by fork can use the server, but neither end nor
+    keep it. Raises ConfigError, also when another owner's server runs in `folder`, and ServerUnavailable.
+    """
+    folder = made(folder)
+    with _inside, _place(folder) as users:
+        _end_ownerless(folder, users)
+        record, guardian = join(folder, durable=durable, mode="child")
+        if guardian is None:
+            raise ConfigError(_IN_USE.format(folder))
+        owner = _Owner(folder, users, guardian)
+        _owners.add(owner)
+    return Embedded(record, owner.end)
+
+
+@contextlib.contextmanager
+def _place(folder: Path) -> Iterator[int]:
+    """Be a user of the folder's server, also after the block unless that fails; one process at a time."""
+    with errors_of(folder), locked(folder / "start"):
+        # waits only while a guardian whose users have all left is ending its server
+        users = lock(folder / "users", fcntl.LOCK_SH)
+        try:
+            yield users
+        except BaseException:
+            os.close(users)
+            raise
+
+
+def _end_ownerless(folder: Path, users: int) -> None:
+    """End a server whose owner was killed, if its guardian has not done so yet."""
+    server = try_lock(folder / "server")
+    if server is None:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(_IN_USE.format(folder)) from None
+        server = end_server(folder)
+        # this is no single step: the guardian may come in between, and then ends before we go on
+        fcntl.flock(users, fcntl.LOCK_SH)
+    os.close(server)
+
+
+_IN_USE = "another server already runs in {}: use a folder of its own for this one"
+
+
+@dataclass
+class _Member:
+    """This process at one shared server: all its handles have one place together."""
+
+    folder: Path
+    users: int | None = None
+    handles: int = 0
+
+    def enter(self, users: int) -> None:
+        # the newest place is kept: the folder may have been removed and made again since the last one
+        if self.users is not None:
+            os.close(self.users)
+        self.users = users
+        self.handles += 1
+
+    def leave(self) -> None:
+        self.handles -= 1
+        if self.handles == 0 and self.users is not None:
+            del _members[self.folder]
+            # closed, not unlocked: a forked child may still use this place
+            os.close(self.users)
+
+
+@dataclass(eq=False)
+class _Owner:
+    """This process as the owner of a private server."""
+
+    folder: Path
+    users: int
+    guardian: Guardian
+
+    def end(self) -> None:
+        """End the server and wait until it and its guardian are gone; does nothing in a forked child."""
+        if self not in _owners:
+            return
+        _owners.remove(self)
+        # nobody may start the next server here before we are done: we would take it for ours
+        with errors_of(self.folder), locked(self.folder / "start"):
+            # unlocked, not only closed: a process forked behind Python's back has this place too
+            fcntl.flock(self.users, fcntl.LOCK_UN)
+            os.close(self.users)
+            self.guardian.terminate()
+            self.guardian.wait()
+            # there is a server left only if its guardian was killed
+            os.close(end_server(self.folder))
+
+    def forget(self) -> None:
+        """In a forked child: the server is the parent's."""
+        os.close(self.users)
+        # it is not our child: it cannot be waited for, and its object must not warn that nobody did
+        self.guardian.returncode = 0
+
+
+_inside = threading.RLock()
+_members: dict[Path, _Member] = {}
+_owners: set[_Owner] = set()
+
+
+def _after_fork() -> None:
+    try:
+        for owner in _owners:
+            with contextlib.suppress(OSError):
+                owner.forget()
+        _owners.clear()
+    finally:
+        _inside.release()
+
+
+def _at_exit() -> None:
+    # places at shared servers are the kernel's to drop: after everything else that still runs at the exit
+    with _inside:
+        for owner in list(_owners):
+            owner.end()
+
+
+if sys.platform != "win32":
+    # no fork in the middle of a join: the child would keep the locks of the join
+    os.register_at_fork(before=_inside.acquire, after_in_parent=_inside.release, after_in_child=_after_fork)
+atexit.register(_at_exit)

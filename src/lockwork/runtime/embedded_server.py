@@ -1,0 +1,212 @@
+"""Starting, finding and ending the server of a folder; all of it is done by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lockwork.errors import ConfigError, ServerUnavailable
+from lockwork.runtime.embedded_folder import lock, program, socket_path, try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+if sys.platform != "win32":
+    import fcntl
+
+Mode = Literal["detach", "child"]
+Guardian = subprocess.Popen[bytes]
+
+_GUARD = Path(__file__).with_name("embedded_guard.py")
+_READY_LIMIT = 10.0
+_END_LIMIT = 10.0
+_STEP = 0.005
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the file `server` says about the server that holds this file's lock."""
+
+    pid: int
+    host: str
+    socket: str
+
+
+def join(folder: Path, *, durable: bool, mode: Mode) -> tuple[Record, Guardian | None]:
+    """Return the server of the folder, started unless it runs, and the guardian if it was started here.
+
+    The caller holds `start` and `users`: nobody else starts a server meanwhile, and no guardian ends one.
+    Raises ConfigError and ServerUnavailable.
+    """
+    while True:
+        guardian = _start_unless_running(folder, durable=durable, mode=mode)
+        try:
+            record = _ready(folder)
+        except BaseException:
+            if guardian is not None and mode == "child":
+                guardian.terminate()
+                guardian.wait()
+            raise
+        if record is not None:
+            return record, guardian
+        if guardian is not None:
+            guardian.wait()
+            raise ServerUnavailable(f"the embedded server in {folder} did not start{_last_words(folder)}")
+        # the server that ran when we came was killed just now: start the next one
+
+
+def end_server(folder: Path) -> int:
+    """End the server that nobody guards, if there is one, and return its lock; raises ServerUnavailable."""
+    for kind in (signal.SIGTERM, signal.SIGKILL):
+        server = try_lock(folder / "server")
+        if server is not None:
+            return server
+        record = _read_record(folder)
+        if record is not None:
+            if record.host != socket.gethostname():
+                raise ServerUnavailable(
+                    f"end process {record.pid} on {record.host}: it uses {folder} unguarded"
+                )
+            # this lock is held by a process of the server's group: so the number is still that group's
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(record.pid, kind)
+        server = _until(lambda: try_lock(folder / "server"), _END_LIMIT)
+        if server is not None:
+            return server
+    raise ServerUnavailable(f"the embedded server in {folder} lost its guardian: end it by hand")
+
+
+def _start_unless_running(folder: Path, *, durable: bool, mode: Mode) -> Guardian | None:
+    server = try_lock(folder / "server")
+    if server is None:
+        guardian = try_lock(folder / "guardian")
+        if guardian is None:
+            return None
+    else:
+        # waits only for the guardian of a server that was killed: it is on its way out
+        guardian = lock(folder / "guardian", fcntl.LOCK_EX)
+    try:
+        if server is None:
+            # a killed guardian's server: on Linux it is ending by itself, elsewhere it would stay for ever
+            server = end_server(folder)
+        return _start(folder, guardian, server, durable=durable, mode=mode)
+    finally:
+        # closed, not unlocked: the two new processes have these locks now
+        os.close(guardian)
+        if server is not None:
+            os.close(server)
+
+
+def _start(folder: Path, guardian: int, server: int, *, durable: bool, mode: Mode) -> Guardian:
+    if not sys.executable:
+        raise ConfigError(
+            "this Python does not know its own program, so it cannot start a server: give a URL"
+        )
+    data = folder / "data"
+    data.mkdir(mode=0o700, exist_ok=True)
+    log = folder / "server.log"
+    with contextlib.suppress(FileNotFoundError):
+        log.replace(folder / "server.log.1")
+    address = socket_path(folder)
+    options = {
+        "port": "0",
+        "unixsocket": str(address),
+        "unixsocketperm": "700",
+        "dir": str(data),
+        "appendonly": "yes" if durable else "no",
+        "appendfsync": "everysec",
+        "save": "",
+        "maxmemory-policy": "noeviction",
+        "logfile": str(log),
+        "daemonize": "no",
+    }
+    command = [str(program()), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    # whoever finds this file locked relies on it: its record is the holder's, or there is none yet
+    os.ftruncate(server, 0)
+    with (folder / "guardian.log").open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-I", "-S", _GUARD, mode, folder / "users", str(server), address, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            # the server does not start when the environment names a locale that is not installed
+            env={**os.environ, "LC_ALL": "C"},
+            pass_fds=(guardian, server),
+            # a Ctrl-C in the terminal, or its end, is not for the guardian: others may use the server
+            start_new_session=True,
+        )
+    if mode == "detach":
+        process.wait()
+    return process
+
+
+def _ready(folder: Path) -> Record | None:
+    """Wait until the server answers; None if it has ended. Raises ServerUnavailable."""
+    limit = time.monotonic() + _READY_LIMIT
+    while True:
+        record = _read_record(folder)
+        answer = _ping(record.socket) if record is not None else b""
+        if answer.startswith(b"+PONG"):
+            return record
+        if answer.startswith(b"-LOADING"):
+            # it reads its data and will be ready: how long that takes depends on the data alone
+            limit = time.monotonic() + _READY_LIMIT
+        ended = try_lock(folder / "server")
+        if ended is not None:
+            os.close(ended)
+            return None
+        if time.monotonic() > limit:
+            who = f"process {record.pid} on {record.host}" if record is not None else "its process"
+            raise ServerUnavailable(
+                f"the embedded server in {folder} has not answered for {_READY_LIMIT:g} s: "
+                f"end {who}, or give a URL{_last_words(folder)}"
+            )
+        time.sleep(_STEP)
+
+
+def _ping(address: str) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1)
+        try:
+            connection.connect(address)
+            connection.sendall(b"*1\r\n$4\r\nPING\r\n")
+            return connection.recv(64)
+        except OSError:
+            return b""
+
+
+def _read_record(folder: Path) -> Record | None:
+    """The record, or None as long as it is not whole."""
+    try:
+        record = Record(**json.loads((folder / "server").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    # a group number of 0 or 1 would be our own group, or everybody
+    return record if isinstance(record.pid, int) and record.pid > 1 else None
+
+
+def _until(attempt: Callable[[], int | None], limit: float) -> int | None:
+    end = time.monotonic() + limit
+    while True:
+        result = attempt()
+        if result is not None or time.monotonic() > end:
+            return result
+        time.sleep(_STEP)
+
+
+def _last_words(folder: Path) -> str:
+    lines: list[str] = []
+    for name in ("guardian.log", "server.log"):
+        with contextlib.suppress(OSError):
+            lines += (folder / name).read_text(errors="replace").splitlines()[-8:]
+    return "; the last lines of its logs:\n  " + "\n  ".join(lines) if lines else ""

@@ -1,0 +1,94 @@
+"""Where the server is and how to connect to it; the redis-py connections made here do the handshake for all drivers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import redis
+import redis.asyncio
+from redis.asyncio.connection import AbstractConnection as AsyncConnection
+from redis.asyncio.connection import Connection as AsyncTCP
+from redis.asyncio.connection import SSLConnection as AsyncTLS
+from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
+from redis.backoff import NoBackoff
+from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.retry import Retry
+
+from lockwork.errors import ConfigError
+
+_SCHEMES = ("redis", "rediss", "unix")
+_KINDS = {
+    "redis": (Connection, AsyncTCP),
+    "rediss": (SSLConnection, AsyncTLS),
+    "unix": (UnixDomainSocketConnection, AsyncUnix),
+}
+_TAKEN_OVER = ("host", "port", "path", "db", "username", "password", "credential_provider")
+TIMEOUT = 5.0
+"""Seconds that a healthy server may take for one call; after that the connection is given up and the call sent again."""
+
+
+class Endpoint:
+    """One server: `shown` is its address without the password."""
+
+    def __init__(self, kind: str, options: dict[str, Any]) -> None:
+        self._kind = kind
+        self._options = {
+            **options,
+            "protocol": 2,
+            "decode_responses": False,
+            "health_check_interval": 0,
+            "socket_connect_timeout": TIMEOUT,
+            "socket_timeout": TIMEOUT,
+            "socket_keepalive": True,
+        }
+        if kind == "unix":
+            del self._options["socket_keepalive"]
+            self.shown = f"unix://{options.get('path')}"
+        else:
+            self.shown = f"{kind}://{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+
+    @classmethod
+    def from_url(cls, url: str) -> Endpoint:
+        """Read a redis://, rediss:// or unix:// URL; raises ConfigError."""
+        scheme = urlsplit(url).scheme
+        if scheme not in _SCHEMES:
+            known = ", ".join(f"{name}://" for name in _SCHEMES)
+            raise ConfigError(f"a server's URL begins with {known} (one server), not {_scheme_shown(url)}")
+        try:
+            options = dict(parse_url(url))
+        except ValueError as error:
+            raise ConfigError(f"the server's URL cannot be read: {error}") from None
+        options.pop("connection_class", None)
+        return cls(scheme, options)
+
+    @classmethod
+    def from_client(cls, client: object) -> Endpoint:
+        """Connect where a redis-py client, sync or asyncio, connects; its connections stay its own."""
+        if not isinstance(client, redis.Redis | redis.asyncio.Redis):
+            raise ConfigError(f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}")
+        pool = client.connection_pool
+        for kind, classes in _KINDS.items():
+            # the TLS class is a subclass of the TCP one, so the class must match exactly
+            if pool.connection_class in classes:
+                given = pool.connection_kwargs
+                wanted = {key: given[key] for key in given if key in _TAKEN_OVER or key.startswith("ssl_")}
+                return cls(kind, {key: value for key, value in wanted.items() if value is not None})
+        raise ConfigError(f"connections of {pool.connection_class} are not supported: give a URL instead")
+
+    def connection(self, timeout: float = TIMEOUT) -> AbstractConnection:
+        """A new, unconnected redis-py connection that never retries on its own."""
+        make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
+        limits = {"socket_connect_timeout": timeout, "socket_timeout": timeout}
+        return make(**{**self._options, **limits}, retry=Retry(NoBackoff(), 0))
+
+    def async_connection(self) -> AsyncConnection:
+        """The same for asyncio."""
+        make = cast("type[AsyncConnection]", _KINDS[self._kind][1])
+        return make(**self._options, retry=redis.asyncio.retry.Retry(NoBackoff(), 0))
+
+
+def _scheme_shown(url: str) -> str:
+    # never the whole URL: it may hold a password
+    head, separator, _ = url.partition("://")
+    return repr(head + separator) if separator else "text without ://"

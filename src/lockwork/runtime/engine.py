@@ -1,0 +1,251 @@
+"""The engine: one daemon thread with its own connections, for what must not depend on the user's thread or loop.
+
+It renews all leases of the process in batches, hears the wake-ups for all its waiters over one subscription, and tells
+holders of lost leases. It starts when first needed, and survives a server that goes away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import selectors
+import socket
+import threading
+
+import hiredis
+
+from lockwork.errors import LockworkError
+from lockwork.protocol import lock
+from lockwork.protocol.leases import Lease, LeaseBook
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.mailboxes import Mailboxes, TaskBox, ThreadBox
+from lockwork.runtime.replies import Retry
+from lockwork.runtime.sync import SyncDriver, backoff
+from lockwork.runtime.wire import Wire
+
+log = logging.getLogger("lockwork")
+
+_BATCH = 100
+_TIMEOUT = 2.0
+_PING = 5.0
+_SILENCE = 12.0
+"""Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
+
+
+class Engine:
+    """See the module; `channel` is where this process is woken."""
+
+    def __init__(self, endpoint: Endpoint, channel: str, *, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._channel = channel
+        self._mail = Mailboxes()
+        self._book = LeaseBook()
+        self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
+        self._start = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stop = False
+        self._listen = False
+        self._planned = 0.0
+        self._bell: socket.socket | None = None
+        self._rung: socket.socket | None = None
+
+    # -- for any thread -------------------------------------------------------------------------------------------
+
+    def keep(self, lease: Lease) -> None:
+        """Watch over a lease: renew it if it wants that, and tell its holder when it is lost."""
+        self._book.add(lease)
+        if lease.next < self._planned:
+            self._ring()
+        elif self._thread is None:
+            self._ensure()
+
+    def drop(self, lease: Lease) -> None:
+        """Stop watching over a lease."""
+        self._book.remove(lease)
+
+    def wait(self, ticket: str, until: float) -> str | None:
+        """Block until a message for `ticket` has come, or the clock shows `until`."""
+        self._hear()
+        box = ThreadBox()
+        early = self._mail.open(ticket, box.deliver)
+        if early is not None:
+            return early
+        try:
+            return box.wait(until - now())
+        finally:
+            self._mail.close(ticket, box.deliver)
+
+    async def async_wait(self, ticket: str, until: float) -> str | None:
+        """The same for a task."""
+        self._hear()
+        box = TaskBox()
+        early = self._mail.open(ticket, box.deliver)
+        if early is not None:
+            return early
+        try:
+            return await box.wait(until - now())
+        finally:
+            self._mail.close(ticket, box.deliver)
+
+    def close(self) -> None:
+        """End the thread and its connections."""
+        with self._start:
+            self._stop = True
+            thread, self._thread = self._thread, None
+        self._ring()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        self._driver.close()
+        for end in (self._bell, self._rung):
+            if end is not None:
+                end.close()
+        self._bell = self._rung = None
+        self._mail.wake_all()
+
+    # -- starting and waking ----------------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        if not self._listen:
+            self._listen = True
+            self._ring()
+        if self._thread is None:
+            self._ensure()
+
+    def _ensure(self) -> None:
+        with self._start:
+            if self._thread is None and not self._stop:
+                self._rung, self._bell = socket.socketpair()
+                self._rung.setblocking(False)
+                self._bell.setblocking(False)
+                self._thread = threading.Thread(target=self._main, name="lockwork-engine", daemon=True)
+                self._thread.start()
+
+    def _ring(self) -> None:
+        bell = self._bell
+        if bell is not None:
+            with contextlib.suppress(OSError):  # full: it rings already; closed: nobody is there
+                bell.send(b"!")
+
+    # -- the engine's own thread ------------------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        rung = self._rung
+        assert rung is not None
+        selector = selectors.DefaultSelector()
+        selector.register(rung, selectors.EVENT_READ)
+        subscription = _Subscription(self._endpoint, self._channel, self._mail, selector)
+        try:
+            while not self._stop:
+                if self._listen:
+                    subscription.tend()
+                upcoming = [at for at in (self._book.next_event(), subscription.next_event) if at is not None]
+                # `_planned` is set before the book is read again, so that a lease added meanwhile rings the bell
+                self._planned = min(upcoming, default=float("inf"))
+                newest = self._book.next_event()
+                pause = min(self._planned, newest if newest is not None else self._planned) - now()
+                for key, _ in selector.select(None if pause == float("inf") else max(0.0, pause)):
+                    if key.fileobj is rung:
+                        with contextlib.suppress(OSError):
+                            rung.recv(4096)
+                    else:
+                        subscription.read()
+                self._planned = 0.0
+                self._renew()
+        except Exception:
+            log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
+            raise
+        finally:
+            subscription.close()
+            selector.close()
+
+    def _renew(self) -> None:
+        due = self._book.due(now())
+        for at in range(0, len(due), _BATCH):
+            batch = due[at : at + _BATCH]
+            # an answer after the first deadline is of no use, and must not delay the bad news
+            first = self._book.first_deadline()
+            self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
+            try:
+                answer = self._driver.run(lock.renew([lease.renewal for lease in batch], patience=0.0))
+            except LockworkError as error:
+                log.warning("leases could not be renewed yet: %s", error)
+                self._book.postponed(batch, now())
+            else:
+                self._book.renewed(batch, answer, now())
+
+
+class _Subscription:
+    """The one pub/sub connection of a process."""
+
+    def __init__(
+        self, endpoint: Endpoint, channel: str, mail: Mailboxes, selector: selectors.BaseSelector
+    ) -> None:
+        self._endpoint = endpoint
+        self._channel = channel
+        self._mail = mail
+        self._selector = selector
+        self._wire = Wire(endpoint)
+        self._descriptor: int | None = None
+        self._tries = 0
+        self._heard = 0.0
+        self.next_event: float | None = None
+
+    def tend(self) -> None:
+        """Connect if need be, and keep the connection honest by pings."""
+        at = now()
+        if self._wire.connected:
+            if at - self._heard > _SILENCE:
+                self._broken("it fell silent")
+            elif self.next_event is not None and at >= self.next_event:
+                self._send(("PING",))
+        if not self._wire.connected and (self.next_event is None or at >= self.next_event):
+            self._connect()
+
+    def read(self) -> None:
+        """Take what has come and deliver it."""
+        try:
+            replies = self._wire.arrived()
+        except Retry as error:
+            self._broken(error)
+            return
+        self._heard = now()
+        self._tries = 0
+        for reply in replies:
+            if reply[0] == b"message":
+                ticket, _, text = reply[2].decode().partition(" ")
+                self._mail.deliver(ticket, text)
+            elif reply[0] == b"subscribe":
+                self._mail.wake_all()  # what was sent before we listened is lost
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._descriptor is not None:
+            self._selector.unregister(self._descriptor)
+            self._descriptor = None
+        self._wire.close()
+
+    def _connect(self) -> None:
+        try:
+            self._wire.connect()
+        except (Retry, LockworkError) as error:
+            self._broken(error)
+            return
+        self._descriptor = self._wire.fileno()
+        self._selector.register(self._descriptor, selectors.EVENT_READ)
+        self._heard = now()
+        self._send(("SUBSCRIBE", self._channel))
+
+    def _send(self, command: tuple[str, ...]) -> None:
+        try:
+            self._wire.send(hiredis.pack_command(command))
+        except Retry as error:
+            self._broken(error)
+        else:
+            self.next_event = now() + _PING
+
+    def _broken(self, why: object) -> None:
+        self.close()
+        self._tries += 1
+        self.next_event = now() + backoff(self._tries)
+        log.warning("wake-ups are not heard until the connection is back: %s", why)

@@ -1,0 +1,117 @@
+"""Who waits for which wake-up in this process: threads and asyncio tasks alike."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+_KEPT = 1000
+
+
+class Listener(Protocol):
+    """What a driver needs of whoever listens for this process's wake-ups."""
+
+    def wait(self, ticket: str, until: float) -> str | None:
+        """Block until a message for `ticket` has come, or the clock shows `until`."""
+
+    async def async_wait(self, ticket: str, until: float) -> str | None:
+        """The same for a task."""
+
+
+class Mailboxes:
+    """Delivers each message to all who wait for its ticket; one that came too early is kept for the next to wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._boxes: dict[str, list[Callable[[str], None]]] = {}
+        self._early: OrderedDict[str, str] = OrderedDict()
+
+    def open(self, ticket: str, deliver: Callable[[str], None]) -> str | None:
+        """Register a waiter; returns a message that came early instead, and then nothing is registered."""
+        with self._lock:
+            early = self._early.pop(ticket, None)
+            if early is None:
+                self._boxes.setdefault(ticket, []).append(deliver)
+            return early
+
+    def close(self, ticket: str, deliver: Callable[[str], None]) -> None:
+        """Remove a waiter."""
+        with self._lock:
+            waiting = self._boxes.get(ticket, [])
+            if deliver in waiting:
+                waiting.remove(deliver)
+            if not waiting:
+                self._boxes.pop(ticket, None)
+
+    def deliver(self, ticket: str, text: str) -> None:
+        """Hand a message over."""
+        with self._lock:
+            waiting = self._boxes.pop(ticket, None)
+            if waiting is None:
+                self._early[ticket] = text
+                if len(self._early) > _KEPT:
+                    self._early.popitem(last=False)
+        for deliver in waiting or ():
+            deliver(text)
+
+    def wake_all(self) -> None:
+        """Messages may have been lost: let everybody look again."""
+        with self._lock:
+            boxes, self._boxes = self._boxes, {}
+        for waiting in boxes.values():
+            for deliver in waiting:
+                deliver("")
+
+
+class ThreadBox:
+    """Where one thread waits."""
+
+    __slots__ = ("_lock", "text")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self.text: str | None = None
+
+    def deliver(self, text: str) -> None:
+        """Wake the thread, once."""
+        if self.text is None:
+            self.text = text
+            self._lock.release()
+
+    def wait(self, seconds: float) -> str | None:
+        """Wait for the message, at most `seconds`."""
+        self._lock.acquire(timeout=max(0.0, seconds))
+        return self.text
+
+
+class TaskBox:
+    """Where one asyncio task waits."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[str | None] = self._loop.create_future()
+
+    def deliver(self, text: str) -> None:
+        """Wake the task, from any thread."""
+        try:
+            self._loop.call_soon_threadsafe(self._set, text)
+        except RuntimeError:
+            pass  # its loop is closed, and nobody waits there any more
+
+    def _set(self, text: str | None) -> None:
+        if not self._future.done():
+            self._future.set_result(text)
+
+    async def wait(self, seconds: float) -> str | None:
+        """Wait for the message, at most `seconds`."""
+        timer = self._loop.call_later(max(0.0, seconds), self._set, None)
+        try:
+            return await self._future
+        finally:
+            timer.cancel()

@@ -1,0 +1,150 @@
+"""One asyncio connection shared by all tasks of a loop: calls made in the same turn of the loop leave in one write."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from typing import Any
+
+import hiredis
+import redis
+
+from lockwork.runtime.checks import check
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.replies import Retry, connecting
+from lockwork.runtime.wire import NOTHING, new_reader
+
+_READ_SIZE = 1 << 18
+
+
+class Mux:
+    """A pipelined connection: `submit` never waits, answers come in the order of the questions."""
+
+    def __init__(self, endpoint: Endpoint, *, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._allow_eviction = allow_eviction
+        self._loop = asyncio.get_running_loop()
+        self._connecting = asyncio.Lock()
+        self._connection: Any = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._unsent: list[bytes] = []
+        self._pending: deque[asyncio.Future[Any]] = deque()
+        self._progress = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether `submit` may be used."""
+        return self._writer is not None
+
+    async def connect(self) -> None:
+        """Connect unless connected; raises Retry or a LockworkError."""
+        async with self._connecting:
+            if self._writer is not None:
+                return
+            connection: Any = self._endpoint.async_connection()
+            try:
+                await connection.connect()
+                reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
+                info = await self._ask(reader, writer, hiredis.pack_command(("INFO",)))
+                if isinstance(info, bytes):
+                    check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
+            except (redis.RedisError, OSError) as error:
+                await self._disconnect(connection)
+                raise connecting(error, self._endpoint.shown) from error
+            except BaseException:
+                await self._disconnect(connection)
+                raise
+            self._connection, self._writer = connection, writer
+            self._task = self._loop.create_task(self._receive(reader), name="lockwork-replies")
+
+    def submit(self, packed: bytes) -> asyncio.Future[Any]:
+        """Send a command with this turn's others; the future gets its reply, errors as values, or raises Retry."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(packed)
+        if not self._pending:
+            self._progress = now()
+            if self._watch is None:
+                self._watch = self._loop.call_later(TIMEOUT, self._check)
+        self._pending.append(future)
+        return future
+
+    async def aclose(self) -> None:
+        """Close the connection; calls under way raise Retry."""
+        task = self._task
+        if task is not None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def abandon(self) -> None:
+        """Drop the connection without a loop to run on: after a fork, or when its loop is gone."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._writer = None
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._writer is not None and unsent:
+            self._writer.write(b"".join(unsent) if len(unsent) > 1 else unsent[0])
+
+    async def _receive(self, reader: asyncio.StreamReader) -> None:
+        parser = new_reader()
+        pending = self._pending
+        problem: BaseException | str = "it was closed"
+        try:
+            while data := await reader.read(_READ_SIZE):
+                parser.feed(data)
+                while (reply := parser.gets()) is not NOTHING:
+                    future = pending.popleft()
+                    if not future.done():
+                        future.set_result(reply)
+                self._progress = now()
+            problem = "the server closed it"
+        except OSError as error:
+            problem = error
+        finally:
+            connection, self._connection, self._writer, self._task = self._connection, None, None, None
+            self._unsent = []  # those are not for the next connection: their callers are told now
+            while pending:
+                future = pending.popleft()
+                if not future.done():
+                    future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
+                    future.exception()  # its caller may have been cancelled: then nobody else looks
+            await self._disconnect(connection)
+
+    def _check(self) -> None:
+        # a peer that fell silent is only seen by its silence
+        self._watch = None
+        if not self._pending:
+            return
+        left = self._progress + TIMEOUT - now()
+        if left <= 0 and self._writer is not None:
+            self._writer.transport.abort()
+        else:
+            self._watch = self._loop.call_later(max(left, 0.05), self._check)
+
+    @staticmethod
+    async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packed: bytes) -> Any:
+        parser = new_reader()
+        writer.write(packed)
+        async with asyncio.timeout(TIMEOUT):
+            while (reply := parser.gets()) is NOTHING:
+                data = await reader.read(_READ_SIZE)
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                parser.feed(data)
+        return reply
+
+    @staticmethod
+    async def _disconnect(connection: Any) -> None:
+        with contextlib.suppress(redis.RedisError, OSError, asyncio.CancelledError):
+            await connection.disconnect(nowait=True)

@@ -1,0 +1,147 @@
+"""Everything one Lockwork object runs on: its server, its engine, and a driver for each world."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Protocol
+from lockwork.runtime.aio import AsyncDriver
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.engine import Engine
+from lockwork.runtime.sync import SyncDriver
+
+T = TypeVar("T")
+Opened = tuple[Endpoint, Callable[[], None]]
+
+_living: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+class Runtime:
+    """Opens the server when first used; `opener` returns its endpoint and what to call at the end."""
+
+    def __init__(self, opener: Callable[[], Opened], *, prefix: str, patience: float, allow_eviction: bool) -> None:
+        self._opener = opener
+        self._prefix = prefix
+        self._patience = patience
+        self._allow_eviction = allow_eviction
+        self._opened: Opened | None = None
+        self._reset()
+        _living.add(self)
+
+    def _reset(self) -> None:
+        self.process = secrets.token_hex(8)
+        self.channel = keys.channel(self._prefix, self.process)
+        self.grants: dict[tuple[str, int], Any] = {}
+        """The locks that this process holds, by key and owner: re-entering one costs no call."""
+        self._opening = threading.Lock()
+        self._engine: Engine | None = None
+        self._sync: SyncDriver | None = None
+        self._loops: dict[asyncio.AbstractEventLoop, AsyncDriver] = {}
+        self._last: tuple[asyncio.AbstractEventLoop, AsyncDriver] | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of this process."""
+        if self._engine is None:
+            self._open()
+        assert self._engine is not None
+        return self._engine
+
+    def run(self, protocol: Protocol[T]) -> T:
+        """Run a protocol on this thread."""
+        driver = self._sync
+        if driver is None:
+            driver = self._open()
+        return driver.run(protocol)
+
+    async def arun(self, protocol: Protocol[T]) -> T:
+        """Run a protocol in this task."""
+        last = self._last
+        loop = asyncio.get_running_loop()
+        if last is not None and last[0] is loop:
+            return await last[1].run(protocol)
+        return await (await self.driver()).run(protocol)
+
+    async def driver(self) -> AsyncDriver:
+        """The asyncio driver of the running loop."""
+        loop = asyncio.get_running_loop()
+        if self._sync is None:
+            await asyncio.to_thread(self._open)
+        driver = self._loops.get(loop)
+        if driver is None:
+            for old in [known for known in self._loops if known.is_closed()]:
+                self._loops.pop(old).mux.abandon()
+            driver = self._loops[loop] = AsyncDriver(
+                self._endpoint(), self.engine, patience=self._patience, allow_eviction=self._allow_eviction
+            )
+        self._last = loop, driver
+        return driver
+
+    def close(self) -> None:
+        """Close all connections and end the engine; a later call opens them again."""
+        with self._opening:
+            engine, self._engine, sync, self._sync = self._engine, None, self._sync, None
+            opened, self._opened = self._opened, None
+            loops, self._loops, self._last = self._loops, {}, None
+        if engine is not None:
+            engine.close()
+        if sync is not None:
+            sync.close()
+        for driver in loops.values():
+            driver.mux.abandon()
+        if opened is not None:
+            opened[1]()
+
+    async def aclose(self) -> None:
+        """The same from a task; the running loop's connection is closed in order."""
+        driver = self._loops.pop(asyncio.get_running_loop(), None)
+        if driver is not None:
+            await driver.aclose()
+        self.close()
+
+    def _open(self) -> SyncDriver:
+        with self._opening:
+            if self._sync is None:
+                if self._opened is None:
+                    self._opened = self._opener()
+                endpoint = self._opened[0]
+                self._engine = Engine(endpoint, self.channel, allow_eviction=self._allow_eviction)
+                self._sync = SyncDriver(
+                    endpoint, self._engine, patience=self._patience, allow_eviction=self._allow_eviction
+                )
+            return self._sync
+
+    def _endpoint(self) -> Endpoint:
+        assert self._opened is not None
+        return self._opened[0]
+
+    def after_fork(self) -> None:
+        """In a child: forget the parent's connections, threads and identity, so that nothing is shared or inherited."""
+        # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
+        self._inherited = (self._engine, self._sync, self._loops)
+        self._reset()
+
+
+def _after_fork() -> None:
+    for runtime in list(_living):
+        runtime.after_fork()
+
+
+def _at_exit() -> None:
+    for runtime in list(_living):
+        with contextlib.suppress(Exception):
+            runtime.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

@@ -1,0 +1,105 @@
+"""The sync driver: runs a protocol on the caller's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import deque
+from typing import Any, TypeVar
+
+from lockwork.errors import BlockingCallError
+from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.mailboxes import Listener
+from lockwork.runtime.replies import Retry, gone
+from lockwork.runtime.wire import Wire
+
+T = TypeVar("T")
+
+
+def backoff(tries: int) -> float:
+    """Seconds to wait before try number `tries` + 1: full jitter, doubling from 10 ms up to half a second."""
+    return random.uniform(0.005, min(0.5, 0.01 * 2**tries))  # noqa: S311 - spreads load, hides nothing
+
+
+class SyncDriver:
+    """Performs effects with blocking calls; connections are kept for reuse, as many as there are threads calling."""
+
+    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._listener = listener
+        self._patience = patience
+        self._allow_eviction = allow_eviction
+        self._free: deque[Wire] = deque()
+        self.timeout: float | None = None
+        """Seconds that one call may take at the most, when that is less than usual."""
+        self._inspected = False
+        self._closed = threading.Event()
+
+    def run(self, protocol: Protocol[T]) -> T:
+        """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented for this use, and much cheaper than an exception
+            protocol.close()
+            raise BlockingCallError(
+                "this call blocks, and an event loop is running on this thread: await its a-prefixed twin instead"
+            )
+        step, value = protocol.send, None
+        while True:
+            try:
+                effect = step(value)  # type: ignore[arg-type]
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
+            try:
+                value = self.perform(effect)
+                step = protocol.send
+            except BaseException as error:  # noqa: BLE001 - whatever interrupts, the protocol cleans up and raises it again
+                step, value = protocol.throw, error  # type: ignore[assignment]
+
+    def perform(self, effect: Effect) -> Any:
+        """Perform one effect."""
+        if type(effect) is Call:
+            return self._call(effect)
+        if type(effect) is Park:
+            return self._listener.wait(effect.ticket, effect.until)
+        assert type(effect) is Clock
+        return now()
+
+    def _call(self, call: Call) -> Any:
+        began, tries = now(), 0
+        patience = self._patience if call.patience is None else call.patience
+        while True:
+            wire = self._take()
+            try:
+                if self.timeout is not None:
+                    wire.limit(self.timeout)
+                if not wire.connected:
+                    wire.connect()
+                    if not self._inspected:
+                        wire.inspect(allow_eviction=self._allow_eviction)
+                        self._inspected = True
+                reply = wire.run(call.script, call.keys, call.args)
+            except Retry as error:
+                tries += 1
+                pause = backoff(tries)
+                if now() - began + pause > patience:
+                    raise gone(self._endpoint.shown, error, now() - began) from error
+                self._closed.wait(pause)
+                call = call.again()
+            else:
+                return reply
+            finally:
+                if wire.connected:
+                    self._free.append(wire)
+
+    def _take(self) -> Wire:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return Wire(self._endpoint)
+
+    def close(self) -> None:
+        """Close the connections that are not in use; those in use are closed by who uses them last."""
+        while self._free:
+            self._free.pop().close()

@@ -1,0 +1,146 @@
+"""One blocking connection: redis-py does the handshake, then calls go over its socket with hiredis alone.
+
+redis-py's own calls cost more than the server's answer on loopback, and repeat commands on their own; ours do neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Any
+
+import hiredis
+import redis
+
+from lockwork.protocol.scripts import Script
+from lockwork.runtime.checks import check
+from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.replies import NoScript, Retry, connecting, raise_error
+
+NOTHING = object()
+_READ_SIZE = 65536
+
+
+def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) -> bytes:
+    """Encode a script call; `whole` sends the script itself, which also makes the server remember it."""
+    head = ("EVAL", script.source) if whole else ("EVALSHA", script.sha)
+    return hiredis.pack_command((*head, len(keys), *keys, *args))
+
+
+def new_reader() -> hiredis.Reader:
+    """A parser that returns NOTHING when a reply is not complete yet, and errors as values."""
+    return hiredis.Reader(notEnoughData=NOTHING)
+
+
+class Wire:
+    """A connection for one caller at a time."""
+
+    def __init__(self, endpoint: Endpoint, timeout: float = TIMEOUT) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._connection: Any = None
+        self._socket: socket.socket | None = None
+        self._reader = new_reader()
+
+    def connect(self) -> None:
+        """Connect and authenticate; raises Retry or a LockworkError."""
+        connection = self._endpoint.connection(self._timeout)
+        try:
+            connection.connect()
+        except (redis.RedisError, OSError) as error:
+            connection.disconnect()
+            raise connecting(error, self._endpoint.shown) from error
+        self._connection = connection
+        self._socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001 - redis-py has no public name for it
+        self._reader = new_reader()
+
+    def inspect(self, *, allow_eviction: bool) -> None:
+        """Refuse a server that would lose locks or jobs; a user without the right to INFO is taken at its word."""
+        info = self.request(hiredis.pack_command(("INFO",)))
+        if isinstance(info, bytes):
+            check(info, self._endpoint.shown, allow_eviction=allow_eviction)
+
+    def run(self, script: Script, keys: Any, args: Any) -> Any:
+        """Run a script and return its reply; raises Retry when the outcome is unknown."""
+        reply = self.request(pack_script(script, keys, args))
+        if isinstance(reply, hiredis.ReplyError):
+            try:
+                raise_error(str(reply), self._endpoint.shown, script.name)
+            except NoScript:
+                reply = self.request(pack_script(script, keys, args, whole=True))
+                if isinstance(reply, hiredis.ReplyError):
+                    raise_error(str(reply), self._endpoint.shown, script.name)
+        return reply
+
+    def request(self, packed: bytes) -> Any:
+        """Send one command and wait for its reply."""
+        self.send(packed)
+        return self.receive()
+
+    def send(self, packed: bytes) -> None:
+        """Send a command."""
+        assert self._socket is not None
+        try:
+            self._socket.sendall(packed)
+        except OSError as error:
+            self.close()
+            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self) -> Any:
+        """Wait for the next reply."""
+        assert self._socket is not None
+        try:
+            while True:
+                reply = self._reader.gets()
+                if reply is not NOTHING:
+                    return reply
+                data = self._socket.recv(_READ_SIZE)
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                self._reader.feed(data)
+        except OSError as error:
+            self.close()
+            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+        except BaseException:
+            # interrupted between question and answer: the next caller must not read this reply
+            self.close()
+            raise
+
+    def arrived(self) -> list[Any]:
+        """The replies that are here once the socket is readable."""
+        assert self._socket is not None
+        try:
+            data = self._socket.recv(_READ_SIZE)
+            if not data:
+                raise ConnectionResetError("closed by the server")
+        except OSError as error:
+            self.close()
+            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+        self._reader.feed(data)
+        return list(iter(self._reader.gets, NOTHING))
+
+    def limit(self, seconds: float) -> None:
+        """How long this connection waits for the server from now on."""
+        self._timeout = seconds
+        if self._socket is not None:
+            self._socket.settimeout(seconds)
+
+    def fileno(self) -> int:
+        """The socket, for a selector; -1 when closed."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection may be used."""
+        return self._socket is not None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket = None
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with contextlib.suppress(redis.RedisError, OSError):
+                connection.disconnect()

@@ -1,0 +1,128 @@
+"""A stock of units on sale, as the shop uses it: `phones.reserve(buyer, enqueue=place_order.call(buyer))`."""
+
+from __future__ import annotations
+
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.protocol import stock as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.stock import Books, Reservation, StockStatus
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks import TaskCall
+
+MOST = 10**12
+
+
+class Stock:
+    """Units that are reserved, then confirmed or released; a reservation that runs out gives its units back.
+
+    It lives with a queue, so that a step and the job it enqueues are one: both happen or neither.
+    """
+
+    def __init__(
+        self, runtime: Runtime, prefix: str, name: str, quantity: int, *, limit: int | None, queue: str
+    ) -> None:
+        self.name = checked(name, "a stock's name")
+        self.queue = checked_queue(queue)
+        self._runtime = runtime
+        self._books = Books(
+            QueueKeys(prefix, queue),
+            name,
+            _whole(quantity, "quantity", least=0),
+            0 if limit is None else _whole(limit, "limit"),
+        )
+
+    def reserve(
+        self, buyer: str, n: int = 1, *, hold: Duration = "10m", key: str | None = None, enqueue: TaskCall | None = None
+    ) -> Reservation:
+        """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
+
+        With `key`, a second call meets the first one's reservation as long as that lives, and enqueues nothing.
+        Raises SoldOut or LimitReached; then nothing was reserved or enqueued.
+        """
+        return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue))
+
+    async def areserve(
+        self, buyer: str, n: int = 1, *, hold: Duration = "10m", key: str | None = None, enqueue: TaskCall | None = None
+    ) -> Reservation:
+        """The same for a task."""
+        return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue))
+
+    def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """Turn the reservation into a sale, and enqueue a job with it; again, it does nothing.
+
+        Raises ReservationEnded if it expired or was released.
+        """
+        self._runtime.run(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
+
+    async def aconfirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
+
+    def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """Give the units back; does nothing when they are back already. Raises ReservationEnded if it was confirmed."""
+        self._runtime.run(protocol.release(self._books, _id(reservation), self._job(enqueue)))
+
+    async def arelease(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
+
+    def get(self, reservation: str) -> Reservation | None:
+        """Read a reservation; None when it expired, was released, or never was."""
+        return self._runtime.run(protocol.look(self._books, reservation))
+
+    async def aget(self, reservation: str) -> Reservation | None:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.look(self._books, reservation))
+
+    def status(self) -> StockStatus:
+        """Count the units: total = available + reserved + sold, always."""
+        return self._runtime.run(protocol.status(self._books))
+
+    async def astatus(self) -> StockStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._books))
+
+    def restock(self, n: int) -> StockStatus:
+        """Put `n` more units on sale."""
+        return self._runtime.run(protocol.status(self._books, _whole(n, "n"), new_id()))
+
+    async def arestock(self, n: int) -> StockStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._books, _whole(n, "n"), new_id()))
+
+    def _reserve(
+        self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None
+    ) -> Protocol[Reservation]:
+        checked(buyer, "a buyer")
+        wanted = _whole(n, "n")
+        known = "" if key is None else checked(key, "a reservation's key")
+        id = new_id()
+        job = self._job(enqueue, id)
+        return protocol.reserve(self._books, id, buyer, wanted, milliseconds(hold, "hold"), known, job)
+
+    def _job(self, call: TaskCall | None, id: str | None = None) -> NewJob | None:
+        if call is None:
+            return None
+        if call.queue != self.queue:
+            raise ConfigError(
+                f"stock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
+                f"one atomic step needs one queue, so make it lw.stock({self.name!r}, ..., queue={call.queue!r})"
+            )
+        return call.job(id or new_id())
+
+    def __repr__(self) -> str:
+        return f"<Stock {self.name!r} queue={self.queue!r}>"
+
+
+def _whole(value: object, what: str, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+        raise ConfigError(f"{what} must be a whole number of at least {least}, not {value!r}")
+    return value
+
+
+def _id(reservation: str | Reservation) -> str:
+    return checked(reservation.id if isinstance(reservation, Reservation) else reservation, "a reservation's id")

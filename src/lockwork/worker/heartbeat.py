@@ -1,0 +1,105 @@
+"""The heartbeat: one call per queue keeps the jobs of all children leased, and finds sessions that died elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from lockwork.errors import LockworkError
+from lockwork.protocol import jobs
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.clock import now
+from lockwork.runtime.runtime import Runtime
+
+log = logging.getLogger("lockwork.worker")
+
+
+class Heartbeat:
+    """Beats from a thread of its own, so that nothing the supervisor does can delay it.
+
+    `on_over(session)` is called when the server counts one of our sessions as dead.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        queues: dict[str, QueueKeys],
+        lease: float,
+        window_ms: int,
+        on_over: Callable[[str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._queues = queues
+        self._lease = lease
+        self._window_ms = window_ms
+        self._on_over = on_over
+        self._sessions: set[str] = set()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
+        self._steady_since = now()
+        self.last = now()
+        """When the server last answered a beat, on the client's clock."""
+        self.turned = now()
+        """When the loop last turned, whether or not the server answered."""
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def join(self, session: str) -> None:
+        """Begin a session on every queue; raises a LockworkError, and then it is not begun."""
+        for keys in self._queues.values():
+            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), self._lease))
+        with self._lock:
+            self._sessions.add(session)
+
+    def leave(self, session: str) -> int:
+        """End a session whose process is gone, and give its jobs back at once; returns how many those were."""
+        with self._lock:
+            self._sessions.discard(session)
+        return sum(
+            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True)) for keys in self._queues.values()
+        )
+
+    def stop(self) -> None:
+        """Stop beating."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _main(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            self.turned = now()
+            pause = self._lease / 3
+            for name, keys in self._queues.items():
+                try:
+                    pause = min(pause, self._beat(name, keys))
+                except LockworkError as error:
+                    log.warning("no heartbeat for queue %s: %s", name, error)
+                    pause = min(pause, 0.5)
+
+    def _beat(self, name: str, keys: QueueKeys) -> float:
+        """Beat for one queue; returns seconds until the next beat must come at the latest."""
+        with self._lock:
+            sessions = dict.fromkeys(self._sessions, False)
+        answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), patience=0.5))
+        at = now()
+        if at - self.last > self._lease:
+            self._steady_since = at
+        self.last = at
+        for session, alive in answer.alive.items():
+            if not alive and session in self._sessions:
+                self._on_over(session)
+        if answer.next_deadline is None:
+            return self._lease / 3
+        # After an outage everybody's lease has run out. Who was there all along beats again within a lease, so only who
+        # has been heard by the server for a whole lease may call others dead.
+        patience = self._steady_since + self._lease - at
+        if answer.overdue is not None and patience <= 0:
+            given_back = self._runtime.run(jobs.recover(keys, answer.overdue, self._window_ms, gone=False))
+            log.warning("worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name)
+            return 0.0
+        return max(answer.next_deadline, patience, 0.01)

@@ -1,0 +1,131 @@
+"""Lanes: asyncio tasks that run one job after the other, so that a job costs no task of its own.
+
+A lane that finds more work waiting starts the next lane before it runs its job. So a job that never waits for anything
+runs at once, and one that does holds up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import copy_context
+from typing import Protocol
+
+from lockwork import owners
+from lockwork.protocol.jobs import Leased
+from lockwork.worker.context import Slot, slot
+
+
+class Runner(Protocol):
+    """Who runs the jobs that a lane takes up."""
+
+    async def run(self, job: Leased, slot: Slot) -> None:
+        """Run a job to its outcome."""
+
+    def give_back(self, job: Leased) -> None:
+        """Return a job that has not begun."""
+
+
+class Lanes:
+    """At most `size` jobs at once; free places are taken before jobs are leased for them."""
+
+    def __init__(self, size: int) -> None:
+        self.free = size
+        self._size = size
+        self._inbox: deque[tuple[Leased, Runner]] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._starting = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def take(self) -> int:
+        """Wait for free places and take them all."""
+        while not self.free:
+            self._room.clear()
+            await self._room.wait()
+        return self.take_now()
+
+    def take_now(self) -> int:
+        """Take the places that are free now."""
+        taken, self.free = self.free, 0
+        return taken
+
+    async def freed(self) -> None:
+        """Wait until a place has been put back."""
+        self._room.clear()
+        await self._room.wait()
+
+    def put_back(self, places: int) -> None:
+        """Return places that are not needed (any more)."""
+        if places:
+            self.free += places
+            self._room.set()
+
+    def start(self, jobs: list[Leased], runner: Runner) -> None:
+        """Run jobs in places that were taken for them."""
+        self._inbox.extend((job, runner) for job in jobs)
+        if self._inbox and not self._starting:
+            self._start_one()
+
+    @property
+    def running(self) -> int:
+        """Jobs that are running or wait for their lane."""
+        return len(self._busy) + len(self._inbox)
+
+    def cancel(self) -> None:
+        """Cancel what runs, and give back the jobs that have not begun."""
+        self.put_back(len(self._inbox))
+        while self._inbox:
+            job, runner = self._inbox.popleft()
+            runner.give_back(job)
+        for task in self._busy:
+            task.cancel()
+
+    async def close(self) -> None:
+        """End all lanes."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start_one(self) -> None:
+        self._starting += 1
+        while self._idle:
+            idle = self._idle.pop()
+            if not idle.done():
+                idle.set_result(None)
+                return
+        task = asyncio.get_running_loop().create_task(self._lane(), name="lockwork-lane")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _lane(self) -> None:
+        mine = Slot()
+        slot.set(mine)
+        pristine = copy_context()
+        task = asyncio.current_task()
+        assert task is not None
+        inbox = self._inbox
+        while True:
+            self._starting -= 1
+            while inbox:
+                job, runner = inbox.popleft()
+                if inbox and not self._starting:
+                    self._start_one()
+                self._busy.add(task)
+                try:
+                    await runner.run(job, mine)
+                finally:
+                    self._busy.discard(task)
+                    owners.renew_task()
+                    self.put_back(1)
+                if copy_context() != pristine:
+                    # the job left context variables behind: the next one gets a lane that never saw them
+                    if inbox and not self._starting:
+                        self._start_one()
+                    return
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            await idle

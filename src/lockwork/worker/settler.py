@@ -1,0 +1,56 @@
+"""Settling: outcomes gather while a call is under way, and leave together with the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from lockwork.errors import ServerUnavailable
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.aio import AsyncDriver
+
+log = logging.getLogger("lockwork.worker")
+
+
+class Settler:
+    """Settles one queue's outcomes for one session, and outlasts a server that is away."""
+
+    def __init__(self, driver: AsyncDriver, keys: QueueKeys, session: str, window_ms: int) -> None:
+        self._driver = driver
+        self._keys = keys
+        self._session = session
+        self._window_ms = window_ms
+        self._waiting: list[Outcome] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        """Settle an outcome soon."""
+        self._waiting.append(outcome)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="lockwork-settle")
+
+    async def drained(self) -> None:
+        """Wait until everything is settled."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                while True:
+                    try:
+                        settled = await self._driver.run(
+                            jobs.settle(self._keys, self._session, batch, self._window_ms)
+                        )
+                        break
+                    except ServerUnavailable as error:
+                        log.warning("%d outcomes wait to be settled: %s", len(batch), error)
+                if not all(settled):
+                    for outcome, kept in zip(batch, settled, strict=True):
+                        if not kept:
+                            log.warning("job %s: the lease was over, its outcome was not written", outcome.id)
+        finally:
+            self._task = None

@@ -1,0 +1,73 @@
+"""Running `def` tasks in threads, and ending one that takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from lockwork import owners
+
+
+class JobTimeout(Exception):  # noqa: N818 - stored by its name as the reason why an attempt failed
+    """The attempt took longer than its task's timeout."""
+
+    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
+        super().__init__(message)
+
+
+class Threads:
+    """A pool of daemon-like threads, one per job at a time."""
+
+    def __init__(self, size: int) -> None:
+        self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")
+
+    async def run(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
+        """Run a call in a thread and return its result; raises JobTimeout once the thread has really stopped.
+
+        Python can end a thread only between two of its own instructions: native code that blocks is waited for.
+        """
+        run = _Run(function, args, kwargs)
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._pool, copy_context().run, run)
+        timer = None if timeout is None else loop.call_later(timeout, run.interrupt)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            # the thread goes on; whoever cancelled must not settle the job while it does
+            future.add_done_callback(lambda done: done.exception())
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def close(self) -> None:
+        """Let idle threads go."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Run:
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self._function, self._args, self._kwargs = function, args, kwargs
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+
+    def __call__(self) -> Any:
+        with self._lock:
+            self._thread = threading.get_ident()
+        try:
+            return self._function(*self._args, **self._kwargs)
+        finally:
+            with self._lock:
+                self._thread = None
+            owners.renew_thread()
+
+    def interrupt(self) -> None:
+        """Raise JobTimeout in the thread, if it still runs this call."""
+        with self._lock:
+            if self._thread is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(JobTimeout))

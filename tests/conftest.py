@@ -1,0 +1,91 @@
+"""A real server for the whole run, and the rule that no test leaves anything behind on it or in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.runtime.embedded import Embedded, start_private
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A Valkey server of this run's own."""
+    with start_private(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def url(server: Embedded) -> str:
+    return server.url
+
+
+@pytest.fixture
+def admin(url: str) -> Iterator[redis.Redis]:
+    """A plain client, to look at the server from outside; the database is empty before and after each test."""
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
+        yield client
+        client.flushall()
+
+
+@pytest.fixture
+def lw(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+    """An app on the run's server, for synchronous tests."""
+    with Lockwork(url) as app:
+        yield app
+
+
+@pytest.fixture
+async def alw(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+    """An app on the run's server, for asyncio tests."""
+    async with Lockwork(url) as app:
+        yield app
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves threads, sockets, or keys which nobody would ever collect."""
+    threads = set(threading.enumerate())
+    sockets = _sockets()
+    uses_server = {"lw", "alw", "admin"} & set(request.fixturenames)
+    client = request.getfixturevalue("admin") if uses_server else None
+    yield
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(5)  # a thread that was told to end may need a moment; one that was not is a leak
+    left = [thread.name for thread in threading.enumerate() if thread not in threads and not _pooled(thread)]
+    assert not left, f"threads left behind: {left}"
+    gc.collect()
+    assert len(_sockets()) <= len(sockets) + (1 if client else 0), f"sockets left behind: {_sockets() - sockets}"
+    if client is not None:
+        _check_keys(client)
+
+
+def _check_keys(client: redis.Redis) -> None:
+    for key in client.scan_iter(match="*", count=1000):
+        name = key.decode()
+        if "{lock:" in name:
+            assert client.ttl(key) > 0, f"lock key without an expiry: {name}"
+        assert ":run:" not in name, f"jobs still leased: {name} {client.hgetall(key)}"
+
+
+def _pooled(thread: threading.Thread) -> bool:
+    return thread.name.startswith(("ThreadPoolExecutor", "asyncio_"))
+
+
+def _sockets() -> set[str]:
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+        with contextlib.suppress(OSError):
+            target = os.readlink(entry)
+            if target.startswith("socket:"):
+                found.add(target)
+    return found
