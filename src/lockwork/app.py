@@ -34,7 +34,9 @@ class Lockwork:
     `client` takes the address of an existing redis-py client instead. For the settings see lockwork.config.Config.
     """
 
-    def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
+    def __init__(
+        self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]
+    ) -> None:
         self.config = Config.read(settings)
         self.registry = Registry()
         self.runtime = Runtime(
@@ -45,7 +47,12 @@ class Lockwork:
         )
 
     def lock(
-        self, name: str, *, wait: Duration | None = None, lease: Duration | None = None, on_lost: OnLost | None = None
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
     ) -> Lock:
         """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: as long as it takes, 0: not at all).
 
@@ -68,7 +75,9 @@ class Lockwork:
         return Job(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a job's id"))
 
     @overload
-    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    def task(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
@@ -142,7 +151,9 @@ class _Decorator:
     """What `task(...)` with options returns, as type checkers see it."""
 
     @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:

@@ -24,7 +24,9 @@ def encode(value: object, what: str, cap: int) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
     if len(encoded) > cap:
-        raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
+        raise PayloadTooLarge(
+            f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead"
+        )
     return encoded
 
 
@@ -47,14 +49,18 @@ class Signature:
         self._signature = inspect.signature(function)
         parameters = list(self._signature.parameters.values())
         positional = [
-            p for p in parameters if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            p
+            for p in parameters
+            if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         ]
         self._simple = len(positional) == len(parameters)
         self._least = sum(p.default is inspect.Parameter.empty for p in positional)
         self._most = len(positional)
         hints = _hints(function)
         self.returns = hints.get("return", Any)
-        self._wanted = {name: hint for name, hint in hints.items() if name != "return" and not _is_plain(hint)}
+        self._wanted = {
+            name: hint for name, hint in hints.items() if name != "return" and not _is_plain(hint)
+        }
         self._names = [p.name for p in positional]
         self._positions = [
             (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted

@@ -60,9 +60,13 @@ class Job(Generic[R]):
             error = found.blob if found.state == "dead" else found.blob[1:]
             raise JobFailed(f"job {self.id} in queue {self.queue!r} failed: {describe(error)}")
         if found.state != "ended":
-            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
+            raise ResultTimeout(
+                f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}"
+            )
         if len(found.blob) == 1:
-            raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
+            raise ResultUnavailable(
+                f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result"
+            )
         value: R = codecs.convert(codecs.decode(found.blob[1:]), self._returns)
         return value
 

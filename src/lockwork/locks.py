@@ -52,7 +52,9 @@ class Grant:
     def check(self) -> None:
         """Raise LockLost if the lease has ended; call it before a step that needs the lock."""
         if self.lost:
-            raise LockLost(f"the lease of lock {self.name!r} ended while it was held: somebody else may hold it now")
+            raise LockLost(
+                f"the lease of lock {self.name!r} ended while it was held: somebody else may hold it now"
+            )
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else f"{self.remaining:.1f} s left"
@@ -195,7 +197,9 @@ class Lock:
             if error is None:
                 raise
 
-    async def _after_cancelled(self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None) -> None:
+    async def _after_cancelled(
+        self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None
+    ) -> None:
         """The engine cancelled the body because the lease was lost: turn that, and only that, into LockLost."""
         others = task.uncancel()
         self._leave()
@@ -205,7 +209,9 @@ class Lock:
             except asyncio.CancelledError:
                 if others:
                     raise
-            raise LockLost(f"the lease of lock {grant.name!r} was lost, and the body was cancelled") from error
+            raise LockLost(
+                f"the lease of lock {grant.name!r} was lost, and the body was cancelled"
+            ) from error
 
     def _enter(self) -> tuple[int, Grant | None]:
         owner = owners.current()
@@ -241,7 +247,13 @@ class Lock:
 
     def _request(self, owner: int) -> Request:
         return Request(
-            self._key, self.name, self._owner(owner), new_id(), self._runtime.channel, self._lease_ms, self._renewed
+            self._key,
+            self.name,
+            self._owner(owner),
+            new_id(),
+            self._runtime.channel,
+            self._lease_ms,
+            self._renewed,
         )
 
     def _owner(self, owner: int) -> str:

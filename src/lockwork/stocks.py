@@ -36,7 +36,13 @@ class Stock:
         )
 
     def reserve(
-        self, buyer: str, n: int = 1, *, hold: Duration = "10m", key: str | None = None, enqueue: TaskCall | None = None
+        self,
+        buyer: str,
+        n: int = 1,
+        *,
+        hold: Duration = "10m",
+        key: str | None = None,
+        enqueue: TaskCall | None = None,
     ) -> Reservation:
         """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
 
@@ -46,7 +52,13 @@ class Stock:
         return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue))
 
     async def areserve(
-        self, buyer: str, n: int = 1, *, hold: Duration = "10m", key: str | None = None, enqueue: TaskCall | None = None
+        self,
+        buyer: str,
+        n: int = 1,
+        *,
+        hold: Duration = "10m",
+        key: str | None = None,
+        enqueue: TaskCall | None = None,
     ) -> Reservation:
         """The same for a task."""
         return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue))
@@ -125,4 +137,6 @@ def _whole(value: object, what: str, least: int = 1) -> int:
 
 
 def _id(reservation: str | Reservation) -> str:
-    return checked(reservation.id if isinstance(reservation, Reservation) else reservation, "a reservation's id")
+    return checked(
+        reservation.id if isinstance(reservation, Reservation) else reservation, "a reservation's id"
+    )

@@ -164,14 +164,24 @@ def options(
         raise ConfigError(f"retries must be a whole number from 0 to 1000, not {retries!r}")
     limit = None if timeout is None else seconds(timeout, "timeout")
     return TaskOptions(
-        checked_queue(queue), retries, seconds(backoff, "backoff", zero=True), limit, _level(priority), keep_result
+        checked_queue(queue),
+        retries,
+        seconds(backoff, "backoff", zero=True),
+        limit,
+        _level(priority),
+        keep_result,
     )
 
 
 def replace_priority(current: TaskOptions, priority: str) -> TaskOptions:
     """The same options with another priority."""
     return TaskOptions(
-        current.queue, current.retries, current.backoff, current.timeout, _level(priority), current.keep_result
+        current.queue,
+        current.retries,
+        current.backoff,
+        current.timeout,
+        _level(priority),
+        current.keep_result,
     )
 
 

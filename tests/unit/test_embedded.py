@@ -90,9 +90,10 @@ class Watched:
 def home() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="lw") as made:
         folder = Path(made) / "home"
+        others = set(embedded._owners)
         yield folder
         assert not embedded._members
-        assert not embedded._owners
+        assert embedded._owners == others
         nothing_runs(folder)
 
 
@@ -120,7 +121,7 @@ def users(folder: Path, count: int, how: str = "open_shared") -> Iterator[list[U
 
 
 def nothing_runs(folder: Path) -> None:
-    """Wait until no process holds the locks of a guardian or a server in `folder`; the test's timeout limits it."""
+    """Wait until no guardian and no server lives in `folder`; the test's timeout limits this."""
     for name in ("guardian", "server"):
         if (folder / name).exists():
             with (folder / name).open("r+") as file:
@@ -148,8 +149,8 @@ def test_the_server_ends_when_all_its_users_are_killed(home: Path, watch: type[W
     with users(home, 3) as three:
         server = watch(three[0].pid)
         guardian = watch(server.parent())
+        assert {user.pid for user in three} == {server.pid}
         for user in three:
-            assert user.pid == server.pid
             user.kill()
         server.wait()
         guardian.wait()

@@ -89,7 +89,13 @@ def reserve(
     Raises SessionOver.
     """
     keys = (*push_keys(queue), queue.tries, queue.run(session), queue.workers)
-    call = Call(script("jobs_reserve"), keys, [0, min(want, RESERVE_BATCH), request, session, channel], patience, marked=True)
+    call = Call(
+        script("jobs_reserve"),
+        keys,
+        [0, min(want, RESERVE_BATCH), request, session, channel],
+        patience,
+        marked=True,
+    )
     state, fence, left, *found = yield call
     if not state:
         raise SessionOver(session)
@@ -118,7 +124,9 @@ class Outcome:
     delay_ms: int = 0
 
 
-def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+def settle(
+    queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int
+) -> Protocol[list[bool]]:
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
     keys = (*push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch)
     settled: list[bool] = []
@@ -223,7 +231,9 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers)
     while True:
         keys = (*fixed, *map(queue.run, sessions))
-        ready, scheduled, dead, stats, workers, now, *running = yield Call(script("jobs_status"), keys, sessions)
+        ready, scheduled, dead, stats, workers, now, *running = yield Call(
+            script("jobs_status"), keys, sessions
+        )
         listed = [workers[at].decode() for at in range(0, len(workers), 2)]
         if set(listed) <= set(sessions):
             break

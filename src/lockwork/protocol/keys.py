@@ -36,7 +36,19 @@ class QueueKeys:
     A later partition p of a queue is tagged `{q:NAME/p}`, which is why a queue's name must not hold a slash.
     """
 
-    __slots__ = ("base", "due", "errors", "idle", "jobs", "ready", "results", "stats", "tries", "watch", "workers")
+    __slots__ = (
+        "base",
+        "due",
+        "errors",
+        "idle",
+        "jobs",
+        "ready",
+        "results",
+        "stats",
+        "tries",
+        "watch",
+        "workers",
+    )
 
     def __init__(self, prefix: str, queue: str) -> None:
         self.base = base = f"{prefix}:{{q:{queue}}}"
@@ -69,5 +81,7 @@ def checked_queue(name: object) -> str:
     """Return a queue's name if usable, else raise ConfigError."""
     queue = checked(name, "a queue's name")
     if "/" in queue:
-        raise ConfigError(f"a queue's name must not hold a slash (it will separate partitions), not {queue!r}")
+        raise ConfigError(
+            f"a queue's name must not hold a slash (it will separate partitions), not {queue!r}"
+        )
     return queue

@@ -22,7 +22,9 @@ T = TypeVar("T")
 class AsyncDriver:
     """Performs effects on one event loop."""
 
-    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+    def __init__(
+        self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool
+    ) -> None:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience

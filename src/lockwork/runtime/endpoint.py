@@ -12,7 +12,13 @@ from redis.asyncio.connection import Connection as AsyncTCP
 from redis.asyncio.connection import SSLConnection as AsyncTLS
 from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
 from redis.backoff import NoBackoff
-from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection, parse_url
+from redis.connection import (
+    AbstractConnection,
+    Connection,
+    SSLConnection,
+    UnixDomainSocketConnection,
+    parse_url,
+)
 from redis.retry import Retry
 
 from lockwork.errors import ConfigError
@@ -66,7 +72,9 @@ class Endpoint:
     def from_client(cls, client: object) -> Endpoint:
         """Connect where a redis-py client, sync or asyncio, connects; its connections stay its own."""
         if not isinstance(client, redis.Redis | redis.asyncio.Redis):
-            raise ConfigError(f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}")
+            raise ConfigError(
+                f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}"
+            )
         pool = client.connection_pool
         for kind, classes in _KINDS.items():
             # the TLS class is a subclass of the TCP one, so the class must match exactly

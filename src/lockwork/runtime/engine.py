@@ -153,7 +153,9 @@ class Engine:
                 self._planned = 0.0
                 self._renew()
         except Exception:
-            log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
+            log.exception(
+                "the engine stopped by an error of its own; locks of this process are no longer renewed"
+            )
             raise
         finally:
             subscription.close()

@@ -28,9 +28,13 @@ def raise_error(message: str, where: str, script: str) -> None:
     if code == "READONLY" or "-READONLY" in message:
         raise ServerUnsuitable(read_only(where))
     if code == "OOM" or "OOM command not allowed" in message:
-        raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
+        raise ServerRefused(
+            f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys"
+        )
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
-        raise ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
+        raise ServerRefused(
+            f"a key of ours at {where} holds somebody else's data ({script}): use another prefix"
+        )
     if code in ("NOPERM", "NOAUTH", "WRONGPASS") or "NOPERM" in message:
         raise ServerRefused(f"the server at {where} does not let this user do that: {message}")
     raise ServerRefused(f"the server at {where} refused {script}: {message}")
@@ -48,7 +52,9 @@ def connecting(error: Exception, where: str) -> LockworkError | Retry:
 def gone(where: str, why: object, tried: float) -> ServerUnavailable:
     """The error for a call that could not be completed in time."""
     text = str(why) or type(why).__name__
-    return ServerUnavailable(f"gave up after {tried:.1f} s: {text}. Is the server at {where} running and reachable?")
+    return ServerUnavailable(
+        f"gave up after {tried:.1f} s: {text}. Is the server at {where} running and reachable?"
+    )
 
 
 def read_only(where: str) -> str:

@@ -28,7 +28,9 @@ _living: weakref.WeakSet[Runtime] = weakref.WeakSet()
 class Runtime:
     """Opens the server when first used; `opener` returns its endpoint and what to call at the end."""
 
-    def __init__(self, opener: Callable[[], Opened], *, prefix: str, patience: float, allow_eviction: bool) -> None:
+    def __init__(
+        self, opener: Callable[[], Opened], *, prefix: str, patience: float, allow_eviction: bool
+    ) -> None:
         self._opener = opener
         self._prefix = prefix
         self._patience = patience

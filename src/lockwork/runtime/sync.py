@@ -27,7 +27,9 @@ def backoff(tries: int) -> float:
 class SyncDriver:
     """Performs effects with blocking calls; connections are kept for reuse, as many as there are threads calling."""
 
-    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+    def __init__(
+        self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool
+    ) -> None:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience

@@ -27,7 +27,9 @@ _MESSAGE = 1000
 class Executor:
     """Runs the jobs of one queue."""
 
-    def __init__(self, queue: str, registry: Registry, config: Config, settler: Settler, threads: Threads) -> None:
+    def __init__(
+        self, queue: str, registry: Registry, config: Config, settler: Settler, threads: Threads
+    ) -> None:
         self._queue = queue
         self._registry = registry
         self._max_result = config.max_result
@@ -97,7 +99,11 @@ class Executor:
                 encoded = codecs.encode(value, f"the result of task {task.name!r}", self._max_result)
             except (ConfigError, PayloadTooLarge) as error:
                 # its work is done, so running it again would only do it twice
-                log.error("job %s ran, but its result cannot be kept, and it goes to the dead set: %s", job.id, error)
+                log.error(
+                    "job %s ran, but its result cannot be kept, and it goes to the dead set: %s",
+                    job.id,
+                    error,
+                )
                 self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
                 return
         self._settler.add(Outcome(job.id, job.token, "s", encoded))

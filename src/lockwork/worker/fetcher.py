@@ -24,7 +24,13 @@ class Fetcher:
     """Leases the jobs of one queue for one session."""
 
     def __init__(
-        self, driver: AsyncDriver, keys: QueueKeys, session: str, channel: str, lanes: Lanes, executor: Executor
+        self,
+        driver: AsyncDriver,
+        keys: QueueKeys,
+        session: str,
+        channel: str,
+        lanes: Lanes,
+        executor: Executor,
     ) -> None:
         self._driver = driver
         self._keys = keys

@@ -39,7 +39,9 @@ class Health:
                 f"the health port {host}:{port} cannot be used ({error.strerror or error}): "
                 "does another worker run here? Choose another --health-port"
             ) from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="lockwork-health", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="lockwork-health", daemon=True
+        )
 
     def alive(self) -> bool:
         """Whether the worker should be left alone."""

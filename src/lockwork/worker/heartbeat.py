@@ -60,7 +60,8 @@ class Heartbeat:
         with self._lock:
             self._sessions.discard(session)
         return sum(
-            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True)) for keys in self._queues.values()
+            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True))
+            for keys in self._queues.values()
         )
 
     def stop(self) -> None:
@@ -100,6 +101,8 @@ class Heartbeat:
         patience = self._steady_since + self._lease - at
         if answer.overdue is not None and patience <= 0:
             given_back = self._runtime.run(jobs.recover(keys, answer.overdue, self._window_ms, gone=False))
-            log.warning("worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name)
+            log.warning(
+                "worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name
+            )
             return 0.0
         return max(answer.next_deadline, patience, 0.01)

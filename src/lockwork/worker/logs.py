@@ -9,5 +9,7 @@ import sys
 def configure() -> None:
     """Log to standard error, one line a record, unless the app configured logging already."""
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s",
     )

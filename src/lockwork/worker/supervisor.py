@@ -73,7 +73,9 @@ class Supervisor:
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT; raises a LockworkError when it cannot begin."""
-        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        previous = {
+            number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             self._start_missing(first=True)
             self._heartbeat.start()
@@ -113,7 +115,10 @@ class Supervisor:
     def _on_stop(self) -> None:
         self._stopping += 1
         if self._stopping == 1:
-            log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
+            log.info(
+                "stopping: running jobs have %g s to end (a second signal ends them at once)",
+                self._options.grace,
+            )
             for child in self._children.values():
                 _tell(child, STOP)
             self._later(self._options.grace + _HURRY)
@@ -129,11 +134,15 @@ class Supervisor:
             given_back = self._heartbeat.leave(child.session)
         except LockworkError as error:
             # its lease runs out by itself, and then any worker gives its jobs back
-            log.error("the jobs of worker process %d could not be given back yet: %s", child.process.pid, error)
+            log.error(
+                "the jobs of worker process %d could not be given back yet: %s", child.process.pid, error
+            )
             given_back = 0
         if self._stopping:
             return
-        log.error("worker process %d ended (%s): %d jobs given back", child.process.pid, _why(code), given_back)
+        log.error(
+            "worker process %d ended (%s): %d jobs given back", child.process.pid, _why(code), given_back
+        )
         self._missing += 1
         quick = now() - child.started < _QUICK
         self._failures = self._failures + 1 if quick else 0
@@ -170,7 +179,9 @@ class Supervisor:
             raise
         self._children[child.session] = child
         _tell(child, msgspec.json.encode(ChildOrders(self._options, child.session)) + b"\n")
-        threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{process.pid}", daemon=True).start()
+        threading.Thread(
+            target=self._watch, args=(child,), name=f"lockwork-watch-{process.pid}", daemon=True
+        ).start()
         log.info("worker process %d works on %s", process.pid, ", ".join(self._options.queues))
 
     def _watch(self, child: _Child) -> None:
@@ -200,5 +211,3 @@ def _why(code: int | None) -> str:
     if code is not None and code < 0:
         return f"killed by {signal.Signals(-code).name}"
     return f"exit status {code}"
-
-

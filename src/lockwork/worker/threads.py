@@ -70,4 +70,6 @@ class _Run:
         """Raise JobTimeout in the thread, if it still runs this call."""
         with self._lock:
             if self._thread is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(JobTimeout))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread), ctypes.py_object(JobTimeout)
+                )
