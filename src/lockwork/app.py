@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
-
-from typing import ParamSpec
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from lockwork import tasks
 from lockwork.config import Config, Settings
@@ -30,16 +28,14 @@ class Lockwork:
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
-    data folder, shared by this user's processes and stopped with the last of them. Nothing is opened before it is needed.
+    data folder, shared by this user's processes and stopped with the last of them. Nothing is opened before it is used.
     `client` takes the address of an existing redis-py client instead. For the settings see lockwork.config.Config.
     """
 
-    def __init__(
-        self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]
-    ) -> None:
-        self.config = Config.read(settings)
-        self.registry = Registry()
-        self.runtime = Runtime(
+    def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
+        self.config: Config = Config.read(settings)
+        self.registry: Registry = Registry()
+        self.runtime: Runtime = Runtime(
             _opener(url, client),
             prefix=self.config.prefix,
             patience=self.config.patience,
@@ -54,7 +50,7 @@ class Lockwork:
         lease: Duration | None = None,
         on_lost: OnLost | None = None,
     ) -> Lock:
-        """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: as long as it takes, 0: not at all).
+        """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: until it comes, 0: not at all).
 
         Without `lease` it is renewed for as long as this process lives; with one it ends by itself after that time.
         `on_lost(grant)` is called from another thread when the lease ends under its holder.
@@ -75,14 +71,14 @@ class Lockwork:
         return Job(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a job's id"))
 
     @overload
-    def task(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
     def task(
         self,
+        function: None = None,
+        /,
         *,
         name: str | None = None,
         queue: str = "default",
@@ -114,9 +110,7 @@ class Lockwork:
         chosen = tasks.options(queue, retries, backoff, timeout, priority, keep_result=keep_result)
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
-            task = Task[Any, Any, Any](
-                self.runtime, self.config, tasks.task_name(function, name), function, chosen
-            )
+            task = Task[Any, Any, Any](self.runtime, self.config, tasks.task_name(function, name), function, chosen)
             self.registry.add(task)
             return task
 
@@ -147,17 +141,13 @@ class Lockwork:
         await self.aclose()
 
 
-class _Decorator:
-    """What `task(...)` with options returns, as type checkers see it."""
+class _Decorator(Protocol):
+    """What `task(...)` with options returns."""
 
     @overload
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, R]], /
-    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
     @overload
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
-    def __call__(self, function: Callable[..., Any], /) -> Any:
-        raise NotImplementedError
 
 
 def _opener(url: str | None, client: object) -> Callable[[], Opened]:

@@ -8,7 +8,7 @@ LONGEST = 3600.0
 
 
 def delay(attempt: int, base: float) -> float:
-    """Seconds before the attempt after number `attempt` (from 1): doubling from `base`, at most an hour, half of it jitter.
+    """Seconds before the attempt after number `attempt` (from 1): doubles from `base` up to an hour, half of it jitter.
 
     Jitter spreads jobs that failed together ("equal jitter", AWS Architecture Blog, "Exponential Backoff And Jitter").
     """

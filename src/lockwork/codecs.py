@@ -24,9 +24,7 @@ def encode(value: object, what: str, cap: int) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
     if len(encoded) > cap:
-        raise PayloadTooLarge(
-            f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead"
-        )
+        raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
     return encoded
 
 
@@ -57,10 +55,8 @@ class Signature:
         self._least = sum(p.default is inspect.Parameter.empty for p in positional)
         self._most = len(positional)
         hints = _hints(function)
-        self.returns = hints.get("return", Any)
-        self._wanted = {
-            name: hint for name, hint in hints.items() if name != "return" and not _is_plain(hint)
-        }
+        self.returns: Any = hints.get("return", Any)
+        self._wanted = {name: hint for name, hint in hints.items() if name != "return" and not _is_plain(hint)}
         self._names = [p.name for p in positional]
         self._positions = [
             (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted
@@ -78,9 +74,8 @@ class Signature:
         for index, hint in self._positions:
             if index < len(args):
                 args[index] = msgspec.convert(args[index], hint)
-        for name in kwargs:
-            if name in self._wanted:
-                kwargs[name] = msgspec.convert(kwargs[name], self._wanted[name])
+        for name in kwargs.keys() & self._wanted.keys():
+            kwargs[name] = msgspec.convert(kwargs[name], self._wanted[name])
 
 
 def _is_plain(hint: Any) -> bool:

@@ -64,7 +64,5 @@ class Config:
         config = cls(**given)
         checked(config.prefix, "the prefix")
         if config.result_ttl < 60:
-            raise ConfigError(
-                "result_ttl must be at least 60 s: it also guards enqueueing against lost replies"
-            )
+            raise ConfigError("result_ttl must be at least 60 s: it also guards enqueueing against lost replies")
         return config

@@ -41,9 +41,7 @@ def _number(value: Duration, what: str) -> float:
     if isinstance(value, str):
         text = value.strip().lower()
         if not _TEXT.fullmatch(text):
-            raise ConfigError(
-                f'{what} must be seconds, a timedelta or text such as "10m" or "1h30m", not {value!r}'
-            )
+            raise ConfigError(f'{what} must be seconds, a timedelta or text such as "10m" or "1h30m", not {value!r}')
         return sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(text))
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f'{what} must be seconds, a timedelta or text such as "10m", not {value!r}')

@@ -8,6 +8,7 @@ from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import JobFailed, ResultTimeout, ResultUnavailable
 from lockwork.protocol import jobs as protocol
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import Standing
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
@@ -25,8 +26,8 @@ class Job(Generic[R]):
         self._runtime = runtime
         self._keys = keys
         self._returns = returns
-        self.id = id
-        self.queue = queue
+        self.id: str = id
+        self.queue: str = queue
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
@@ -47,7 +48,7 @@ class Job(Generic[R]):
         """The same for a task."""
         return _state(await self._runtime.arun(protocol.standing(self._keys, self.id)))
 
-    def _outcome(self, timeout: Duration | None) -> protocol.Protocol[Standing]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[Standing]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         return protocol.outcome(self._keys, self.id, self._runtime.channel, limit)
 
@@ -60,13 +61,9 @@ class Job(Generic[R]):
             error = found.blob if found.state == "dead" else found.blob[1:]
             raise JobFailed(f"job {self.id} in queue {self.queue!r} failed: {describe(error)}")
         if found.state != "ended":
-            raise ResultTimeout(
-                f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}"
-            )
+            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
         if len(found.blob) == 1:
-            raise ResultUnavailable(
-                f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result"
-            )
+            raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
         value: R = codecs.convert(codecs.decode(found.blob[1:]), self._returns)
         return value
 

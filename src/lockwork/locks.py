@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -31,10 +32,10 @@ class Grant:
     __slots__ = ("_body", "_cancelled", "_lease", "depth", "fence", "name", "on_lost")
 
     def __init__(self, name: str, fence: int, on_lost: OnLost | None) -> None:
-        self.name = name
-        self.fence = fence
-        self.depth = 1
-        self.on_lost = on_lost
+        self.name: str = name
+        self.fence: int = fence
+        self.depth: int = 1
+        self.on_lost: OnLost | None = on_lost
         self._lease: Lease | None = None
         self._body: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
         self._cancelled = False
@@ -52,9 +53,7 @@ class Grant:
     def check(self) -> None:
         """Raise LockLost if the lease has ended; call it before a step that needs the lock."""
         if self.lost:
-            raise LockLost(
-                f"the lease of lock {self.name!r} ended while it was held: somebody else may hold it now"
-            )
+            raise LockLost(f"the lease of lock {self.name!r} ended while it was held: somebody else may hold it now")
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else f"{self.remaining:.1f} s left"
@@ -64,10 +63,8 @@ class Grant:
         # on the engine's thread
         if self._body is not None:
             loop, _ = self._body
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to cancel
                 loop.call_soon_threadsafe(self._cancel_body)
-            except RuntimeError:
-                pass  # the loop is closed: there is nobody to cancel
         if self.on_lost is not None:
             self.on_lost(self)
 
@@ -89,7 +86,7 @@ class Lock:
         lease: Duration | None,
         on_lost: OnLost | None,
     ) -> None:
-        self.name = keys.checked(name, "a lock's name")
+        self.name: str = keys.checked(name, "a lock's name")
         self._key = keys.lock(config.prefix, name)
         self._runtime = runtime
         self._wait = None if wait is None else seconds(wait, "wait", zero=True)
@@ -197,9 +194,7 @@ class Lock:
             if error is None:
                 raise
 
-    async def _after_cancelled(
-        self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None
-    ) -> None:
+    async def _after_cancelled(self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None) -> None:
         """The engine cancelled the body because the lease was lost: turn that, and only that, into LockLost."""
         others = task.uncancel()
         self._leave()
@@ -209,9 +204,7 @@ class Lock:
             except asyncio.CancelledError:
                 if others:
                     raise
-            raise LockLost(
-                f"the lease of lock {grant.name!r} was lost, and the body was cancelled"
-            ) from error
+            raise LockLost(f"the lease of lock {grant.name!r} was lost, and the body was cancelled") from error
 
     def _enter(self) -> tuple[int, Grant | None]:
         owner = owners.current()

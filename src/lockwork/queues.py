@@ -12,7 +12,7 @@ class Queue:
     """A handle to one named queue."""
 
     def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:
-        self.name = checked_queue(name)
+        self.name: str = checked_queue(name)
         self._runtime = runtime
         self._keys = QueueKeys(prefix, name)
 

@@ -25,8 +25,8 @@ class Stock:
     def __init__(
         self, runtime: Runtime, prefix: str, name: str, quantity: int, *, limit: int | None, queue: str
     ) -> None:
-        self.name = checked(name, "a stock's name")
-        self.queue = checked_queue(queue)
+        self.name: str = checked(name, "a stock's name")
+        self.queue: str = checked_queue(queue)
         self._runtime = runtime
         self._books = Books(
             QueueKeys(prefix, queue),
@@ -137,6 +137,4 @@ def _whole(value: object, what: str, least: int = 1) -> int:
 
 
 def _id(reservation: str | Reservation) -> str:
-    return checked(
-        reservation.id if isinstance(reservation, Reservation) else reservation, "a reservation's id"
-    )
+    return checked(reservation.id if isinstance(reservation, Reservation) else reservation, "a reservation's id")

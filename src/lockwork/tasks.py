@@ -59,8 +59,8 @@ class Task(Generic[P, R, C]):
         self.name = name
         self.function = function
         self.options_in_force = options
-        self.signature = codecs.Signature(function)
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.signature: codecs.Signature = codecs.Signature(function)
+        self.is_async: bool = inspect.iscoroutinefunction(function)
         self._runtime = runtime
         self._config = config
         self._keys = QueueKeys(config.prefix, options.queue)
@@ -75,7 +75,7 @@ class Task(Generic[P, R, C]):
         changed = self.options_in_force
         if priority is not None:
             changed = replace_priority(changed, priority)
-        task = Task(self._runtime, self._config, self.name, self.function, changed)
+        task: Task[P, R, C] = Task(self._runtime, self._config, self.name, self.function, changed)
         task._delay_ms = self._delay_ms if delay is None else milliseconds(delay, "delay", zero=True)
         return task
 

@@ -25,9 +25,7 @@ from lockwork.worker.supervisor import Supervisor
     multiple=True,
     help="Queue to work on; repeat it for more. [default: all of the app's]",
 )
-@click.option(
-    "--processes", "-p", default=1, show_default=True, type=click.IntRange(1, 1000), help="Child processes."
-)
+@click.option("--processes", "-p", default=1, show_default=True, type=click.IntRange(1, 1000), help="Child processes.")
 @click.option(
     "--concurrency",
     "-c",
@@ -42,9 +40,7 @@ from lockwork.worker.supervisor import Supervisor
     show_default=True,
     help="How long after this machine died its jobs run elsewhere.",
 )
-@click.option(
-    "--grace", default="30s", show_default=True, help="How long running jobs may go on after SIGTERM."
-)
+@click.option("--grace", default="30s", show_default=True, help="How long running jobs may go on after SIGTERM.")
 @click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /livez and /readyz on this port.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Address of the health port.")
 def worker(
@@ -70,9 +66,7 @@ def worker(
         found = load(app)
         names = [checked_queue(name) for name in queues] or found.registry.queues()
         if not names:
-            raise ConfigError(
-                f"{app} has no tasks: import the modules that define them in its module, or give --queue"
-            )
+            raise ConfigError(f"{app} has no tasks: import the modules that define them in its module, or give --queue")
         options = WorkerOptions(
             app, names, processes, concurrency, kept, seconds(_duration(grace), "--grace", zero=True)
         )

@@ -1,8 +1,8 @@
 """The effects a protocol may ask its driver for, and how a protocol is typed.
 
-A protocol is a generator: it yields one effect, the driver performs it and sends its result back in. The sync driver, the
-asyncio driver and the simulator perform the same protocols. A driver that is interrupted (cancellation, Ctrl-C) throws
-that exception into the protocol, and performs the clean-up effects which the protocol yields before it lets it pass.
+A protocol is a generator: it yields one effect, the driver performs it and sends its result back in. The sync driver,
+the asyncio driver and the simulator perform the same protocols. A driver that is interrupted (cancellation, Ctrl-C)
+throws that exception into the protocol, and performs the clean-up effects it yields before it lets the exception pass.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Batch:
     next_due: float | None
 
 
-class SessionOver(Exception):  # noqa: N818 - a fact about the session, handled inside the worker
+class SessionOver(Exception):
     """The server counts this worker session as dead: its jobs run elsewhere."""
 
 
@@ -124,9 +124,7 @@ class Outcome:
     delay_ms: int = 0
 
 
-def settle(
-    queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int
-) -> Protocol[list[bool]]:
+def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
     keys = (*push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch)
     settled: list[bool] = []
@@ -231,9 +229,7 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers)
     while True:
         keys = (*fixed, *map(queue.run, sessions))
-        ready, scheduled, dead, stats, workers, now, *running = yield Call(
-            script("jobs_status"), keys, sessions
-        )
+        ready, scheduled, dead, stats, workers, now, *running = yield Call(script("jobs_status"), keys, sessions)
         listed = [workers[at].decode() for at in range(0, len(workers), 2)]
         if set(listed) <= set(sessions):
             break

@@ -1,4 +1,4 @@
-"""Key and channel names: a documented contract (docs/keys.md). One lock, or one queue with its stocks, is one hash tag."""
+"""Key and channel names, a documented contract (docs/keys.md). A lock, or a queue with its stocks, is one hash tag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAME = re.compile(r"[^\s{}\x00-\x1f\x7f]{1,200}")
 
 
 def checked(name: object, what: str) -> str:
-    """Return `name` if it can stand in a key, else raise ConfigError: 1 to 200 characters, no space, brace or control."""
+    """Return `name` if it can stand in a key (1 to 200 characters, no space, brace or control); raises ConfigError."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         shown = repr(name) if len(repr(name)) <= 60 else repr(name)[:57] + "..."
         raise ConfigError(
@@ -51,17 +51,18 @@ class QueueKeys:
     )
 
     def __init__(self, prefix: str, queue: str) -> None:
-        self.base = base = f"{prefix}:{{q:{queue}}}"
-        self.jobs = f"{base}:jobs"
-        self.ready = tuple(f"{base}:ready:{level}" for level in range(len(PRIORITIES)))
-        self.due = f"{base}:due"
-        self.tries = f"{base}:tries"
-        self.errors = f"{base}:errors"
-        self.results = (f"{base}:results:0", f"{base}:results:1")
-        self.watch = f"{base}:watch"
-        self.idle = f"{base}:idle"
-        self.workers = f"{base}:workers"
-        self.stats = f"{base}:stats"
+        base = f"{prefix}:{{q:{queue}}}"
+        self.base: str = base
+        self.jobs: str = f"{base}:jobs"
+        self.ready: tuple[str, ...] = tuple(f"{base}:ready:{level}" for level in range(len(PRIORITIES)))
+        self.due: str = f"{base}:due"
+        self.tries: str = f"{base}:tries"
+        self.errors: str = f"{base}:errors"
+        self.results: tuple[str, str] = (f"{base}:results:0", f"{base}:results:1")
+        self.watch: str = f"{base}:watch"
+        self.idle: str = f"{base}:idle"
+        self.workers: str = f"{base}:workers"
+        self.stats: str = f"{base}:stats"
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""
@@ -81,7 +82,5 @@ def checked_queue(name: object) -> str:
     """Return a queue's name if usable, else raise ConfigError."""
     queue = checked(name, "a queue's name")
     if "/" in queue:
-        raise ConfigError(
-            f"a queue's name must not hold a slash (it will separate partitions), not {queue!r}"
-        )
+        raise ConfigError(f"a queue's name must not hold a slash (it will separate partitions), not {queue!r}")
     return queue

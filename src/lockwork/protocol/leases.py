@@ -18,12 +18,12 @@ class Lease:
     def __init__(
         self, renewal: Renewal, granted: Granted, now: float, *, renewed: bool, on_lost: Callable[[], None]
     ) -> None:
-        self.renewal = renewal
-        self.renewed = renewed
-        self.deadline = granted.deadline
-        self.lost = False
-        self.on_lost = on_lost
-        self.next = now + (granted.deadline - now) / 3 if renewed else granted.deadline
+        self.renewal: Renewal = renewal
+        self.renewed: bool = renewed
+        self.deadline: float = granted.deadline
+        self.lost: bool = False
+        self.on_lost: Callable[[], None] = on_lost
+        self.next: float = now + (granted.deadline - now) / 3 if renewed else granted.deadline
 
 
 class LeaseBook:

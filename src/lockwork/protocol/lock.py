@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -109,10 +110,9 @@ def state(key: str) -> Protocol[LockState]:
 
 
 def _abandon(asked: Request) -> Protocol[None]:
-    try:
+    # when the server is away, the place in line, or the grant that nobody renews, ends by its deadline
+    with contextlib.suppress(LockworkError):
         yield Call(script("lock_abandon"), [asked.key], [asked.owner, asked.request], patience=1)
-    except LockworkError:
-        pass  # the server is away: the place in line, or the grant that nobody renews, ends by its deadline
 
 
 def _ask(asked: Request, wait: int, patience: float | None) -> Call:

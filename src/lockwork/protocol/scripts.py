@@ -26,7 +26,7 @@ class Script:
 
 def read(path: str) -> str:
     """Return the text of a file below lua/."""
-    return files(__package__).joinpath("lua", path).read_text(encoding="utf-8")
+    return files("lockwork.protocol").joinpath("lua", path).read_text(encoding="utf-8")
 
 
 def assemble(name: str, parts: dict[str, str] | None = None) -> Script:

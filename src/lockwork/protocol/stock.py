@@ -30,7 +30,7 @@ class Books:
 class Reservation:
     """Units set aside for a buyer; `created` is False when this call met an earlier reservation of the same key.
 
-    `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` rises with every reservation.
+    `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` rises from one to the next.
     """
 
     id: str
@@ -65,9 +65,7 @@ def reserve(
         args += push_arguments([job])
     code, known, state, units, left, fence, created = yield Call(script("stock_reserve"), books.keys, args)
     if code == 0:
-        raise SoldOut(
-            f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later"
-        )
+        raise SoldOut(f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later")
     if code < 0:
         raise LimitReached(f"buyer {buyer!r} would hold more than {books.limit} of stock {books.name!r}")
     return Reservation(known.decode(), buyer, units, _STATES[state], left / 1000, fence, bool(created))
@@ -76,17 +74,13 @@ def reserve(
 def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
     """Turn a held reservation into a sale; raises ReservationEnded when it expired or was released."""
     if (yield _end(books, "c", id, job)) == 0:
-        raise ReservationEnded(
-            f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again"
-        )
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again")
 
 
 def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
     """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale."""
     if (yield _end(books, "r", id, job)) < 0:
-        raise ReservationEnded(
-            f"reservation {id!r} of stock {books.name!r} is confirmed: a sale cannot be released"
-        )
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: a sale cannot be released")
 
 
 def look(books: Books, id: str) -> Protocol[Reservation | None]:
@@ -100,11 +94,11 @@ def look(books: Books, id: str) -> Protocol[Reservation | None]:
 
 def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatus]:
     """Count the units by place, after adding `add` of them (once per `request`)."""
-    more = 1
-    while more:
-        call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, add, request])
+    call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, add, request])
+    while True:
         total, sold, held, expired, more = yield call
-    return StockStatus(total, total - sold - held, held, sold, expired)
+        if not more:
+            return StockStatus(total, total - sold - held, held, sold, expired)
 
 
 def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import hiredis
@@ -22,28 +23,28 @@ T = TypeVar("T")
 class AsyncDriver:
     """Performs effects on one event loop."""
 
-    def __init__(
-        self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience
-        self.mux = Mux(endpoint, allow_eviction=allow_eviction)
+        self.mux: Mux = Mux(endpoint, allow_eviction=allow_eviction)
 
     async def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
-        step, value = protocol.send, None
+        step: Callable[[Any], Effect] = protocol.send
+        value: Any = None
         while True:
             try:
-                effect = step(value)  # type: ignore[arg-type]
+                effect = step(value)
             except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
+                result: T = done.value
+                return result
             try:
                 value = await self.perform(effect)
             except asyncio.CancelledError as cancelled:
                 await self._clean_up(protocol, cancelled)
             except BaseException as error:  # noqa: BLE001 - the protocol decides, and raises it again
-                step, value = protocol.throw, error  # type: ignore[assignment]
+                step, value = protocol.throw, error
             else:
                 step = protocol.send
 
@@ -70,7 +71,8 @@ class AsyncDriver:
         raise cancelled
 
     async def _drive_out(self, protocol: Protocol[T], cancelled: asyncio.CancelledError) -> None:
-        step, value = protocol.throw, cancelled
+        step: Callable[[Any], Effect] = protocol.throw
+        value: Any = cancelled
         while True:
             try:
                 effect = step(value)
@@ -78,9 +80,9 @@ class AsyncDriver:
                 return
             try:
                 value = await self.perform(effect)
-                step = protocol.send  # type: ignore[assignment]
+                step = protocol.send
             except Exception as error:  # noqa: BLE001 - the protocol decides, and raises it again
-                step, value = protocol.throw, error  # type: ignore[assignment]
+                step, value = protocol.throw, error
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole = 0.0, 0, False

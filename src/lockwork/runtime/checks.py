@@ -14,9 +14,7 @@ def check(info: bytes, where: str, *, allow_eviction: bool) -> None:
     version = facts.get("redis_version", "")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < OLDEST:
-        raise ServerUnsuitable(
-            f"the server at {where} is version {version}: use Redis 6.2 or later, or Valkey"
-        )
+        raise ServerUnsuitable(f"the server at {where} is version {version}: use Redis 6.2 or later, or Valkey")
     if facts.get("role") == "slave" and facts.get("slave_read_only", "1") == "1":
         raise ServerUnsuitable(read_only(where))
     policy = facts.get("maxmemory_policy", "noeviction")

@@ -11,6 +11,7 @@ from redis.asyncio.connection import AbstractConnection as AsyncConnection
 from redis.asyncio.connection import Connection as AsyncTCP
 from redis.asyncio.connection import SSLConnection as AsyncTLS
 from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import (
     AbstractConnection,
@@ -31,7 +32,7 @@ _KINDS = {
 }
 _TAKEN_OVER = ("host", "port", "path", "db", "username", "password", "credential_provider")
 TIMEOUT = 5.0
-"""Seconds that a healthy server may take for one call; after that the connection is given up and the call sent again."""
+"""Seconds that a healthy server may take for a call; then the connection is given up and the call sent again."""
 
 
 class Endpoint:
@@ -50,9 +51,10 @@ class Endpoint:
         }
         if kind == "unix":
             del self._options["socket_keepalive"]
-            self.shown = f"unix://{options.get('path')}"
+            place = str(options.get("path"))
         else:
-            self.shown = f"{kind}://{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+            place = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
+        self.shown: str = f"{kind}://{place}"
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
@@ -62,7 +64,7 @@ class Endpoint:
             known = ", ".join(f"{name}://" for name in _SCHEMES)
             raise ConfigError(f"a server's URL begins with {known} (one server), not {_scheme_shown(url)}")
         try:
-            options = dict(parse_url(url))
+            options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
         except ValueError as error:
             raise ConfigError(f"the server's URL cannot be read: {error}") from None
         options.pop("connection_class", None)
@@ -72,9 +74,7 @@ class Endpoint:
     def from_client(cls, client: object) -> Endpoint:
         """Connect where a redis-py client, sync or asyncio, connects; its connections stay its own."""
         if not isinstance(client, redis.Redis | redis.asyncio.Redis):
-            raise ConfigError(
-                f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}"
-            )
+            raise ConfigError(f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}")
         pool = client.connection_pool
         for kind, classes in _KINDS.items():
             # the TLS class is a subclass of the TCP one, so the class must match exactly
@@ -93,7 +93,7 @@ class Endpoint:
     def async_connection(self) -> AsyncConnection:
         """The same for asyncio."""
         make = cast("type[AsyncConnection]", _KINDS[self._kind][1])
-        return make(**self._options, retry=redis.asyncio.retry.Retry(NoBackoff(), 0))
+        return make(**self._options, retry=AsyncRetry(NoBackoff(), 0))
 
 
 def _scheme_shown(url: str) -> str:

@@ -12,8 +12,6 @@ import selectors
 import socket
 import threading
 
-import hiredis
-
 from lockwork.errors import LockworkError
 from lockwork.protocol import lock
 from lockwork.protocol.leases import Lease, LeaseBook
@@ -22,9 +20,9 @@ from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.mailboxes import Mailboxes, TaskBox, ThreadBox
 from lockwork.runtime.replies import Retry
 from lockwork.runtime.sync import SyncDriver, backoff
-from lockwork.runtime.wire import Wire
+from lockwork.runtime.wire import Wire, pack
 
-log = logging.getLogger("lockwork")
+log: logging.Logger = logging.getLogger("lockwork")
 
 _BATCH = 100
 _TIMEOUT = 2.0
@@ -153,9 +151,7 @@ class Engine:
                 self._planned = 0.0
                 self._renew()
         except Exception:
-            log.exception(
-                "the engine stopped by an error of its own; locks of this process are no longer renewed"
-            )
+            log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
             raise
         finally:
             subscription.close()
@@ -180,9 +176,7 @@ class Engine:
 class _Subscription:
     """The one pub/sub connection of a process."""
 
-    def __init__(
-        self, endpoint: Endpoint, channel: str, mail: Mailboxes, selector: selectors.BaseSelector
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes, selector: selectors.BaseSelector) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._mail = mail
@@ -200,7 +194,7 @@ class _Subscription:
             if at - self._heard > _SILENCE:
                 self._broken("it fell silent")
             elif self.next_event is not None and at >= self.next_event:
-                self._send(("PING",))
+                self._send("PING")
         if not self._wire.connected and (self.next_event is None or at >= self.next_event):
             self._connect()
 
@@ -236,11 +230,11 @@ class _Subscription:
         self._descriptor = self._wire.fileno()
         self._selector.register(self._descriptor, selectors.EVENT_READ)
         self._heard = now()
-        self._send(("SUBSCRIBE", self._channel))
+        self._send("SUBSCRIBE", self._channel)
 
-    def _send(self, command: tuple[str, ...]) -> None:
+    def _send(self, *command: str) -> None:
         try:
-            self._wire.send(hiredis.pack_command(command))
+            self._wire.send(pack(*command))
         except Retry as error:
             self._broken(error)
         else:

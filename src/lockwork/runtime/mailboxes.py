@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -99,10 +100,8 @@ class TaskBox:
 
     def deliver(self, text: str) -> None:
         """Wake the task, from any thread."""
-        try:
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and nobody waits there any more
             self._loop.call_soon_threadsafe(self._set, text)
-        except RuntimeError:
-            pass  # its loop is closed, and nobody waits there any more
 
     def _set(self, text: str | None) -> None:
         if not self._future.done():

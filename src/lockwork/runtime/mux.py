@@ -7,14 +7,13 @@ import contextlib
 from collections import deque
 from typing import Any
 
-import hiredis
 import redis
 
 from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.replies import Retry, connecting
-from lockwork.runtime.wire import NOTHING, new_reader
+from lockwork.runtime.wire import NOTHING, new_reader, pack
 
 _READ_SIZE = 1 << 18
 
@@ -49,7 +48,7 @@ class Mux:
             try:
                 await connection.connect()
                 reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
-                info = await self._ask(reader, writer, hiredis.pack_command(("INFO",)))
+                info = await self._ask(reader, writer, pack("INFO"))
                 if isinstance(info, bytes):
                     check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
             except (redis.RedisError, OSError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import redis
+from redis.exceptions import AuthorizationError
 
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 
@@ -10,11 +11,11 @@ from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, Ser
 _PASSING = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
 
 
-class Retry(Exception):  # noqa: N818 - a driver's signal, never seen by users
+class Retry(Exception):
     """The call may be sent again: the connection broke, or the server cannot serve just now."""
 
 
-class NoScript(Exception):  # noqa: N818 - a driver's signal, never seen by users
+class NoScript(Exception):
     """The server does not know the script (any more); it must be sent in full."""
 
 
@@ -28,13 +29,9 @@ def raise_error(message: str, where: str, script: str) -> None:
     if code == "READONLY" or "-READONLY" in message:
         raise ServerUnsuitable(read_only(where))
     if code == "OOM" or "OOM command not allowed" in message:
-        raise ServerRefused(
-            f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys"
-        )
+        raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
-        raise ServerRefused(
-            f"a key of ours at {where} holds somebody else's data ({script}): use another prefix"
-        )
+        raise ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
     if code in ("NOPERM", "NOAUTH", "WRONGPASS") or "NOPERM" in message:
         raise ServerRefused(f"the server at {where} does not let this user do that: {message}")
     raise ServerRefused(f"the server at {where} refused {script}: {message}")
@@ -42,7 +39,7 @@ def raise_error(message: str, where: str, script: str) -> None:
 
 def connecting(error: Exception, where: str) -> LockworkError | Retry:
     """Translate an error of the handshake."""
-    if isinstance(error, redis.AuthenticationError | redis.exceptions.AuthorizationError):
+    if isinstance(error, redis.AuthenticationError | AuthorizationError):
         return ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL")
     if isinstance(error, redis.BusyLoadingError | redis.ConnectionError | redis.TimeoutError | OSError):
         return Retry(f"no server answers at {where}: {error}")
@@ -51,10 +48,8 @@ def connecting(error: Exception, where: str) -> LockworkError | Retry:
 
 def gone(where: str, why: object, tried: float) -> ServerUnavailable:
     """The error for a call that could not be completed in time."""
-    text = str(why) or type(why).__name__
-    return ServerUnavailable(
-        f"gave up after {tried:.1f} s: {text}. Is the server at {where} running and reachable?"
-    )
+    text = str(why).rstrip(".") or type(why).__name__
+    return ServerUnavailable(f"gave up after {tried:.1f} s: {text}. Is the server at {where} running and reachable?")
 
 
 def read_only(where: str) -> str:

@@ -28,9 +28,7 @@ _living: weakref.WeakSet[Runtime] = weakref.WeakSet()
 class Runtime:
     """Opens the server when first used; `opener` returns its endpoint and what to call at the end."""
 
-    def __init__(
-        self, opener: Callable[[], Opened], *, prefix: str, patience: float, allow_eviction: bool
-    ) -> None:
+    def __init__(self, opener: Callable[[], Opened], *, prefix: str, patience: float, allow_eviction: bool) -> None:
         self._opener = opener
         self._prefix = prefix
         self._patience = patience
@@ -40,8 +38,8 @@ class Runtime:
         _living.add(self)
 
     def _reset(self) -> None:
-        self.process = secrets.token_hex(8)
-        self.channel = keys.channel(self._prefix, self.process)
+        self.process: str = secrets.token_hex(8)
+        self.channel: str = keys.channel(self._prefix, self.process)
         self.grants: dict[tuple[str, int], Any] = {}
         """The locks that this process holds, by key and owner: re-entering one costs no call."""
         self._opening = threading.Lock()

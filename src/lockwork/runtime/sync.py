@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lockwork.errors import BlockingCallError
@@ -27,9 +28,7 @@ def backoff(tries: int) -> float:
 class SyncDriver:
     """Performs effects with blocking calls; connections are kept for reuse, as many as there are threads calling."""
 
-    def __init__(
-        self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience
@@ -38,7 +37,6 @@ class SyncDriver:
         self.timeout: float | None = None
         """Seconds that one call may take at the most, when that is less than usual."""
         self._inspected = False
-        self._closed = threading.Event()
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
@@ -47,17 +45,19 @@ class SyncDriver:
             raise BlockingCallError(
                 "this call blocks, and an event loop is running on this thread: await its a-prefixed twin instead"
             )
-        step, value = protocol.send, None
+        step: Callable[[Any], Effect] = protocol.send
+        value: Any = None
         while True:
             try:
-                effect = step(value)  # type: ignore[arg-type]
+                effect = step(value)
             except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
+                result: T = done.value
+                return result
             try:
                 value = self.perform(effect)
                 step = protocol.send
             except BaseException as error:  # noqa: BLE001 - whatever interrupts, the protocol cleans up and raises it again
-                step, value = protocol.throw, error  # type: ignore[assignment]
+                step, value = protocol.throw, error
 
     def perform(self, effect: Effect) -> Any:
         """Perform one effect."""
@@ -87,7 +87,7 @@ class SyncDriver:
                 pause = backoff(tries)
                 if now() - began + pause > patience:
                     raise gone(self._endpoint.shown, error, now() - began) from error
-                self._closed.wait(pause)
+                time.sleep(pause)
                 call = call.again()
             else:
                 return reply

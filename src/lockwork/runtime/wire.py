@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 import redis
@@ -24,7 +24,13 @@ _READ_SIZE = 65536
 def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) -> bytes:
     """Encode a script call; `whole` sends the script itself, which also makes the server remember it."""
     head = ("EVAL", script.source) if whole else ("EVALSHA", script.sha)
-    return hiredis.pack_command((*head, len(keys), *keys, *args))
+    return pack(*head, len(keys), *keys, *args)
+
+
+def pack(*command: Any) -> bytes:
+    """Encode a command."""
+    packed: bytes = hiredis.pack_command(cast("Any", command))  # its stub knows commands of one word only
+    return packed
 
 
 def new_reader() -> hiredis.Reader:
@@ -46,17 +52,17 @@ class Wire:
         """Connect and authenticate; raises Retry or a LockworkError."""
         connection = self._endpoint.connection(self._timeout)
         try:
-            connection.connect()
+            connection.connect()  # type: ignore[no-untyped-call]
         except (redis.RedisError, OSError) as error:
-            connection.disconnect()
+            connection.disconnect()  # type: ignore[no-untyped-call]
             raise connecting(error, self._endpoint.shown) from error
         self._connection = connection
-        self._socket = connection._sock  # type: ignore[attr-defined]  # noqa: SLF001 - redis-py has no public name for it
+        self._socket = connection._sock  # noqa: SLF001 - redis-py has no public name for it
         self._reader = new_reader()
 
     def inspect(self, *, allow_eviction: bool) -> None:
         """Refuse a server that would lose locks or jobs; a user without the right to INFO is taken at its word."""
-        info = self.request(hiredis.pack_command(("INFO",)))
+        info = self.request(pack("INFO"))
         if isinstance(info, bytes):
             check(info, self._endpoint.shown, allow_eviction=allow_eviction)
 

@@ -23,7 +23,7 @@ from lockwork.worker.options import STOP, ChildOrders
 from lockwork.worker.settler import Settler
 from lockwork.worker.threads import Threads
 
-log = logging.getLogger("lockwork.worker")
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 OK, FAILED, SESSION_OVER = 0, 1, 3
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """The delivery under way: `attempt` counts from 1; `fence` is higher than that of every earlier delivery of the job."""
+    """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
 
     id: str
     task: str

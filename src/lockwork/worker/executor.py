@@ -17,7 +17,7 @@ from lockwork.worker.context import JobContext, Slot
 from lockwork.worker.settler import Settler
 from lockwork.worker.threads import JobTimeout, Threads
 
-log = logging.getLogger("lockwork.worker")
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _NOTHING = b"null"
 _TRACE = 4000
@@ -27,9 +27,7 @@ _MESSAGE = 1000
 class Executor:
     """Runs the jobs of one queue."""
 
-    def __init__(
-        self, queue: str, registry: Registry, config: Config, settler: Settler, threads: Threads
-    ) -> None:
+    def __init__(self, queue: str, registry: Registry, config: Config, settler: Settler, threads: Threads) -> None:
         self._queue = queue
         self._registry = registry
         self._max_result = config.max_result

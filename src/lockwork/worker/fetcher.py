@@ -15,7 +15,7 @@ from lockwork.runtime.sync import backoff
 from lockwork.worker.executor import Executor
 from lockwork.worker.lanes import Lanes
 
-log = logging.getLogger("lockwork.worker")
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 T = TypeVar("T")
 

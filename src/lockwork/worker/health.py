@@ -29,7 +29,7 @@ class Health:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         try:
@@ -39,9 +39,7 @@ class Health:
                 f"the health port {host}:{port} cannot be used ({error.strerror or error}): "
                 "does another worker run here? Choose another --health-port"
             ) from None
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="lockwork-health", daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.serve_forever, name="lockwork-health", daemon=True)
 
     def alive(self) -> bool:
         """Whether the worker should be left alone."""

@@ -12,7 +12,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
-log = logging.getLogger("lockwork.worker")
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 
 class Heartbeat:
@@ -39,9 +39,9 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
         self._steady_since = now()
-        self.last = now()
+        self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
-        self.turned = now()
+        self.turned: float = now()
         """When the loop last turned, whether or not the server answered."""
 
     def start(self) -> None:
@@ -60,8 +60,7 @@ class Heartbeat:
         with self._lock:
             self._sessions.discard(session)
         return sum(
-            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True))
-            for keys in self._queues.values()
+            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True)) for keys in self._queues.values()
         )
 
     def stop(self) -> None:
@@ -101,8 +100,6 @@ class Heartbeat:
         patience = self._steady_since + self._lease - at
         if answer.overdue is not None and patience <= 0:
             given_back = self._runtime.run(jobs.recover(keys, answer.overdue, self._window_ms, gone=False))
-            log.warning(
-                "worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name
-            )
+            log.warning("worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name)
             return 0.0
         return max(answer.next_deadline, patience, 0.01)

@@ -30,7 +30,7 @@ class Lanes:
     """At most `size` jobs at once; free places are taken before jobs are leased for them."""
 
     def __init__(self, size: int) -> None:
-        self.free = size
+        self.free: int = size
         self._size = size
         self._inbox: deque[tuple[Leased, Runner]] = deque()
         self._idle: list[asyncio.Future[None]] = []

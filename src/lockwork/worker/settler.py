@@ -11,7 +11,7 @@ from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.aio import AsyncDriver
 
-log = logging.getLogger("lockwork.worker")
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 
 class Settler:
@@ -42,9 +42,7 @@ class Settler:
                 batch, self._waiting = self._waiting, []
                 while True:
                     try:
-                        settled = await self._driver.run(
-                            jobs.settle(self._keys, self._session, batch, self._window_ms)
-                        )
+                        settled = await self._driver.run(jobs.settle(self._keys, self._session, batch, self._window_ms))
                         break
                     except ServerUnavailable as error:
                         log.warning("%d outcomes wait to be settled: %s", len(batch), error)

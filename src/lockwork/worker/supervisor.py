@@ -26,7 +26,7 @@ from lockwork.worker.child import OK
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.options import STOP, ChildOrders, WorkerOptions
 
-log = logging.getLogger("lockwork.worker")
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _QUICK = 2.0
 """Seconds within which a child that ends is taken as failing to start."""
@@ -73,9 +73,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT; raises a LockworkError when it cannot begin."""
-        previous = {
-            number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
-        }
+        previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self._start_missing(first=True)
             self._heartbeat.start()
@@ -134,15 +132,11 @@ class Supervisor:
             given_back = self._heartbeat.leave(child.session)
         except LockworkError as error:
             # its lease runs out by itself, and then any worker gives its jobs back
-            log.error(
-                "the jobs of worker process %d could not be given back yet: %s", child.process.pid, error
-            )
+            log.error("the jobs of worker process %d could not be given back yet: %s", child.process.pid, error)
             given_back = 0
         if self._stopping:
             return
-        log.error(
-            "worker process %d ended (%s): %d jobs given back", child.process.pid, _why(code), given_back
-        )
+        log.error("worker process %d ended (%s): %d jobs given back", child.process.pid, _why(code), given_back)
         self._missing += 1
         quick = now() - child.started < _QUICK
         self._failures = self._failures + 1 if quick else 0
@@ -164,7 +158,7 @@ class Supervisor:
             self._missing -= 1
 
     def _start_child(self) -> None:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        process = subprocess.Popen(
             [sys.executable, "-m", "lockwork.worker.child"], stdin=subprocess.PIPE, process_group=0
         )
         host = re.sub(r"[^\w.-]", "-", platform.node()) or "localhost"
@@ -179,9 +173,7 @@ class Supervisor:
             raise
         self._children[child.session] = child
         _tell(child, msgspec.json.encode(ChildOrders(self._options, child.session)) + b"\n")
-        threading.Thread(
-            target=self._watch, args=(child,), name=f"lockwork-watch-{process.pid}", daemon=True
-        ).start()
+        threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{process.pid}", daemon=True).start()
         log.info("worker process %d works on %s", process.pid, ", ".join(self._options.queues))
 
     def _watch(self, child: _Child) -> None:

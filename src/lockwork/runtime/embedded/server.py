@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lockwork.errors import ConfigError, ServerUnavailable
-from lockwork.runtime.embedded_folder import lock, program, socket_path, try_lock
+from lockwork.runtime.embedded.folder import lock, program, socket_path, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if sys.platform != "win32":
 Mode = Literal["detach", "child"]
 Guardian = subprocess.Popen[bytes]
 
-_GUARD = Path(__file__).with_name("embedded_guard.py")
+_GUARD = Path(__file__).with_name("guard.py")
 _READY_LIMIT = 10.0
 _END_LIMIT = 10.0
 _STEP = 0.005
@@ -73,9 +73,7 @@ def end_server(folder: Path) -> int:
         record = _read_record(folder)
         if record is not None:
             if record.host != socket.gethostname():
-                raise ServerUnavailable(
-                    f"end process {record.pid} on {record.host}: it uses {folder} unguarded"
-                )
+                raise ServerUnavailable(f"end process {record.pid} on {record.host}: it uses {folder} unguarded")
             # this lock is held by a process of the server's group: so the number is still that group's
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(record.pid, kind)
@@ -108,9 +106,7 @@ def _start_unless_running(folder: Path, *, durable: bool, mode: Mode) -> Guardia
 
 def _start(folder: Path, guardian: int, server: int, *, durable: bool, mode: Mode) -> Guardian:
     if not sys.executable:
-        raise ConfigError(
-            "this Python does not know its own program, so it cannot start a server: give a URL"
-        )
+        raise ConfigError("this Python does not know its own program, so it cannot start a server: give a URL")
     data = folder / "data"
     data.mkdir(mode=0o700, exist_ok=True)
     log = folder / "server.log"

@@ -4,7 +4,7 @@ Nothing polls. Four files of its folder are there to be locked with flock, so th
 also for processes that are killed:
 
 - `users`: locked in common by every process that uses the server, as long as it does. The guardian
-  (embedded_guard.py) waits to have it alone: then nobody is left, and it keeps it until the server has ended.
+  (guard.py) waits to have it alone: then nobody is left, and it keeps it until the server has ended.
 - `start`: held while a process joins, so that joins, and starts, come one after another.
 - `guardian`, `server`: held by these two processes as long as they live. The process that starts them takes
   both and hands them on, so that a starting server never looks like none. `server` also says where it is.
@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from lockwork.errors import ConfigError
-from lockwork.runtime.embedded_folder import errors_of, lock, locked, made, try_lock, user_home
-from lockwork.runtime.embedded_server import Guardian, Record, end_server, join
+from lockwork.runtime.embedded.folder import errors_of, lock, locked, made, try_lock, user_home
+from lockwork.runtime.embedded.server import Guardian, Record, end_server, join
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,8 +39,8 @@ class Embedded:
     """A place at an embedded server, until `close` or the end of the process."""
 
     def __init__(self, record: Record, leave: Callable[[], None]) -> None:
-        self.url = f"unix://{quote(record.socket)}"
-        self.pid = record.pid
+        self.url: str = f"unix://{quote(record.socket)}"
+        self.pid: int = record.pid
         self._leave: Callable[[], None] | None = leave
 
     def close(self) -> None:
