@@ -18,7 +18,7 @@ from lockwork.queues import Queue
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Opened, Runtime
 from lockwork.stocks import Stock
-from lockwork.tasks import Priority, Registry, Task
+from lockwork.tasks import Registry, Task, TaskOptions, TaskSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,39 +75,15 @@ class Lockwork:
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
-    def task(
-        self,
-        function: None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        retries: int = 3,
-        backoff: Duration = "1s",
-        timeout: Duration | None = None,
-        priority: Priority = "normal",
-        keep_result: bool = True,
-    ) -> _Decorator: ...
+    def task(self, function: None = None, /, **options: Unpack[TaskSettings]) -> _Decorator: ...
 
-    def task(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        retries: int = 3,
-        backoff: Duration = "1s",
-        timeout: Duration | None = None,
-        priority: Priority = "normal",
-        keep_result: bool = True,
-    ) -> Any:
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskSettings]) -> Any:
         """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
 
-        A failed job runs again up to `retries` times, after `backoff` seconds, doubled each time and jittered.
-        `timeout` ends an attempt: an `async def` is cancelled, and the attempt counts as failed.
+        For the options see lockwork.tasks.TaskSettings. Raises ConfigError.
         """
-        chosen = tasks.options(queue, retries, backoff, timeout, priority, keep_result=keep_result)
+        chosen = TaskOptions.read(options)
+        name = options.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             task = Task[Any, Any, Any](self.runtime, self.config, tasks.task_name(function, name), function, chosen)
@@ -156,7 +132,9 @@ def _opener(url: str | None, client: object) -> Callable[[], Opened]:
     if client is not None:
         endpoint = Endpoint.from_client(client)
         return lambda: (endpoint, _nothing)
-    given = url if url is not None else os.environ.get("LOCKWORK_URL")
+    if url is not None and not url:
+        raise ConfigError("the server's URL is empty: give none to use LOCKWORK_URL or the embedded server")
+    given = url or os.environ.get("LOCKWORK_URL")
     if given:
         endpoint = Endpoint.from_url(given)
         return lambda: (endpoint, _nothing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -23,6 +24,9 @@ def encode(value: object, what: str, cap: int) -> bytes:
         encoded = _encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
+    # the encoder writes null for them
+    if b"null" in encoded and not _finite(msgspec.to_builtins(value)):
+        raise ConfigError(f"{what} cannot be sent as JSON: it has no NaN and no infinity")
     if len(encoded) > cap:
         raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
     return encoded
@@ -76,6 +80,16 @@ class Signature:
                 args[index] = msgspec.convert(args[index], hint)
         for name in kwargs.keys() & self._wanted.keys():
             kwargs[name] = msgspec.convert(kwargs[name], self._wanted[name])
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_finite, value))
+    return True
 
 
 def _is_plain(hint: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
+from inspect import get_annotations
 from typing import Any, TypedDict
 
 from lockwork.durations import Duration, seconds
@@ -22,6 +23,16 @@ class Settings(TypedDict, total=False):
     max_payload: int
     max_result: int
     allow_eviction: bool
+
+
+def check_names(given: Iterable[str], known: type, complaint: str) -> None:
+    """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have."""
+    names = list(get_annotations(known))
+    for name in given:
+        if name not in names:
+            close = get_close_matches(name, names, 1, cutoff=0.5)
+            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
+            raise ConfigError(f"{complaint} {name!r}: {hint}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +57,7 @@ class Config:
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
         """Check settings as users give them; raises ConfigError."""
-        names = [field.name for field in fields(cls)]
-        for name in settings:
-            if name not in names:
-                close = get_close_matches(name, names, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
-                raise ConfigError(f"Lockwork has no setting {name!r}: {hint}")
+        check_names(settings, Settings, "Lockwork has no setting")
         given = dict(settings)
         for name in ("lock_lease", "result_ttl"):
             if name in given:

@@ -19,6 +19,7 @@ from lockwork.protocol.leases import Lease
 from lockwork.protocol.lock import Granted, LockState, Renewal, Request
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
 
 OnLost = Callable[["Grant"], object]
 
@@ -42,7 +43,7 @@ class Grant:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease has ended: from then on somebody else may hold the lock."""
+        """Whether the lease has ended, by release or by time: from then on somebody else may hold the lock."""
         return self._lease is None or self._lease.lost or now() >= self._lease.deadline
 
     @property
@@ -53,7 +54,7 @@ class Grant:
     def check(self) -> None:
         """Raise LockLost if the lease has ended; call it before a step that needs the lock."""
         if self.lost:
-            raise LockLost(f"the lease of lock {self.name!r} ended while it was held: somebody else may hold it now")
+            raise LockLost(f"the lease of lock {self.name!r} has ended: somebody else may hold it now")
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else f"{self.remaining:.1f} s left"
@@ -131,17 +132,16 @@ class Lock:
 
     def release(self) -> None:
         """Release once; the last release hands the lock to the next in line. Raises NotHeld or LockLost."""
-        owner, grant = self._leave()
+        no_running_loop()
+        owner, grant, in_time = self._leave()
         if grant is not None:
-            in_time = not grant.lost
             kept = self._runtime.run(protocol.release(self._key, self._owner(owner), grant.fence))
             self._check_released(grant, kept and in_time)
 
     async def arelease(self) -> None:
         """The same for a task."""
-        owner, grant = self._leave()
+        owner, grant, in_time = self._leave()
         if grant is not None:
-            in_time = not grant.lost
             kept = await self._runtime.arun(protocol.release(self._key, self._owner(owner), grant.fence))
             self._check_released(grant, kept and in_time)
 
@@ -215,19 +215,22 @@ class Lock:
         grant.depth += 1
         return owner, grant
 
-    def _leave(self) -> tuple[int, Grant | None]:
+    def _leave(self) -> tuple[int, Grant | None, bool]:
+        """Undo one `_enter`; returns the grant if that was the last one, and whether its lease still ran."""
         owner = owners.current()
         grant = self._runtime.grants.get((self._key, owner))
         if grant is None:
             raise NotHeld(f"lock {self.name!r} is not held by this thread or task")
         grant.depth -= 1
         if grant.depth:
-            return owner, None
+            return owner, None, True
+        in_time = not grant.lost
         del self._runtime.grants[self._key, owner]
         lease = grant._lease  # noqa: SLF001
         assert lease is not None
         self._runtime.engine.drop(lease)
-        return owner, grant
+        lease.lost = True  # whoever still looks at the grant must not take it for held
+        return owner, grant, in_time
 
     def _keep(self, owner: int, request: Request, granted: Granted) -> Grant:
         grant = Grant(self.name, granted.fence, self._on_lost)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, ParamSpec, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from lockwork import codecs
-from lockwork.config import Config
+from lockwork.config import Config, check_names
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.ids import new_id
@@ -38,16 +38,61 @@ class TaskCall:
         return NewJob(id, self.record, self.delay_ms)
 
 
+class TaskSettings(TypedDict, total=False):
+    """The options of `lw.task`, all of which may be left out."""
+
+    name: str
+    """What jobs call the task by; the function's own name unless given."""
+    queue: str
+    """Where its jobs wait; "default" unless given."""
+    retries: int
+    """How often a failed job runs again, 3 unless given."""
+    backoff: Duration
+    """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter."""
+    timeout: Duration | None
+    """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
+    priority: Priority
+    """"high" before "normal" before "low", strictly."""
+    keep_result: bool
+    """Whether results are kept for `job.result()`; True unless given."""
+
+
+class CallSettings(TypedDict, total=False):
+    """The options of `task.options`, for single jobs."""
+
+    delay: Duration
+    """How long the job waits before it may run."""
+    priority: Priority
+    """As of the task."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
     """How a task's jobs run; durations in seconds."""
 
-    queue: str
-    retries: int
-    backoff: float
-    timeout: float | None
-    priority: int
-    keep_result: bool
+    queue: str = "default"
+    retries: int = 3
+    backoff: float = 1.0
+    timeout: float | None = None
+    priority: int = PRIORITIES.index("normal")
+    keep_result: bool = True
+
+    @classmethod
+    def read(cls, given: TaskSettings) -> TaskOptions:
+        """Check a task's options; raises ConfigError."""
+        check_names(given, TaskSettings, "a task has no option")
+        retries = given.get("retries", 3)
+        if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
+            raise ConfigError(f"retries must be a whole number from 0 to 1000, not {retries!r}")
+        limit = given.get("timeout")
+        return cls(
+            queue=checked_queue(given.get("queue", "default")),
+            retries=retries,
+            backoff=seconds(given.get("backoff", 1.0), "backoff", zero=True),
+            timeout=None if limit is None else seconds(limit, "timeout"),
+            priority=_level(given.get("priority", "normal")),
+            keep_result=given.get("keep_result", True),
+        )
 
 
 class Task(Generic[P, R, C]):
@@ -70,13 +115,14 @@ class Task(Generic[P, R, C]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         return self.function(*args, **kwargs)
 
-    def options(self, *, delay: Duration | None = None, priority: Priority | None = None) -> Task[P, R, C]:
-        """Return the task with other options for its next jobs; `delay` is how long they wait before they may run."""
-        changed = self.options_in_force
-        if priority is not None:
-            changed = replace_priority(changed, priority)
-        task: Task[P, R, C] = Task(self._runtime, self._config, self.name, self.function, changed)
-        task._delay_ms = self._delay_ms if delay is None else milliseconds(delay, "delay", zero=True)
+    def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
+        """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
+        check_names(changes, CallSettings, "a job has no option")
+        options = self.options_in_force
+        if "priority" in changes:
+            options = replace(options, priority=_level(changes["priority"]))
+        task: Task[P, R, C] = Task(self._runtime, self._config, self.name, self.function, options)
+        task._delay_ms = milliseconds(changes["delay"], "delay", zero=True) if "delay" in changes else self._delay_ms
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -96,13 +142,13 @@ class Task(Generic[P, R, C]):
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
-        jobs = [self._new(args, {}) for args in arguments]
+        jobs = self._many(arguments)
         self._runtime.run(protocol.push(self._keys, jobs))
         return [self._handle(job) for job in jobs]
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for an asyncio task."""
-        jobs = [self._new(args, {}) for args in arguments]
+        jobs = self._many(arguments)
         await self._runtime.arun(protocol.push(self._keys, jobs))
         return [self._handle(job) for job in jobs]
 
@@ -112,6 +158,14 @@ class Task(Generic[P, R, C]):
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
+
+    def _many(self, arguments: Iterable[tuple[Any, ...]]) -> list[NewJob]:
+        jobs = []
+        for args in arguments:
+            if not isinstance(args, tuple | list):
+                raise TypeError(f"each call is a tuple of arguments, such as (42,), not {args!r:.60}")
+            jobs.append(self._new(tuple(args), {}))
+        return jobs
 
     def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
         self.signature.check(args, kwargs)
@@ -154,35 +208,6 @@ class Registry:
     def queues(self) -> list[str]:
         """The queues that the tasks use."""
         return sorted({task.options_in_force.queue for task in self._tasks.values()})
-
-
-def options(
-    queue: str, retries: int, backoff: Duration, timeout: Duration | None, priority: str, *, keep_result: bool
-) -> TaskOptions:
-    """Check a task's options; raises ConfigError."""
-    if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
-        raise ConfigError(f"retries must be a whole number from 0 to 1000, not {retries!r}")
-    limit = None if timeout is None else seconds(timeout, "timeout")
-    return TaskOptions(
-        checked_queue(queue),
-        retries,
-        seconds(backoff, "backoff", zero=True),
-        limit,
-        _level(priority),
-        keep_result,
-    )
-
-
-def replace_priority(current: TaskOptions, priority: str) -> TaskOptions:
-    """The same options with another priority."""
-    return TaskOptions(
-        current.queue,
-        current.retries,
-        current.backoff,
-        current.timeout,
-        _level(priority),
-        current.keep_result,
-    )
 
 
 def task_name(function: Callable[..., Any], name: str | None) -> str:

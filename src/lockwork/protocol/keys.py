@@ -7,7 +7,7 @@ import re
 from lockwork.errors import ConfigError
 
 PRIORITIES = ("high", "normal", "low")
-_NAME = re.compile(r"[^\s{}\x00-\x1f\x7f]{1,200}")
+_NAME = re.compile(r"[^\s{}\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 
 
 def checked(name: object, what: str) -> str:

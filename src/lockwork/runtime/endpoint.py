@@ -59,16 +59,29 @@ class Endpoint:
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """Read a redis://, rediss:// or unix:// URL; raises ConfigError."""
-        scheme = urlsplit(url).scheme
+        scheme = url.partition("://")[0].lower() if "://" in url else ""
         if scheme not in _SCHEMES:
             known = ", ".join(f"{name}://" for name in _SCHEMES)
             raise ConfigError(f"a server's URL begins with {known} (one server), not {_scheme_shown(url)}")
         try:
             options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
-        except ValueError as error:
-            raise ConfigError(f"the server's URL cannot be read: {error}") from None
+            path = urlsplit(url).path.strip("/")
+        except ValueError:
+            # the error's text may quote the password
+            raise ConfigError(
+                f"the {scheme}:// URL of the server cannot be read: are signs like / @ : # in the password escaped "
+                "(%2F for a slash), and is the port a number?"
+            ) from None
+        if scheme != "unix" and path and not path.isdecimal():
+            raise ConfigError("the database in the server's URL, after the last slash, must be a number")
         options.pop("connection_class", None)
-        return cls(scheme, options)
+        endpoint = cls(scheme, options)
+        try:
+            endpoint.connection()
+        except TypeError as error:
+            unknown = str(error).rpartition("argument ")[2]
+            raise ConfigError(f"the server's URL has an option that connections do not know: {unknown}") from None
+        return endpoint
 
     @classmethod
     def from_client(cls, client: object) -> Endpoint:

@@ -22,7 +22,15 @@ T = TypeVar("T")
 
 def backoff(tries: int) -> float:
     """Seconds to wait before try number `tries` + 1: full jitter, doubling from 10 ms up to half a second."""
-    return random.uniform(0.005, min(0.5, 0.01 * 2**tries))  # noqa: S311 - spreads load, hides nothing
+    return random.uniform(0.005, min(0.5, 0.01 * 2 ** min(tries, 10)))  # noqa: S311 - spreads load, hides nothing
+
+
+def no_running_loop() -> None:
+    """Raise BlockingCallError on the thread of a running event loop."""
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented, and much cheaper than an exception
+        raise BlockingCallError(
+            "this call blocks, and an event loop is running on this thread: await its a-prefixed twin instead"
+        )
 
 
 class SyncDriver:
@@ -40,11 +48,7 @@ class SyncDriver:
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
-        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented for this use, and much cheaper than an exception
-            protocol.close()
-            raise BlockingCallError(
-                "this call blocks, and an event loop is running on this thread: await its a-prefixed twin instead"
-            )
+        no_running_loop()
         step: Callable[[Any], Effect] = protocol.send
         value: Any = None
         while True:
