@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
@@ -11,7 +11,7 @@ from lockwork import codecs
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, UnknownTask
-from lockwork.ids import new_id
+from lockwork.ids import new_id, new_ids
 from lockwork.jobs import Job
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.jobs import NewJob
@@ -109,6 +109,8 @@ class Task(Generic[P, R, C]):
         self._runtime = runtime
         self._config = config
         self._keys = QueueKeys(config.prefix, options.queue)
+        self._head = protocol.head(options.priority, options.retries + 1)
+        self._called = f"the arguments of task {name!r}"
         self._delay_ms = 0
         self.__doc__ = function.__doc__
 
@@ -160,18 +162,18 @@ class Task(Generic[P, R, C]):
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
 
     def _many(self, arguments: Iterable[tuple[Any, ...]]) -> list[NewJob]:
-        jobs = []
+        record, delay_ms = self._record, self._delay_ms
+        records = []
         for args in arguments:
             if not isinstance(args, tuple | list):
                 raise TypeError(f"each call is a tuple of arguments, such as (42,), not {args!r:.60}")
-            jobs.append(self._new(tuple(args), {}))
-        return jobs
+            records.append(record(args, {}))
+        return [NewJob(id, stored, delay_ms) for id, stored in zip(new_ids(len(records)), records, strict=True)]
 
-    def _record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    def _record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bytes:
         self.signature.check(args, kwargs)
-        call = [self.name, args, kwargs] if kwargs else [self.name, args]
-        body = codecs.encode(call, f"the arguments of task {self.name!r}", self._config.max_payload)
-        return protocol.record(self.options_in_force.priority, self.options_in_force.retries + 1, body)
+        call = (self.name, args, kwargs) if kwargs else (self.name, args)
+        return self._head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _handle(self, job: NewJob) -> Job[R]:
         return Job(self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns)

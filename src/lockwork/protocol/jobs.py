@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
@@ -17,18 +17,17 @@ RECHECK = 5.0
 """Seconds after which a wake-up is taken as lost and its cause is looked at again."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job as the server stores it: see `record`."""
+class NewJob(NamedTuple):
+    """A job as the server stores it: its record is `head` and body."""
 
     id: str
     record: bytes
     delay_ms: int = 0
 
 
-def record(priority: int, deliveries: int, body: bytes) -> bytes:
-    """Join header and body: `priority,max deliveries,key,group;body`. The server reads nothing but the header."""
-    return b"%d,%d,,;%b" % (priority, deliveries, body)
+def head(priority: int, deliveries: int) -> bytes:
+    """How a record begins: `priority,max deliveries,key,group;`. The server reads nothing of what follows, the body."""
+    return b"%d,%d,,;" % (priority, deliveries)
 
 
 def body(stored: bytes) -> bytes:
