@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -20,6 +22,8 @@ from lockwork.protocol.lock import Granted, LockState, Renewal, Request
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
+
+log: logging.Logger = logging.getLogger("lockwork")
 
 OnLost = Callable[["Grant"], object]
 
@@ -67,7 +71,15 @@ class Grant:
             with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to cancel
                 loop.call_soon_threadsafe(self._cancel_body)
         if self.on_lost is not None:
+            # on a thread of its own: whatever it does, the engine has other leases to keep
+            threading.Thread(target=self._call_back, name="lockwork-on-lost", daemon=True).start()
+
+    def _call_back(self) -> None:
+        assert self.on_lost is not None
+        try:
             self.on_lost(self)
+        except Exception:
+            log.exception("on_lost of lock %r failed", self.name)
 
     def _cancel_body(self) -> None:
         if self._body is not None and not self._cancelled:

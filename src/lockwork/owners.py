@@ -6,10 +6,11 @@ import asyncio
 import itertools
 import threading
 import weakref
+from typing import Any
 
 _count = itertools.count(1)
 _threads = threading.local()
-_tasks: weakref.WeakKeyDictionary[asyncio.Task[object], int] = weakref.WeakKeyDictionary()
+_tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
 
 
 def current() -> int:
@@ -28,11 +29,10 @@ def current() -> int:
         return number
 
 
-def renew_task() -> None:
-    """Let the current task count as a new owner from now on: a worker's task serves one job after the other."""
-    task = asyncio.current_task()
-    if task is not None:
-        _tasks.pop(task, None)
+def renew_task(task: asyncio.Task[Any]) -> None:
+    """Let the task count as a new owner from now on: a worker's task serves one job after the other."""
+    if task in _tasks:
+        del _tasks[task]
 
 
 def renew_thread() -> None:

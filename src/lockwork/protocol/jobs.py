@@ -57,8 +57,7 @@ def push(queue: QueueKeys, jobs: Sequence[NewJob]) -> Protocol[int]:
     return new
 
 
-@dataclass(frozen=True, slots=True)
-class Leased:
+class Leased(NamedTuple):
     """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery."""
 
     id: str
@@ -112,8 +111,7 @@ def idle(queue: QueueKeys, batch: Batch) -> Protocol[None]:
     yield Park(queue.jobs, now + pause)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a delivery ended: s succeeded, r retry after `delay_ms`, d dead, g given back (not counted)."""
 
     id: str

@@ -119,7 +119,7 @@ class Lanes:
                     await runner.run(job, mine)
                 finally:
                     self._busy.discard(task)
-                    owners.renew_task()
+                    owners.renew_task(task)
                     self.put_back(1)
                 if copy_context() != pristine:
                     # the job left context variables behind: the next one gets a lane that never saw them
