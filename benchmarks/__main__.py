@@ -1,0 +1,81 @@
+"""`python -m benchmarks`: measures everything on a server of its own, and prints a table and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import enqueueing, locks, working
+from benchmarks.figures import Bench, Figure
+from lockwork.runtime.embedded import start_private
+
+BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
+    "pair": locks.uncontended_pair,
+    "locks": locks.many_tasks,
+    "bulk": enqueueing.bulk,
+    "enqueue": enqueueing.one_at_a_time,
+    "tasks": enqueueing.from_many_tasks,
+    "memory": enqueueing.waiting_job,
+    "drain": working.drain,
+    "latency": working.idle_latency,
+}
+
+
+def main() -> None:
+    """Read the command line and measure."""
+    options = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    options.add_argument("names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(BENCHMARKS)}")
+    options.add_argument("--quick", action="store_true", help="a tenth of the work and one round: that all of it runs")
+    options.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    chosen = options.parse_args()
+    unknown = set(chosen.names) - set(BENCHMARKS)
+    if unknown:
+        options.error(f"no benchmark is named {', '.join(sorted(unknown))}: known are {', '.join(BENCHMARKS)}")
+    figures: list[Figure] = []
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="lockwork-bench-") as folder, start_private(Path(folder)) as server:
+        bench = Bench(server.url, rounds=1 if chosen.quick else 5, scale=0.1 if chosen.quick else 1.0)
+        for name in chosen.names or BENCHMARKS:
+            with console.status(f"measuring: {name}"):
+                figures += BENCHMARKS[name](bench)
+    Console(width=None if sys.stdout.isatty() else 130).print(_table(figures))
+    lines = [{**asdict(figure), "ratio": figure.ratio, "reached": figure.reached} for figure in figures]
+    text = json.dumps({"machine": platform.platform(), "python": platform.python_version(), "figures": lines})
+    print(text)
+    if chosen.json:
+        chosen.json.write_text(text + "\n")
+
+
+def _table(figures: list[Figure]) -> Table:
+    table = Table("figure", "ours", "floor", "ratio", "goal", "", title="Lockwork beside plain redis-py")
+    for column in table.columns[1:4]:
+        column.justify = "right"
+    for figure in figures:
+        sign = "≤" if figure.less_is_better else "≥"
+        goal = f"{sign} {figure.goal:g} x floor" if figure.goal_is_ratio else f"{sign} {figure.goal:,g} {figure.unit}"
+        table.add_row(
+            figure.name,
+            f"{_short(figure.ours)} {figure.unit}",
+            f"{_short(figure.floor)}  {figure.floor_is}",
+            f"{figure.ratio:.2f}",
+            goal,
+            "reached" if figure.reached else "missed",
+        )
+    return table
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+
+
+if __name__ == "__main__":
+    main()

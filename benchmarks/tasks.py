@@ -1,0 +1,35 @@
+"""The app that the benchmarks' worker runs: tasks that do nothing, and one that says when it began."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lockwork import Lockwork, Task
+
+
+def _register(lw: Lockwork) -> Task[Any, Any, Any]:
+    async def nothing(_number: int) -> None:
+        """A job that costs nothing but its handling."""
+
+    return lw.task(name="nothing", keep_result=False)(nothing)
+
+
+@contextmanager
+def bench_app(url: str) -> Iterator[tuple[Lockwork, Task[Any, Any, Any]]]:
+    """An app of its own for one measurement."""
+    with Lockwork(url) as lw:
+        yield lw, _register(lw)
+
+
+lw = Lockwork(os.environ.get("LOCKWORK_URL", "redis://localhost:6379"))
+_register(lw)
+
+
+@lw.task(queue="latency")
+async def began() -> float:
+    """When this job began, on the clock that all processes of a machine share."""
+    return time.monotonic()
