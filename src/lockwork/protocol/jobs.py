@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -10,6 +11,7 @@ from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.scripts import script
 
+_HEAD = re.compile(rb"\d,(\d+),")
 PUSH_BATCH = 1000
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
@@ -33,6 +35,12 @@ def head(priority: int, deliveries: int) -> bytes:
 def body(stored: bytes) -> bytes:
     """Return the body of a record."""
     return stored[stored.index(b";") + 1 :]
+
+
+def deliveries(stored: bytes) -> int:
+    """Return how often a record may be delivered; 0 when its header cannot be read."""
+    found = _HEAD.match(stored)
+    return int(found[1]) if found else 0
 
 
 def push_keys(queue: QueueKeys) -> tuple[str, ...]:
@@ -80,18 +88,18 @@ class SessionOver(Exception):
 
 
 def reserve(
-    queue: QueueKeys, session: str, want: int, request: str, channel: str, patience: float | None = None
+    queue: QueueKeys, session: str, want: int, request: str, channel: str, *, again: bool = False
 ) -> Protocol[Batch]:
     """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
 
+    After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
     Raises SessionOver.
     """
     keys = (*push_keys(queue), queue.tries, queue.run(session), queue.workers)
     call = Call(
         script("jobs_reserve"),
         keys,
-        [0, min(want, RESERVE_BATCH), request, session, channel],
-        patience,
+        [int(again), min(want, RESERVE_BATCH), request, session, channel],
         marked=True,
     )
     state, fence, left, *found = yield call
@@ -175,19 +183,20 @@ class Standing:
     blob: bytes
 
 
-def standing(queue: QueueKeys, id: str, channel: str = "") -> Protocol[Standing]:
+def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
     """Read how a job stands; `channel` is told when it ends."""
     keys = (queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch)
-    state, blob = yield Call(script("jobs_outcome"), keys, [id, channel])
+    state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
     return Standing(state.decode(), blob)
 
 
 def outcome(queue: QueueKeys, id: str, channel: str, timeout: float | None) -> Protocol[Standing]:
     """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
-    began = yield Clock()
-    give_up = None if timeout is None else began + timeout
+    now = yield Clock()
+    give_up = None if timeout is None else now + timeout
     while True:
-        found = yield from standing(queue, id, channel)
+        patience = None if give_up is None else max(0.0, give_up - now)
+        found = yield from standing(queue, id, channel, patience)
         now = yield Clock()
         if found.state not in ("active", "scheduled") or (give_up is not None and now >= give_up):
             return found

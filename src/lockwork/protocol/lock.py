@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Call, Clock, Park, Protocol
@@ -67,8 +67,19 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
 
 
 def release(key: str, owner: str, fence: int) -> Protocol[bool]:
-    """End a grant and hand the lock on; False when the lease was over before."""
-    reply = yield Call(script("lock_release"), [key], [owner, fence])
+    """End a grant and hand the lock on; False when the lease was over before.
+
+    Interrupted, it is sent once more: the first may not have left, or may have met a server without the script.
+    """
+    call = Call(script("lock_release"), [key], [owner, fence])
+    try:
+        reply = yield call
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        with contextlib.suppress(LockworkError):
+            yield replace(call, patience=1)
+        raise
     return bool(reply)
 
 

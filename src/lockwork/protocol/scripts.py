@@ -35,7 +35,8 @@ def assemble(name: str, parts: dict[str, str] | None = None) -> Script:
 
     def include(match: re.Match[str]) -> str:
         part = match[1]
-        return replaced[part] if part in replaced else read(f"parts/{part}.lua")
+        text = replaced[part] if part in replaced else read(f"parts/{part}.lua")
+        return _INCLUDE.sub(include, text)
 
     return Script(name, _INCLUDE.sub(include, read(f"{name}.lua")))
 

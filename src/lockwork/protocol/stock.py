@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.errors import LimitReached, ReservationEnded, SoldOut
+from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.jobs import NewJob, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
@@ -66,6 +66,8 @@ def reserve(
     code, known, state, units, left, fence, created = yield Call(script("stock_reserve"), books.keys, args)
     if code == 0:
         raise SoldOut(f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later")
+    if code == -2:
+        raise ConfigError(f"key {key!r} of stock {books.name!r} belongs to a reservation of another buyer")
     if code < 0:
         raise LimitReached(f"buyer {buyer!r} would hold more than {books.limit} of stock {books.name!r}")
     return Reservation(known.decode(), buyer, units, _STATES[state], left / 1000, fence, bool(created))
@@ -99,6 +101,7 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
         total, sold, held, expired, more = yield call
         if not more:
             return StockStatus(total, total - sold - held, held, sold, expired)
+        call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, 0, ""])
 
 
 def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Call:

@@ -10,7 +10,7 @@ import hiredis
 
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.endpoint import Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
 from lockwork.runtime.replies import NoScript, Retry, gone, raise_error
@@ -89,10 +89,11 @@ class AsyncDriver:
         mux = self.mux
         while True:
             try:
-                if not mux.connected:
+                if call.patience is None and mux.connected:
+                    reply = await mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
+                else:
                     began = began or now()
-                    await mux.connect()
-                reply = await mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
+                    reply = await self._limited(call, whole=whole)
                 if type(reply) is not hiredis.ReplyError:
                     return reply
                 raise_error(str(reply), self._endpoint.shown, call.script.name)
@@ -106,6 +107,16 @@ class AsyncDriver:
                     raise gone(self._endpoint.shown, error, now() - began) from error
                 await asyncio.sleep(pause)
                 call = call.again()
+
+    async def _limited(self, call: Call, *, whole: bool) -> Any:
+        seconds = limit(call.patience)
+        try:
+            async with asyncio.timeout(seconds):
+                if not self.mux.connected:
+                    await self.mux.connect()
+                return await self.mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
+        except TimeoutError:
+            raise Retry(f"no answer within {seconds:.1f} s") from None
 
     async def aclose(self) -> None:
         """Close the connection."""

@@ -31,8 +31,13 @@ _KINDS = {
     "unix": (UnixDomainSocketConnection, AsyncUnix),
 }
 _TAKEN_OVER = ("host", "port", "path", "db", "username", "password", "credential_provider")
-TIMEOUT = 5.0
+TIMEOUT: float = 5.0
 """Seconds that a healthy server may take for a call; then the connection is given up and the call sent again."""
+
+
+def limit(patience: float | None) -> float:
+    """Seconds after which one try of a call with this patience is given up; a healthy server gets a second."""
+    return TIMEOUT if patience is None else min(TIMEOUT, max(1.0, patience))
 
 
 class Endpoint:

@@ -9,6 +9,7 @@ from typing import Any
 
 import redis
 
+from lockwork.errors import LockworkError
 from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
@@ -25,7 +26,8 @@ class Mux:
         self._endpoint = endpoint
         self._allow_eviction = allow_eviction
         self._loop = asyncio.get_running_loop()
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
+        self._closed = False
         self._connection: Any = None
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
@@ -41,24 +43,36 @@ class Mux:
 
     async def connect(self) -> None:
         """Connect unless connected; raises Retry or a LockworkError."""
-        async with self._connecting:
-            if self._writer is not None:
-                return
-            connection: Any = self._endpoint.async_connection()
-            try:
-                await connection.connect()
-                reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
-                info = await self._ask(reader, writer, pack("INFO"))
-                if isinstance(info, bytes):
-                    check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
-            except (redis.RedisError, OSError) as error:
-                await self._disconnect(connection)
-                raise connecting(error, self._endpoint.shown) from error
-            except BaseException:
-                await self._disconnect(connection)
-                raise
-            self._connection, self._writer = connection, writer
-            self._task = self._loop.create_task(self._receive(reader), name="lockwork-replies")
+        if self._writer is None:
+            # in a task of its own, for all who wait: one caller's cancellation must not undo it for the others
+            if self._opening is None:
+                self._opening = self._loop.create_task(self._open(), name="lockwork-connect")
+                self._opening.add_done_callback(self._opened)
+            await asyncio.shield(self._opening)
+
+    async def _open(self) -> None:
+        connection: Any = self._endpoint.async_connection()
+        try:
+            await connection.connect()
+            reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
+            info = await self._ask(reader, writer, pack("INFO"))
+            if isinstance(info, bytes):
+                check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
+            if self._closed:
+                raise Retry("it was closed")
+        except (redis.RedisError, OSError) as error:
+            await self._disconnect(connection)
+            raise connecting(error, self._endpoint.shown) from error
+        except BaseException:
+            await self._disconnect(connection)
+            raise
+        self._connection, self._writer = connection, writer
+        self._task = self._loop.create_task(self._receive(reader), name="lockwork-replies")
+
+    def _opened(self, opening: asyncio.Task[None]) -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # those who wait for it raise it; nobody may be left
 
     def submit(self, packed: bytes) -> asyncio.Future[Any]:
         """Send a command with this turn's others; the future gets its reply, errors as values, or raises Retry."""
@@ -75,11 +89,13 @@ class Mux:
 
     async def aclose(self) -> None:
         """Close the connection; calls under way raise Retry."""
-        task = self._task
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        # redis-py's connect may swallow a cancellation (asyncio.wait_for of Python 3.11), so it is also told
+        self._closed = True
+        for task in (self._opening, self._task):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
+                    await task
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None

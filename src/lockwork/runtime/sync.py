@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from lockwork.errors import BlockingCallError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.endpoint import Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.replies import Retry, gone
 from lockwork.runtime.wire import Wire
@@ -78,8 +78,7 @@ class SyncDriver:
         while True:
             wire = self._take()
             try:
-                if self.timeout is not None:
-                    wire.limit(self.timeout)
+                wire.limit(limit(call.patience) if self.timeout is None else self.timeout)
                 if not wire.connected:
                     wire.connect()
                     if not self._inspected:

@@ -130,9 +130,10 @@ class Wire:
 
     def limit(self, seconds: float) -> None:
         """How long this connection waits for the server from now on."""
-        self._timeout = seconds
-        if self._socket is not None:
-            self._socket.settimeout(seconds)
+        if seconds != self._timeout:
+            self._timeout = seconds
+            if self._socket is not None:
+                self._socket.settimeout(seconds)
 
     def fileno(self) -> int:
         """The socket, for a selector; -1 when closed."""

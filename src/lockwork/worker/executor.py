@@ -44,7 +44,7 @@ class Executor:
         except UnknownTask as error:
             self._failed(job, error, 1.0)
             return
-        except ValueError as error:
+        except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
             log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
             self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
             return
@@ -64,7 +64,7 @@ class Executor:
                 # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
                 raise
             self._failed(job, error, options.backoff)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a task raises is its outcome
+        except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
             self._failed(job, error, options.backoff)
         else:
             self._succeeded(job, task, value)
@@ -107,7 +107,7 @@ class Executor:
         self._settler.add(Outcome(job.id, job.token, "s", encoded))
 
     def _failed(self, job: Leased, error: BaseException, base: float) -> None:
-        deliveries = int(job.record.split(b",", 2)[1])
+        deliveries = jobs.deliveries(job.record)
         stored = _stored(error)
         if job.attempt >= deliveries:
             log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, _line(error))
@@ -130,10 +130,22 @@ async def _limited(task: Task[Any, Any, Any], args: list[Any], kwargs: dict[str,
 
 
 def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_MESSAGE]
+    return f"{type(error).__name__}: {_text(error)}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return _sendable(str(error)[:_MESSAGE])
+    except Exception as problem:  # noqa: BLE001 - a task's own exception class may do anything
+        return f"(its text cannot be had: {type(problem).__name__})"
 
 
 def _stored(error: BaseException) -> bytes:
-    trace = "".join(traceback.format_exception(error))[-_TRACE:]
-    fields = {"type": type(error).__name__, "message": str(error)[:_MESSAGE], "traceback": trace}
+    # the traceback module survives an exception without a text
+    trace = _sendable("".join(traceback.format_exception(error))[-_TRACE:])
+    fields = {"type": type(error).__name__, "message": _text(error), "traceback": trace}
     return codecs.encode(fields, "an error", 1 << 20)
+
+
+def _sendable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()

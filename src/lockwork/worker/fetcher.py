@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
 from lockwork.protocol import jobs
+from lockwork.protocol.jobs import Batch
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.sync import backoff
@@ -47,31 +48,38 @@ class Fetcher:
 
     async def run(self) -> None:
         """Fetch until stopped; raises SessionOver when the server counts this session as dead."""
-        failures = 0
         while not self._stopping.is_set():
             places = self._lanes.take_now() or await self._until_stopped(self._lanes.take())
             if places is None:
                 return
-            self._requests += 1
+            batch = None
             try:
-                batch = await self._driver.run(
-                    jobs.reserve(self._keys, self._session, places, f"{self._requests:x}", self._channel)
-                )
-            except LockworkError as error:
-                self._lanes.put_back(places)
-                failures += 1
-                log.warning("no jobs can be fetched: %s", error)
-                await self._until_stopped(asyncio.sleep(backoff(failures)))
-                continue
-            except jobs.SessionOver:
-                self._lanes.put_back(places)
-                raise
-            failures = 0
-            self._lanes.put_back(places - len(batch.jobs))
+                batch = await self._lease(places)
+            finally:
+                self._lanes.put_back(places - (len(batch.jobs) if batch else 0))
+            if batch is None:
+                return
             if batch.jobs:
                 self._lanes.start(batch.jobs, self._executor)
             else:
                 await self._until_stopped(self._driver.run(jobs.idle(self._keys, batch)))
+
+    async def _lease(self, places: int) -> Batch | None:
+        """Ask until there is an answer; None when stopped before: the supervisor gives back what that leased."""
+        self._requests += 1
+        failures = 0
+        while True:
+            asked = jobs.reserve(
+                self._keys, self._session, places, f"{self._requests:x}", self._channel, again=failures > 0
+            )
+            try:
+                return await self._driver.run(asked)
+            except LockworkError as error:
+                if self._stopping.is_set():
+                    return None
+                failures += 1
+                log.warning("no jobs can be fetched: %s", error)
+                await self._until_stopped(asyncio.sleep(backoff(failures)))
 
     async def _until_stopped(self, waiting: Coroutine[Any, Any, T]) -> T | None:
         """Wait for something that may be given up; None when the fetcher is stopped first."""

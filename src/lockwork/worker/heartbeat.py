@@ -14,6 +14,9 @@ from lockwork.runtime.runtime import Runtime
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
+_PATIENCE = 5.0
+"""Seconds to try to begin a session before the server is said to be away."""
+
 
 class Heartbeat:
     """Beats from a thread of its own, so that nothing the supervisor does can delay it.
@@ -51,7 +54,7 @@ class Heartbeat:
     def join(self, session: str) -> None:
         """Begin a session on every queue; raises a LockworkError, and then it is not begun."""
         for keys in self._queues.values():
-            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), self._lease))
+            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), _PATIENCE))
         with self._lock:
             self._sessions.add(session)
 

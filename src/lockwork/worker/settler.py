@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from lockwork.errors import ServerUnavailable
+from lockwork.errors import LockworkError
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.aio import AsyncDriver
+from lockwork.runtime.sync import backoff
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -40,15 +41,21 @@ class Settler:
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                while True:
-                    try:
-                        settled = await self._driver.run(jobs.settle(self._keys, self._session, batch, self._window_ms))
-                        break
-                    except ServerUnavailable as error:
-                        log.warning("%d outcomes wait to be settled: %s", len(batch), error)
+                settled = await self._settle(batch)
                 if not all(settled):
                     for outcome, kept in zip(batch, settled, strict=True):
                         if not kept:
                             log.warning("job %s: the lease was over, its outcome was not written", outcome.id)
         finally:
             self._task = None
+
+    async def _settle(self, batch: list[Outcome]) -> list[bool]:
+        """Settle, however long the server is away, read-only or full: an outcome that is dropped would run again."""
+        failures = 0
+        while True:
+            try:
+                return await self._driver.run(jobs.settle(self._keys, self._session, batch, self._window_ms))
+            except LockworkError as error:
+                failures += 1
+                log.warning("%d outcomes wait to be settled: %s", len(batch), error)
+                await asyncio.sleep(backoff(failures))

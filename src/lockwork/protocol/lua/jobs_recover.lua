@@ -8,6 +8,7 @@
 local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local results, older = KEYS[8], KEYS[9]
 -- include: finish
+touch('ZCARD', 15, 15)
 local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
@@ -20,7 +21,8 @@ for at = 1, #held, 2 do
   local attempt = tonumber(string.match(token, '^%d+'))
   local record = redis.call('HGET', jobs, id)
   if record then
-    if attempt >= tonumber(string.match(record, '^%d,(%d+)')) then
+    -- a record that cannot be read is not handed out again
+    if attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
       local problem = '{"type":"WorkerDied","message":"its worker died ' .. attempt .. ' times while it ran"}'
       bury(id, attempt, problem)
       outcomes[#outcomes + 1] = id

@@ -6,6 +6,7 @@
 -- include: now
 -- include: push
 local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
+touch('HLEN', 10, 11)
 local want, request = tonumber(ARGV[2]), ARGV[3]
 local reply = {1, now, -1}
 

@@ -1,7 +1,8 @@
 -- Reserves units for a buyer and enqueues a job, both or neither.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, books, holds
 -- ARGV: total, limit per buyer (0: none), id, buyer, units, hold ms, key (''), then, if a job: id, record, delay ms
--- Reply: {code, id, state, units, ms left, fence, created}: code 1 reserved (now or before), 0 sold out, -1 over the limit
+-- Reply: {code, id, state, units, ms left, fence, created}: code 1 reserved (now or before), 0 sold out, -1 over the limit,
+--   -2 the key is another buyer's
 -- Invariants: sold + held <= total; one reservation per key; a job if and only if the reservation was made now
 -- include: now
 -- include: push
@@ -18,6 +19,7 @@ local function found(known)
     redis.call('HINCRBY', books, 'expired', 1)
     return nil
   end
+  if kept[2] ~= buyer then return {-2, '', '', 0, 0, 0, 0} end
   local left = kept[1] == 'h' and math.floor((kept[5] - now) / 1000) or 0
   return {1, known, kept[1], kept[3], left, kept[6], known == id and 1 or 0}
 end

@@ -7,9 +7,13 @@
 -- include: stock
 open(ARGV[1])
 local more = expire()
-if ARGV[3] ~= '' and redis.call('HGET', books, 'added') ~= ARGV[3] then
-  redis.call('HINCRBY', books, 'total', ARGV[2])
-  redis.call('HSET', books, 'added', ARGV[3])
+if ARGV[3] ~= '' then
+  -- the last hundred requests are known, so that one whose reply was lost may come again, even after others
+  local added = redis.call('HGET', books, 'added') or ''
+  if not string.find(added, ARGV[3], 1, true) then
+    redis.call('HINCRBY', books, 'total', ARGV[2])
+    redis.call('HSET', books, 'added', string.sub(ARGV[3] .. ' ' .. added, 1, 1700))
+  end
 end
 local counts = redis.call('HMGET', books, 'total', 'sold', 'held', 'expired')
 return {tonumber(counts[1]), tonumber(counts[2]), tonumber(counts[3]), tonumber(counts[4]), more and 1 or 0}

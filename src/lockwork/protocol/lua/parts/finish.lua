@@ -1,5 +1,10 @@
 -- Ending jobs. The keys are named by the script that includes this: jobs, tries, dead, errors, results, older, watch, stats
 
+-- Keys 8 to 14 are: results, older, tries, run, dead, errors, watch.
+touch('HLEN', 8, 11)
+touch('ZCARD', 12, 12)
+touch('HLEN', 13, 14)
+
 -- Results live in two generations: when the newer is older than `window` ms it becomes the older one, whose results go.
 -- So a result is kept for one window at least and two at most, without a key or a timer of its own.
 local function turn(window)

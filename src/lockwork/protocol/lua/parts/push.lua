@@ -1,9 +1,19 @@
 -- Putting jobs into a queue. A record is `priority,max deliveries,key,group;body`: this header is all the server reads.
 -- The first keys are the queue's: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1
 local jobs, due, idle, stats = KEYS[1], KEYS[5], KEYS[6], KEYS[7]
+-- include: touch
+touch('HLEN', 1, 1)
+touch('LLEN', 2, 4)
+touch('ZCARD', 5, 6)
+touch('HLEN', 7, 7)
+
+-- A record whose header cannot be read counts as one of normal priority: a worker will find out.
+local function level(record)
+  return tonumber(string.match(record, '^[012]') or 1)
+end
 
 local function ready_key(record)
-  return KEYS[2 + tonumber(string.sub(record, 1, 1))]
+  return KEYS[2 + level(record)]
 end
 
 -- Wake up to `count` idle workers; a channel that nobody hears does not count.
@@ -26,7 +36,7 @@ local function push(from, again)
     if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
       pushed = pushed + 1
       if delay == '0' then
-        local list = lists[tonumber(string.sub(record, 1, 1)) + 1]
+        local list = lists[level(record) + 1]
         list[#list + 1] = id
         ready = ready + 1
       else

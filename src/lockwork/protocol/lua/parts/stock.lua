@@ -2,6 +2,8 @@
 -- r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence}. And the held reservations by expiry.
 -- The last two keys are the stock's: books, holds
 local books, holds = KEYS[#KEYS - 1], KEYS[#KEYS]
+redis.call('HLEN', books)
+redis.call('ZCARD', holds)
 
 local function open(total)
   if redis.call('HSETNX', books, 'total', total) == 1 then
@@ -32,7 +34,8 @@ end
 local function expire()
   local over = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, 500)
   for _, id in ipairs(over) do
-    put_back(id, reservation(id))
+    local kept = reservation(id)
+    if kept then put_back(id, kept) else redis.call('ZREM', holds, id) end
   end
   if #over > 0 then redis.call('HINCRBY', books, 'expired', #over) end
   return #over == 500
