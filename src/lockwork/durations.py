@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from datetime import timedelta
 
 from lockwork.errors import ConfigError
@@ -45,4 +46,6 @@ def _number(value: Duration, what: str) -> float:
         return sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(text))
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f'{what} must be seconds, a timedelta or text such as "10m", not {value!r}')
+    if abs(value) > sys.float_info.max:
+        raise ConfigError(f"{what} must be between 0 and 366 days")
     return float(value)

@@ -82,13 +82,13 @@ class Stock:
         """The same for a task."""
         await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
-    def get(self, reservation: str) -> Reservation | None:
+    def get(self, reservation: str | Reservation) -> Reservation | None:
         """Read a reservation; None when it expired, was released, or never was."""
-        return self._runtime.run(protocol.look(self._books, reservation))
+        return self._runtime.run(protocol.look(self._books, _id(reservation)))
 
-    async def aget(self, reservation: str) -> Reservation | None:
+    async def aget(self, reservation: str | Reservation) -> Reservation | None:
         """The same for a task."""
-        return await self._runtime.arun(protocol.look(self._books, reservation))
+        return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
 
     def status(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""

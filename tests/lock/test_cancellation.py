@@ -1,0 +1,171 @@
+"""Cancelled anywhere, an acquiring task leaves no lock held and no place in the line (L6, L10)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+
+
+@pytest.fixture
+async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+    """Another app, as another process would be."""
+    async with Lockwork(url) as app:
+        yield app
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def free_and_nobody_waits(rival: Lockwork, name: str = "x") -> None:
+    grant = await rival.lock(name).atry_acquire()
+    assert grant is not None, await rival.lock(name).astate()
+    assert (await rival.lock(name).astate()).waiters == 0
+    await rival.lock(name).arelease()
+
+
+async def cancelled(task: asyncio.Task[object]) -> bool:
+    """Cancel a task and say whether that ended it; it may have finished just before."""
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False
+
+
+async def test_at_every_turn_of_the_loop_while_the_lock_is_free(alw: Lockwork, rival: Lockwork) -> None:
+    await alw.lock("warm").astate()
+    ended = 0
+
+    async def take() -> None:
+        async with alw.lock("x"):
+            pass
+
+    for count in range(60):
+        task = asyncio.create_task(take())
+        await turns(count % 12)
+        ended += await cancelled(task)
+        await free_and_nobody_waits(rival)
+    assert ended > 10
+
+
+async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, rival: Lockwork) -> None:
+    async with rival.lock("x"):
+        for count in range(40):
+            task = asyncio.create_task(alw.lock("x").aacquire())
+            await turns(count)
+            assert await cancelled(task)
+        assert (await rival.lock("x").astate()).waiters == 0
+    await free_and_nobody_waits(rival)
+
+
+async def test_while_the_lock_is_being_handed_over(alw: Lockwork, rival: Lockwork) -> None:
+    """Release and cancellation race; whoever wins, the lock is free or the task has it and gives it back."""
+    for count in range(60):
+        await rival.lock("x").aacquire()
+
+        async def take() -> None:
+            async with alw.lock("x"):
+                pass
+
+        task = asyncio.create_task(take())
+        while not (await rival.lock("x").astate()).waiters:
+            await asyncio.sleep(0)
+        await rival.lock("x").arelease()
+        await turns(count % 15)
+        await cancelled(task)
+        await free_and_nobody_waits(rival)
+
+
+async def test_many_times_at_once_while_others_wait(alw: Lockwork, rival: Lockwork) -> None:
+    served: list[int] = []
+    await alw.lock("x").astate()  # connected: from here on, tasks arrive in the order they were made
+
+    async def turn(number: int) -> None:
+        async with alw.lock("x"):
+            served.append(number)
+            await asyncio.sleep(0)
+
+    await rival.lock("x").aacquire()
+    tasks = [asyncio.create_task(turn(number)) for number in range(100)]
+    while (await rival.lock("x").astate()).waiters < 100:
+        await asyncio.sleep(0)
+    for number in range(0, 100, 2):
+        tasks[number].cancel()
+    await rival.lock("x").arelease()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert served == list(range(1, 100, 2))
+    await free_and_nobody_waits(rival)
+
+
+async def test_before_anything_is_connected(url: str, rival: Lockwork) -> None:
+    for count in range(25):
+        async with Lockwork(url) as fresh:
+            task = asyncio.create_task(fresh.lock("x").aacquire())
+            await turns(count)
+            if not await cancelled(task):
+                return  # so many turns are enough to get it
+        state = await rival.lock("x").astate()
+        assert (state.owner, state.waiters) == (None, 0), count
+
+
+async def test_a_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, rival: Lockwork) -> None:
+    async with rival.lock("x"):
+        for count in range(10):
+            task = asyncio.create_task(alw.lock("x").aacquire())
+            while not (await rival.lock("x").astate()).waiters:
+                await asyncio.sleep(0)
+            task.cancel()
+            await turns(count)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await rival.lock("x").astate()).waiters == 0
+
+
+async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, rival: Lockwork) -> None:
+    for count in range(20):
+        await alw.lock("x").aacquire()
+        # the owner is this task, so the release is cancelled from outside
+        handle = asyncio.get_running_loop()
+        me = asyncio.current_task()
+        assert me is not None
+
+        def cut(left: int, me: asyncio.Task[object] = me, handle: asyncio.AbstractEventLoop = handle) -> None:
+            if left:
+                handle.call_soon(cut, left - 1)
+            else:
+                me.cancel()
+
+        cut(count % 5 + 1)
+        with pytest.raises(asyncio.CancelledError):
+            await alw.lock("x").arelease()
+            await asyncio.sleep(10)
+        me.uncancel()
+        async with rival.lock("x", wait=10):  # well before the lease would have ended
+            pass
+
+
+def test_ctrl_c_while_waiting_leaves_nobody_in_the_line(lw: Lockwork, url: str) -> None:
+    """asyncio.run cancels its main task, and then closes the loop with everything that still runs on it."""
+
+    async def main() -> None:
+        async with Lockwork(url) as mine:
+            task = asyncio.current_task()
+            assert task is not None
+            threading.Timer(0.1, asyncio.get_running_loop().call_soon_threadsafe, [task.cancel]).start()
+            async with mine.lock("x"):
+                pytest.fail("it is held by somebody else")
+
+    with lw.lock("x"):
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(main())
+        assert lw.lock("x").state().waiters == 0

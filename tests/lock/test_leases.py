@@ -1,0 +1,239 @@
+"""Leases: how long a grant lasts, who keeps it alive, and what a holder learns when it is over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from processes import until
+
+from lockwork import ConfigError, Grant, LockLost, Lockwork
+
+
+def take_away(admin: redis.Redis, name: str = "x") -> None:
+    """As if the server had lost it: a flush, a failover, an operator."""
+    admin.delete(f"lw:{{lock:{name}}}")
+
+
+def test_a_fixed_lease_ends_and_the_next_in_line_gets_the_lock(lw: Lockwork) -> None:
+    first = lw.lock("x", lease="300ms").acquire()
+
+    def next_one() -> tuple[int, bool]:
+        with lw.lock("x", wait=30) as grant:
+            return grant.fence, first.lost
+
+    with ThreadPoolExecutor(1) as pool:
+        fence, was_lost = pool.submit(next_one).result()
+    assert fence > first.fence
+    assert was_lost
+    with pytest.raises(LockLost, match="lease of lock 'x' ended"):
+        lw.lock("x").release()
+
+
+def test_a_fixed_lease_is_not_renewed(lw: Lockwork) -> None:
+    grant = lw.lock("x", lease=0.2).acquire()
+    until(lambda: grant.lost, "the lease ended")
+    assert grant.remaining == 0
+    assert lw.lock("x").state().owner is None
+    with pytest.raises(LockLost, match="lock 'x'"):
+        grant.check()
+    with pytest.raises(LockLost):
+        lw.lock("x").acquire()  # not re-entered as if nothing had been
+    with pytest.raises(LockLost):
+        lw.lock("x").release()
+    with lw.lock("x", wait=0):
+        pass
+
+
+def test_a_fixed_lease_is_given_in_full_to_one_who_waited(lw: Lockwork) -> None:
+    """The hand-over itself lasts only three seconds."""
+
+    def waited() -> float:
+        with lw.lock("x", lease="1h") as grant:
+            return grant.remaining
+
+    with ThreadPoolExecutor(1) as pool:
+        with lw.lock("x"):
+            left = pool.submit(waited)
+            until(lambda: lw.lock("x").state().waiters, "one waits")
+        assert 3000 < left.result() <= 3600
+
+
+def test_a_lock_outlasts_its_lease_while_python_computes(url: str, admin: redis.Redis) -> None:
+    with Lockwork(url, lock_lease=1) as lw, lw.lock("x") as grant:
+        end = time.monotonic() + 1.7
+        number = 0
+        while time.monotonic() < end:
+            number += sum(range(1000))
+        assert not grant.lost
+        grant.check()
+        assert lw.lock("x").state().fence == grant.fence
+        assert lw.lock("x").state().owner is not None
+
+
+async def test_a_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: str, admin: redis.Redis) -> None:
+    async with Lockwork(url, lock_lease=1) as lw:
+        async with lw.lock("x") as grant:
+            time.sleep(1.7)  # noqa: ASYNC251 - that is the point
+            assert not grant.lost
+            state = await lw.lock("x").astate()
+            assert (state.fence, state.owner is None) == (grant.fence, False)
+
+
+def test_one_who_waited_is_renewed_too(url: str, admin: redis.Redis) -> None:
+    with Lockwork(url, lock_lease=1) as lw, ThreadPoolExecutor(1) as pool:
+
+        def waited() -> bool:
+            with lw.lock("x") as grant:
+                return threading.Event().wait(1.7) or grant.lost
+
+        with lw.lock("x"):
+            lost = pool.submit(waited)
+            until(lambda: lw.lock("x").state().waiters, "one waits")
+        assert not lost.result()
+
+
+def test_many_locks_are_renewed_together(url: str, admin: redis.Redis) -> None:
+    with Lockwork(url, lock_lease=1) as lw:
+        grants = [lw.lock(f"x{number}").acquire() for number in range(250)]
+        threading.Event().wait(1.7)
+        assert not any(grant.lost for grant in grants)
+        for number in range(250):
+            lw.lock(f"x{number}").release()
+
+
+def test_a_lost_lease_is_told_once_and_other_locks_stay(url: str, admin: redis.Redis) -> None:
+    told: list[Grant] = []
+    with Lockwork(url, lock_lease=1) as lw:
+        with lw.lock("other") as other:
+            with pytest.raises(LockLost, match="somebody else may have held it"), lw.lock("x", on_lost=told.append) as grant:
+                take_away(admin)
+                until(lambda: told, "the holder was told")
+                assert grant.lost
+            assert not other.lost
+        assert told == [grant]
+
+
+def test_a_callback_that_fails_does_not_end_the_other_leases(url: str, admin: redis.Redis) -> None:
+    called = threading.Event()
+
+    def fail(_: Grant) -> None:
+        called.set()
+        raise ValueError("not our fault")
+
+    with Lockwork(url, lock_lease=1) as lw, lw.lock("other") as other:
+        with pytest.raises(LockLost), lw.lock("x", on_lost=fail):
+            take_away(admin)
+            assert called.wait(30)
+        threading.Event().wait(1.4)
+        assert not other.lost  # bug 14: the engine's thread ended with the callback's error
+
+
+def test_the_bodys_own_error_is_not_masked(lw: Lockwork, admin: redis.Redis) -> None:
+    with pytest.raises(KeyError, match="mine"), lw.lock("x"):
+        take_away(admin)
+        raise KeyError("mine")
+
+
+async def test_the_body_is_cancelled_and_lock_lost_is_raised(url: str, admin: redis.Redis) -> None:
+    async with Lockwork(url, lock_lease=1) as lw:
+        cancelled = False
+        with pytest.raises(LockLost, match="lock 'x' was lost, and the body was cancelled"):
+            async with lw.lock("x") as grant:
+                take_away(admin)
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    cancelled = True
+                    raise
+        assert cancelled
+        assert grant.lost
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        await asyncio.sleep(0)
+
+
+async def test_a_body_that_swallows_the_cancellation_still_gets_lock_lost(url: str, admin: redis.Redis) -> None:
+    async with Lockwork(url, lock_lease=1) as lw:
+        with pytest.raises(LockLost):
+            async with lw.lock("x"):
+                take_away(admin)
+                with pytest.raises(asyncio.CancelledError):
+                    await asyncio.sleep(30)
+
+
+async def test_an_error_of_the_cancelled_body_is_not_masked(url: str, admin: redis.Redis) -> None:
+    async with Lockwork(url, lock_lease=1) as lw:
+        with pytest.raises(KeyError, match="mine"):
+            async with lw.lock("x"):
+                take_away(admin)
+                try:
+                    await asyncio.sleep(30)
+                except asyncio.CancelledError:
+                    raise KeyError("mine") from None
+
+
+async def test_a_cancellation_by_somebody_else_stays_one(url: str, admin: redis.Redis) -> None:
+    async with Lockwork(url, lock_lease=1) as lw:
+
+        async def body() -> None:
+            async with lw.lock("x") as grant:
+                take_away(admin)
+                try:
+                    await asyncio.sleep(30)
+                finally:
+                    assert grant.lost
+                    outer.cancel()
+
+        outer = asyncio.create_task(body())
+        with pytest.raises(asyncio.CancelledError):
+            await outer
+
+
+async def test_a_block_that_ends_without_waiting_learns_of_the_loss_on_exit(alw: Lockwork, admin: redis.Redis) -> None:
+    with pytest.raises(LockLost, match="ended before it was released"):
+        async with alw.lock("x"):
+            take_away(admin)
+    async with alw.lock("x", wait=0):
+        pass
+
+
+def test_the_fence_rises_over_release_expiry_and_loss(lw: Lockwork, admin: redis.Redis) -> None:
+    fences = []
+    for round in range(9):
+        grant = lw.lock("x", lease=0.05 if round % 3 == 1 else None).acquire()
+        fences.append(grant.fence)
+        if round % 3 == 1:
+            until(lambda grant=grant: grant.lost, "the lease ended")  # type: ignore[misc]
+        elif round % 3 == 2:
+            take_away(admin)
+        try:
+            lw.lock("x").release()
+        except LockLost:
+            assert round % 3
+        else:
+            assert not round % 3
+    assert fences == sorted(set(fences))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"lease": 0}, "lease must be more than 0"),
+        ({"lease": -1}, "lease must be between 0"),
+        ({"lease": "soon"}, "lease must be seconds"),
+        ({"wait": -1}, "wait must be between 0"),
+        ({"wait": "never"}, "wait must be seconds"),
+    ],
+)
+def test_what_a_lock_cannot_be_asked(lw: Lockwork, admin: redis.Redis, options: dict[str, float], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        lw.lock("x", **options)
+    with pytest.raises(ConfigError, match="wait must be"):
+        lw.lock("x").acquire(wait=-0.5)
+    assert not admin.keys()

@@ -1,0 +1,140 @@
+"""Real processes for the tests: start a script or a worker, wait for what it does, and leave none behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TypeVar
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds until something that must happen counts as not happening; a busy machine must not decide a test."""
+
+
+def until(found: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
+    """Ask again and again until the answer is true, and return it; fail the test after `patience` seconds."""
+    end = time.monotonic() + patience
+    while not (answer := found()):
+        assert time.monotonic() < end, f"not within {patience:g} s: {what}"
+        time.sleep(0.005)
+    return answer
+
+
+def alive(pid: int) -> bool:
+    """Whether a process of this number runs; one that ended and was not yet waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this process started and that still run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, task.read_text().split())
+    return [child for child in found if alive(child)]
+
+
+class Started:
+    """A process of ours; its standard input and output are pipes, its standard error is kept to be read."""
+
+    def __init__(self, command: list[str], *, folder: Path, url: str | None, stderr: IO[bytes]) -> None:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        environment.pop("LOCKWORK_URL", None)
+        if url is not None:
+            environment["LOCKWORK_URL"] = url
+        self._stderr = stderr
+        self._descendants: set[int] = set()
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+        )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def errors(self) -> str:
+        """What it has written to standard error so far."""
+        return Path(self._stderr.name).read_text(errors="replace")
+
+    def children(self) -> list[int]:
+        """Its own child processes that run now."""
+        found = children(self.pid)
+        self._descendants.update(found)
+        return found
+
+    def line(self) -> str:
+        """The next line that it prints; fails when it ends without one."""
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline().decode()
+        assert text, f"the process ended: {self.errors}"
+        return text.rstrip("\n")
+
+    def tell(self, text: str) -> None:
+        """Send it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text.encode() + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def wait(self, patience: float = PATIENCE) -> int:
+        """Wait until it has ended, and return its exit status."""
+        return self.process.wait(patience)
+
+    def end(self) -> None:
+        """Whatever state it is in: end it and its children, and wait until they are gone."""
+        self.children()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for pid in self._descendants:
+            with contextlib.suppress(ProcessLookupError):
+                if alive(pid):
+                    os.kill(pid, signal.SIGKILL)
+        for pid in self._descendants:
+            until(lambda pid=pid: not alive(pid), f"process {pid} is gone")  # type: ignore[misc]
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+@contextlib.contextmanager
+def started(command: list[str], *, folder: Path, url: str | None = None) -> Iterator[Started]:
+    """A process that is gone at the end of the block, with its children."""
+    with tempfile.NamedTemporaryFile() as stderr:
+        process = Started(command, folder=folder, url=url, stderr=stderr)
+        try:
+            yield process
+        finally:
+            process.end()
+
+
+@contextlib.contextmanager
+def script(code: str, *arguments: object, url: str | None = None, folder: Path | None = None) -> Iterator[Started]:
+    """A Python process that runs `code`; LOCKWORK_URL is `url`."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with started(command, folder=folder or Path(__file__).parent, url=url) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def worker(app: str, *options: str, url: str, folder: Path) -> Iterator[Started]:
+    """A `lockwork worker` on the app `module:object` of `folder`."""
+    command = [sys.executable, "-m", "lockwork", "worker", app, *options]
+    with started(command, folder=folder, url=url) as process:
+        yield process

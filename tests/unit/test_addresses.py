@@ -1,0 +1,86 @@
+"""Server addresses: what is read from a URL or a client, and that a password is never shown."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+import redis.asyncio
+
+from lockwork import ConfigError, Lockwork
+from lockwork.runtime.endpoint import Endpoint
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://db.example:7000/3", "redis://db.example:7000/3"),
+        ("redis://", "redis://localhost:6379/0"),
+        (f"redis://user:{SECRET}@db.example", "redis://db.example:6379/0"),
+        (f"rediss://:{SECRET}@db.example:6380/1", "rediss://db.example:6380/1"),
+        ("unix:///run/valkey.sock", "unix:///run/valkey.sock"),
+        (f"unix://:{SECRET}@/run/valkey.sock", "unix:///run/valkey.sock"),
+        ("redis://[::1]:7000", "redis://::1:7000/0"),
+    ],
+)
+def test_the_address_is_shown_without_the_password(url: str, shown: str) -> None:
+    assert Endpoint.from_url(url).shown == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"http://:{SECRET}@db",
+        f"redis+cluster://:{SECRET}@db",
+        SECRET,
+        "",
+        f":{SECRET}@db:6379",
+        f"redis://:{SECRET}@db:port",
+        f"redis://:{SECRET}@db:99999",
+        f"redis://:{SECRET}/x@db",  # bug 3: the part before the slash is shown
+        f"redis://:{SECRET}@[::1",  # bug 4: a bare ValueError
+        f"redis://:{SECRET}@db/zero",
+        f"redis://:{SECRET}@db?socket_timeout=soon",
+        f"redis://:{SECRET}@db?colour=blue",  # bug 5: a TypeError at the first call
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_at_once_without_the_password(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Endpoint.from_url(url)
+    assert "URL" in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+def test_an_empty_url_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCKWORK_URL", raising=False)
+    with pytest.raises(ConfigError, match="URL"):
+        Lockwork("")  # bug 6: it opens the embedded server
+
+
+def test_the_environment_says_where_when_nobody_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKWORK_URL", "carrier-pigeon://coop")
+    with pytest.raises(ConfigError, match="redis://, rediss://, unix://"):
+        Lockwork()
+    Lockwork("redis://localhost")
+
+
+async def test_a_client_lends_its_address() -> None:
+    options = {"host": "db.example", "port": 7000, "db": 2, "password": SECRET}
+    for client in (redis.Redis(**options), redis.asyncio.Redis(**options)):  # type: ignore[arg-type]
+        assert Endpoint.from_client(client).shown == "redis://db.example:7000/2"
+    tls = redis.Redis(host="db.example", ssl=True, ssl_cert_reqs="none")
+    assert Endpoint.from_client(tls).shown == "rediss://db.example:6379/0"
+    socket = redis.Redis(unix_socket_path="/run/valkey.sock")
+    assert Endpoint.from_client(socket).shown == "unix:///run/valkey.sock"
+
+
+@pytest.mark.parametrize("client", ["redis://localhost", 5, object()])
+def test_what_is_no_client(client: object) -> None:
+    with pytest.raises(ConfigError, match=r"client must be a redis\.Redis"):
+        Lockwork(client=client)
+
+
+def test_a_url_and_a_client_are_too_much() -> None:
+    with pytest.raises(ConfigError, match="not both"):
+        Lockwork("redis://localhost", client=redis.Redis())

@@ -1,0 +1,130 @@
+"""Arguments and results on the wire: JSON only, capped, converted to what the annotations say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from lockwork import ConfigError, PayloadTooLarge
+from lockwork.codecs import Signature, convert, decode, encode
+
+CAP = 1 << 20
+
+
+@dataclass
+class Order:
+    buyer: str
+    at: datetime
+
+
+@pytest.mark.parametrize("value", [None, True, 0, -1, 1.5, "", "ä\u0000\U0001f600", [1, [2]], {"a": {"b": None}}, 2**70])
+def test_json_comes_back_as_it_was(value: object) -> None:
+    assert decode(encode(value, "it", CAP)) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Order("bob", datetime(2026, 11, 21, tzinfo=UTC)),
+        Decimal("1.10"),
+        UUID(int=7),
+        {"a", "b"},
+        b"bytes",
+        (1, 2),
+    ],
+)
+def test_annotated_types_are_restored(value: object) -> None:
+    assert convert(decode(encode(value, "it", CAP)), type(value)) == value
+
+
+@pytest.mark.parametrize("value", [object(), len, {1, object()}, "\udcff", {"a": "\udcff"}])
+def test_what_json_cannot_hold(value: object) -> None:
+    with pytest.raises(ConfigError, match="the arguments cannot be sent as JSON"):
+        encode(value, "the arguments", CAP)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf]])
+def test_a_number_that_is_none_is_refused_and_not_turned_into_null(value: object) -> None:
+    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
+        encode(value, "the arguments", CAP)  # bug 1
+
+
+def test_a_value_that_holds_itself() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
+        encode(loop, "it", CAP)
+
+
+def test_the_cap_counts_encoded_bytes() -> None:
+    assert encode("x" * 8, "it", 10) == b'"xxxxxxxx"'
+    with pytest.raises(PayloadTooLarge, match=r"it would be 11 bytes, and the cap is 10: send a reference"):
+        encode("x" * 9, "it", 10)
+
+
+@pytest.mark.parametrize("wire", [b"", b"{", b"\xff", b"nul", b"\x80\x04K\x01.", b"1 2"])
+def test_what_is_not_json(wire: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever its text, the worker takes it as unreadable
+        decode(wire)
+
+
+def test_a_wrong_type_names_its_place() -> None:
+    with pytest.raises(ValueError, match=r"\$\.at"):
+        convert({"buyer": "bob", "at": "never"}, Order)
+
+
+def sample(a: int, b: str = "x", *, at: datetime | None = None) -> Order: ...  # type: ignore[empty-body]
+
+
+def test_a_signature_refuses_what_the_call_would_refuse() -> None:
+    signature = Signature(sample)
+    signature.check((1,), {})
+    signature.check((1, "y"), {"at": None})
+    signature.check((), {"a": 1})
+    for args, kwargs in (((), {}), ((1, "y", "z"), {}), ((1,), {"a": 2}), ((1,), {"when": 3})):
+        with pytest.raises(TypeError):
+            signature.check(args, kwargs)
+
+
+def test_a_signature_of_positional_arguments_only() -> None:
+    signature = Signature(lambda a, b=2: None)
+    signature.check((1,), {})
+    signature.check((1, 2), {})
+    for args in ((), (1, 2, 3)):
+        with pytest.raises(TypeError):
+            signature.check(args, {})
+
+
+def test_a_signature_that_takes_anything() -> None:
+    signature = Signature(lambda *args, **kwargs: None)
+    signature.check((), {})
+    signature.check((1, 2, 3), {"a": 4})
+
+
+def test_arguments_become_what_the_annotations_say() -> None:
+    signature = Signature(sample)
+    args: list[Any] = [1, "y"]
+    kwargs = {"at": "2026-11-21T00:00:00Z"}
+    signature.convert(args, kwargs)
+    assert args == [1, "y"]
+    assert kwargs["at"] == datetime(2026, 11, 21, tzinfo=UTC)
+    assert signature.returns is Order
+
+
+def test_an_argument_that_does_not_fit_its_annotation() -> None:
+    with pytest.raises(ValueError, match="Invalid RFC3339"):
+        Signature(sample).convert([1], {"at": "never"})
+
+
+def test_names_only_type_checkers_know_are_left_alone() -> None:
+    def shy(a: Unknown) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    args: list[Any] = ["as it was"]
+    Signature(shy).convert(args, {})
+    assert args == ["as it was"]

@@ -1,0 +1,67 @@
+"""Settings: checked once, unknown ones answered with a suggestion."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from lockwork import ConfigError, Lockwork
+from lockwork.config import Config
+
+
+def test_what_holds_when_nothing_is_said() -> None:
+    config = Config.read({})
+    assert (config.prefix, config.lock_lease, config.patience) == ("lw", 15.0, 10.0)
+    assert config == Config()
+
+
+def test_durations_in_every_form() -> None:
+    config = Config.read({"lock_lease": "30s", "patience": 0, "result_ttl": "1h"})
+    assert (config.lock_lease, config.patience, config.result_ttl) == (30.0, 0.0, 3600.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("prefx", "did you mean 'prefix'?"),
+        ("lock_leese", "did you mean 'lock_lease'?"),
+        ("max_paylod", "did you mean 'max_payload'?"),
+        ("colour", "known are prefix, lock_lease"),
+    ],
+)
+def test_an_unknown_setting_gets_a_suggestion(wrong: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Config.read({wrong: 1})
+    assert f"no setting '{wrong}'" in str(caught.value)
+    assert hint in str(caught.value)
+    with pytest.raises(ConfigError, match=f"no setting '{wrong}'"):
+        Lockwork("redis://localhost", **{wrong: 1})  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text"),
+    [
+        ("lock_lease", 0, "lock_lease must be more than 0"),
+        ("lock_lease", -1, "lock_lease must be between 0"),
+        ("patience", -1, "patience must be between 0"),
+        ("result_ttl", "30s", "result_ttl must be at least 60 s"),
+        ("max_payload", 0, "max_payload must be a number of bytes"),
+        ("max_payload", "1MB", "max_payload must be a number of bytes"),
+        ("max_result", 1.5, "max_result must be a number of bytes"),
+        ("prefix", "a b", "the prefix must be 1 to 200 characters"),
+        ("prefix", "{x}", "the prefix must be 1 to 200 characters"),
+        ("prefix", "", "the prefix must be 1 to 200 characters"),
+        ("prefix", 5, "the prefix must be 1 to 200 characters"),
+    ],
+)
+def test_a_value_that_cannot_be(setting: str, value: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        Config.read({setting: value})
+
+
+def test_it_cannot_be_changed_later() -> None:
+    config = Config()
+    with pytest.raises(FrozenInstanceError):
+        config.prefix = "other"  # type: ignore[misc]

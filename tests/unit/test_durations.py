@@ -1,0 +1,74 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from lockwork.durations import milliseconds, seconds
+from lockwork.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (3, 3.0),
+        (0.25, 0.25),
+        (timedelta(minutes=2, milliseconds=500), 120.5),
+        ("10m", 600.0),
+        ("1h30m", 5400.0),
+        ("250ms", 0.25),
+        ("1.5s", 1.5),
+        (" 2D ", 172800.0),
+        ("1w", 604800.0),
+        ("366d", 366 * 86400.0),
+    ],
+)
+def test_what_is_meant(given: float | timedelta | str, meant: float) -> None:
+    assert seconds(given, "wait") == pytest.approx(meant)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        -1,
+        -0.001,
+        timedelta(seconds=-1),
+        math.nan,
+        math.inf,
+        "367d",
+        366 * 86400 + 1,
+        pytest.param(10**400, id="more than a float"),  # bug 10
+    ],
+)
+def test_out_of_range(given: float | timedelta | str) -> None:
+    with pytest.raises(ConfigError, match="wait must be between 0 and 366 days"):
+        seconds(given, "wait", zero=True)
+
+
+@pytest.mark.parametrize("given", ["", "10", "m", "ten minutes", "-1s", "1h 30m", "1e3s", "5y"])
+def test_text_that_means_nothing(given: str) -> None:
+    with pytest.raises(ConfigError, match='lease must be seconds, a timedelta or text such as "10m"'):
+        seconds(given, "lease")
+
+
+@pytest.mark.parametrize("given", [True, None, b"10m", [1], {"seconds": 1}])
+def test_other_types(given: object) -> None:
+    with pytest.raises(ConfigError, match="lease must be seconds, a timedelta or text"):
+        seconds(given, "lease")  # type: ignore[arg-type]
+
+
+def test_zero_only_where_it_makes_sense() -> None:
+    assert seconds(0, "wait", zero=True) == 0
+    assert seconds("0s", "wait", zero=True) == 0
+    for nothing in (0, 0.0, "0s", timedelta()):
+        with pytest.raises(ConfigError, match="lease must be more than 0"):
+            seconds(nothing, "lease")
+
+
+def test_milliseconds_are_whole_and_never_round_to_none() -> None:
+    assert milliseconds(0.0001, "lease") == 1
+    assert milliseconds(1.5, "lease") == 1500
+    assert milliseconds(0, "wait", zero=True) == 0

@@ -1,0 +1,111 @@
+"""Errors: one root, and each says what happened and what to do."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+import lockwork
+from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.runtime.checks import check
+from lockwork.runtime.replies import NoScript, Retry, connecting, gone, raise_error
+
+WHERE = "redis://db:6379/0"
+
+
+def test_one_root_and_fitting_builtins() -> None:
+    leaves = [value for value in vars(lockwork).values() if isinstance(value, type) and issubclass(value, LockworkError)]
+    assert len(leaves) > 12
+    assert all(leaf.__doc__ for leaf in leaves)
+    assert issubclass(lockwork.LockTimeout, TimeoutError)
+    assert issubclass(lockwork.ResultTimeout, TimeoutError)
+    assert issubclass(lockwork.ConfigError, ValueError)
+    assert issubclass(lockwork.ServerUnavailable, ConnectionError)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "parts"),
+    [
+        ("READONLY You can't write against a read only replica.", ServerUnsuitable, ["read-only replica", "primary"]),
+        ("OOM command not allowed when used memory > 'maxmemory'.", ServerRefused, ["out of memory", "raise maxmemory"]),
+        ("WRONGTYPE Operation against a key", ServerRefused, ["somebody else's data", "prefix"]),
+        ("ERR user_script:3: WRONGTYPE Operation", ServerRefused, ["somebody else's data", "prefix"]),
+        ("NOPERM this user has no permissions", ServerRefused, ["does not let this user", "NOPERM"]),
+        ("MISCONF Errors writing to the AOF file: No space left", ServerRefused, ["refused jobs_push", "No space left"]),
+        ("ERR something new", ServerRefused, ["refused jobs_push", "something new"]),
+    ],
+)
+def test_an_error_reply_is_one_clear_error(reply: str, kind: type[Exception], parts: list[str]) -> None:
+    with pytest.raises(kind) as caught:
+        raise_error(reply, WHERE, "jobs_push")
+    for part in (WHERE, *parts):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "LOADING Valkey is loading the dataset in memory",
+        "BUSY Valkey is busy running a script.",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+        "CLUSTERDOWN The cluster is down",
+        "MASTERDOWN Link with MASTER is down",
+        "NOREPLICAS Not enough good replicas to write.",
+    ],
+)
+def test_what_passes_is_tried_again(reply: str) -> None:
+    with pytest.raises(Retry):
+        raise_error(reply, WHERE, "jobs_push")
+
+
+def test_an_unknown_script_is_sent_in_full() -> None:
+    with pytest.raises(NoScript):
+        raise_error("NOSCRIPT No matching script.", WHERE, "jobs_push")
+
+
+def test_the_handshake() -> None:
+    refused = connecting(redis.AuthenticationError("WRONGPASS invalid username-password pair"), WHERE)
+    assert isinstance(refused, ServerRefused)
+    assert "password" in str(refused)
+    assert "check the URL" in str(refused)
+    for error in (ConnectionRefusedError(111, "refused"), redis.ConnectionError("gone"), redis.TimeoutError("slow")):
+        assert isinstance(connecting(error, WHERE), Retry)
+
+
+def test_giving_up_says_how_long_and_what_to_look_at() -> None:
+    error = gone(WHERE, TimeoutError(), 10.04)
+    assert isinstance(error, ServerUnavailable)
+    assert str(error) == f"gave up after 10.0 s: TimeoutError. Is the server at {WHERE} running and reachable?"
+
+
+def info(**facts: object) -> bytes:
+    return "".join(f"{name}:{value}\r\n" for name, value in facts.items()).encode()
+
+
+@pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.2.3", "10.0.0", "unstable", ""])
+def test_versions_that_will_do(version: str) -> None:
+    check(info(redis_version=version, role="master"), WHERE, allow_eviction=False)
+
+
+@pytest.mark.parametrize("version", ["6.0.16", "5.0.7", "2.8.24", "6.1.240"])
+def test_versions_that_are_too_old(version: str) -> None:
+    with pytest.raises(ServerUnsuitable, match=rf"is version {version}: use Redis 6\.2 or later, or Valkey"):
+        check(info(redis_version=version), WHERE, allow_eviction=False)
+
+
+def test_a_replica_that_cannot_be_written() -> None:
+    with pytest.raises(ServerUnsuitable, match="read-only replica: connect to its primary"):
+        check(info(redis_version="7.2.4", role="slave", slave_read_only=1), WHERE, allow_eviction=False)
+    check(info(redis_version="7.2.4", role="slave", slave_read_only=0), WHERE, allow_eviction=False)
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"])
+def test_a_server_that_evicts(policy: str) -> None:
+    facts = info(redis_version="7.2.4", maxmemory_policy=policy)
+    with pytest.raises(ServerUnsuitable, match=f"maxmemory-policy {policy}.*set it to noeviction"):
+        check(facts, WHERE, allow_eviction=False)
+    check(facts, WHERE, allow_eviction=True)
+
+
+def test_an_info_without_facts_is_taken_at_its_word() -> None:
+    check(b"# Server\r\n\r\ngarbage\r\n\xff\xfe", WHERE, allow_eviction=False)

@@ -1,0 +1,76 @@
+"""Names become parts of keys: what cannot stand in one is refused, and the keys are the documented ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lockwork import ConfigError, Lockwork
+from lockwork.protocol import keys
+
+BAD = ["", "a" * 201, "a b", "a\tb", "a\nb", "a\r\nb", "\x00", "a\x7f", "{a}", "a{", "}a", "\u2028", "\u00a0"]
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 200, "order:42", "été", "日本", "a/b", "a*b?[c]", "\U0001f600", "..", "%s"])
+def test_names_that_can_be(name: str) -> None:
+    assert keys.checked(name, "a name") == name
+
+
+@pytest.mark.parametrize("name", [*BAD, None, 5, b"a", ["a"]])
+def test_names_that_cannot_be(name: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        keys.checked(name, "a lock's name")
+    text = str(caught.value)
+    assert text.startswith("a lock's name must be 1 to 200 characters without white space, braces or control")
+    assert len(text) < 200
+    assert all(character.isprintable() for character in text)
+
+
+def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        keys.checked("a\udcff", "a name")  # bug 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda lw, name: lw.lock(name),
+        lambda lw, name: lw.queue(name),
+        lambda lw, name: lw.stock(name, 5),
+        lambda lw, name: lw.stock("phone", 5, queue=name),
+        lambda lw, name: lw.task(name=name)(print),
+        lambda lw, name: lw.task(queue=name)(print),
+        lambda lw, name: lw.job(name),
+        lambda lw, name: lw.job("id", queue=name),
+        lambda lw, name: lw.stock("phone", 5).reserve(name),
+        lambda lw, name: lw.stock("phone", 5).reserve("bob", key=name),
+        lambda lw, name: lw.stock("phone", 5).confirm(name),
+        lambda lw, name: lw.stock("phone", 5).release(name),
+        lambda lw, name: lw.stock("phone", 5).get(name),  # bug 10
+    ],
+)
+@pytest.mark.parametrize("name", ["", "a{b}", "a\nb", "a" * 201])
+def test_every_way_in_is_checked_before_the_server_is_asked(make: Callable[[Lockwork, str], object], name: str) -> None:
+    with Lockwork("redis://127.0.0.1:1", patience=0) as lw, pytest.raises(ConfigError, match="1 to 200 characters"):
+        make(lw, name)
+
+
+def test_a_slash_is_kept_for_partitions() -> None:
+    with pytest.raises(ConfigError, match="must not hold a slash"):
+        keys.checked_queue("orders/1")
+    assert keys.lock("lw", "a/b") == "lw:{lock:a/b}"
+
+
+def test_all_keys_of_one_queue_share_one_hash_tag() -> None:
+    queue = keys.QueueKeys("shop", "orders")
+    every = [queue.jobs, *queue.ready, queue.due, queue.tries, queue.errors, *queue.results, queue.watch, queue.idle]
+    every += [queue.workers, queue.stats, queue.dead, queue.run("host/1/x"), *queue.stock("phone")]
+    assert len(set(every)) == len(every)
+    for key in every:
+        assert key.startswith("shop:{q:orders}:")
+
+
+def test_a_prefix_separates_apps() -> None:
+    assert keys.lock("a", "x") != keys.lock("b", "x")
+    assert keys.channel("a", "p") != keys.channel("b", "p")

@@ -1,0 +1,127 @@
+"""Tasks: how they are registered and which options they take; nothing here asks a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lockwork import ConfigError, Lockwork, PayloadTooLarge, UnknownTask, current_job
+
+
+@pytest.fixture
+def app() -> Iterator[Lockwork]:
+    # nothing listens there: whatever reached the server would fail
+    with Lockwork("redis://127.0.0.1:1", patience=0, max_payload=1000) as lw:
+        yield lw
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("retries", -1, "retries must be a whole number from 0 to 1000"),
+        ("retries", 1.5, "retries must be a whole number"),
+        ("retries", True, "retries must be a whole number"),
+        ("retries", 1001, "retries must be a whole number"),
+        ("backoff", -1, "backoff must be between 0"),
+        ("backoff", "soon", "backoff must be seconds"),
+        ("timeout", 0, "timeout must be more than 0"),
+        ("timeout", -5, "timeout must be between 0"),
+        ("priority", "urgent", "priority must be one of high, normal, low, not 'urgent'"),
+        ("queue", "a b", "a queue's name must be"),
+        ("queue", "a/b", "must not hold a slash"),
+        ("name", "a b", "a task's name must be"),
+    ],
+)
+def test_an_option_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        app.task(**{option: value})(print)
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("retry", "retries"), ("time_out", "timeout"), ("queues", "queue")])
+def test_an_unknown_option_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
+    with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
+        app.task(**{wrong: 1})(print)  # type: ignore[call-overload]  # bug 8: plain TypeError
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("delays", "delay"), ("prio", "priority")])
+def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
+    task = app.task(print)
+    with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
+        task.options(**{wrong: 1})  # type: ignore[arg-type]  # bug 8
+
+
+def test_options_of_one_call_leave_the_task_alone(app: Lockwork) -> None:
+    @app.task(priority="low")
+    def work() -> None: ...
+
+    hurried = work.options(priority="high", delay="1s")
+    assert hurried.call().record.startswith(b"0,4,")
+    assert hurried.call().delay_ms == 1000
+    assert work.call().record.startswith(b"2,4,")
+    assert work.call().delay_ms == 0
+    with pytest.raises(ConfigError, match="delay must be between 0"):
+        work.options(delay=-1)
+
+
+def test_a_task_is_still_the_function(app: Lockwork) -> None:
+    @app.task
+    def double(x: int) -> int:
+        """Twice as much."""
+        return 2 * x
+
+    assert double(4) == 8
+    assert double.__doc__ == "Twice as much."
+    assert "double" in repr(double)
+
+
+def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:
+    def one() -> None: ...
+
+    def two() -> None: ...
+
+    app.task(name="same")(one)
+    app.task(name="same")(one)
+    with pytest.raises(ConfigError, match="has the name of .*: give one of them name="):
+        app.task(name="same")(two)
+
+
+def test_a_name_resolves_only_in_the_registry(app: Lockwork) -> None:
+    app.task(name="mine")(print)
+    for name in ("os.system", "builtins.print", "__class__", "mine ", "MINE"):
+        with pytest.raises(UnknownTask, match="no task is named"):
+            app.registry.get(name)
+
+
+def test_bad_arguments_fail_at_the_call_and_not_in_the_worker(app: Lockwork) -> None:
+    @app.task
+    def place(buyer: str, n: int = 1) -> None: ...
+
+    for call in (
+        lambda: place.enqueue(),  # type: ignore[call-arg]
+        lambda: place.enqueue("bob", 1, 2),  # type: ignore[call-arg]
+        lambda: place.enqueue("bob", count=2),  # type: ignore[call-arg]
+        lambda: place.enqueue_many([("bob",), ()]),
+        lambda: place.call(),  # type: ignore[call-arg]
+    ):
+        with pytest.raises(TypeError, match="argument"):
+            call()
+    with pytest.raises(ConfigError, match="arguments of task 'place' cannot be sent as JSON"):
+        place.enqueue("bob", object())  # type: ignore[arg-type]
+    with pytest.raises(PayloadTooLarge, match="arguments of task 'place' would be .* bytes, and the cap is 1000"):
+        place.enqueue("b" * 1001)
+
+
+@pytest.mark.parametrize("arguments", [["bo"], [5], [{"buyer": "bob"}], ["b", "c"]])
+def test_many_calls_are_tuples_of_arguments(app: Lockwork, arguments: list[Any]) -> None:
+    @app.task
+    def place(buyer: str, n: int = 1) -> None: ...
+
+    with pytest.raises((ConfigError, TypeError), match="tuple"):
+        place.enqueue_many(arguments)  # bug 9: a string is taken for a list of arguments
+
+
+def test_no_job_runs_here() -> None:
+    with pytest.raises(RuntimeError, match="current_job.* inside a task that a worker runs"):
+        current_job()
