@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
-from lockwork.ids import new_id
 from lockwork.protocol import keys
 from lockwork.protocol import lock as protocol
 from lockwork.protocol.leases import Lease
@@ -25,6 +25,7 @@ from lockwork.runtime.sync import no_running_loop
 
 log: logging.Logger = logging.getLogger("lockwork")
 
+_requests = itertools.count()
 OnLost = Callable[["Grant"], object]
 
 
@@ -258,7 +259,7 @@ class Lock:
             self._key,
             self.name,
             self._owner(owner),
-            new_id(),
+            f"{self._runtime.process}.{next(_requests):x}",
             self._runtime.channel,
             self._lease_ms,
             self._renewed,

@@ -5,9 +5,9 @@
 -- Invariants: grants of other requests stay as they are
 -- include: now
 -- include: line
-local held = redis.call('HMGET', lock, 'o', 'r', 'f')
-if held[1] == ARGV[1] and held[2] == ARGV[2] then
-  pass(held[3])
+local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
+if held[1] == ARGV[1] and held[2] == ARGV[2] and held[4] ~= '0' then
+  pass(held[3], held[5], held[6])
 else
   leave(ARGV[2])
 end

@@ -6,7 +6,7 @@
 -- include: now
 -- include: line
 local owner, request = ARGV[1], ARGV[2]
-local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd')
+local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
 local deadline = tonumber(held[4] or 0)
 
 local function granted()
@@ -29,7 +29,7 @@ if held[1] and deadline > now then
     return granted()
   end
 else
-  local waiter, more = first(request)
+  local waiter, more = first(request, held[5], held[6])
   if waiter and waiter[3] ~= request then
     hand(waiter, held[3])
     deadline = now + waiter[2] * 1000

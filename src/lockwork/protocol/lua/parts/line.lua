@@ -1,5 +1,6 @@
 -- The waiting line inside a lock's hash.
--- o owner, r request, f fence, d deadline (us) of the grant; p fence of the last release; h, t first and last ticket;
+-- o owner, r request, f fence, d deadline (us, 0: released) of the grant; p fence of the last release;
+-- h, t first and last ticket, if anybody ever waited;
 -- w<ticket> = {deadline us, claim ms, request, owner, channel}; i<request> = ticket
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
@@ -24,11 +25,10 @@ local function leave(request)
 end
 
 -- Take the first live waiter out of the line; dead ones go with it. `mine` is alive whatever its deadline says.
--- At most 500 tickets a call: then the second value is true, and the rest is for the next call.
-local function first(mine)
-  local range = redis.call('HMGET', lock, 'h', 't')
-  if not range[2] then return nil end
-  local head, tail = tonumber(range[1]), tonumber(range[2])
+-- `head` and `tail` are h and t. At most 500 tickets a call: then the second value is true, the rest is for the next call.
+local function first(mine, head, tail)
+  if not tail then return nil end
+  head, tail = tonumber(head), tonumber(tail)
   local last = math.min(tail, head + 499)
   while head <= last do
     local packed = redis.call('HGET', lock, 'w' .. head)
@@ -53,9 +53,9 @@ local function hand(waiter, last)
   redis.call('PUBLISH', waiter[5], string.format('%s %.0f %.0f', waiter[3], fence, deadline))
 end
 
--- The holder is gone: the next live waiter gets the lock, or the hash shrinks to the fences that the next grant must pass.
-local function pass(last)
-  local waiter, more = first('')
+-- The holder is gone: the next live waiter gets the lock, or the hash shrinks to the fence that the next grant must pass.
+local function pass(last, head, tail)
+  local waiter, more = first('', head, tail)
   if waiter then
     hand(waiter, last)
   elseif more then
