@@ -36,7 +36,7 @@ class Threads:
         future = loop.run_in_executor(self._pool, copy_context().run, run)
         timer = None if timeout is None else loop.call_later(timeout, run.interrupt)
         try:
-            return await asyncio.shield(future)
+            error, value = await asyncio.shield(future)
         except asyncio.CancelledError:
             # the thread goes on; whoever cancelled must not settle the job while it does
             future.add_done_callback(lambda done: done.exception())
@@ -44,6 +44,12 @@ class Threads:
         finally:
             if timer is not None:
                 timer.cancel()
+        if isinstance(error, StopIteration):
+            # a coroutine cannot raise it either
+            raise RuntimeError("the task raised StopIteration") from error  # noqa: TRY004 - not a wrong type
+        if error is not None:
+            raise error
+        return value
 
     def close(self) -> None:
         """Let idle threads go."""
@@ -56,15 +62,24 @@ class _Run:
         self._lock = threading.Lock()
         self._thread: int | None = None
 
-    def __call__(self) -> Any:
+    def __call__(self) -> tuple[BaseException | None, Any]:
+        # what it raises is returned: a future cannot carry StopIteration, and treats others in its own way
+        try:
+            return self._call()
+        finally:
+            owners.renew_thread()
+
+    def _call(self) -> tuple[BaseException | None, Any]:
         with self._lock:
             self._thread = threading.get_ident()
         try:
-            return self._function(*self._args, **self._kwargs)
+            return None, self._function(*self._args, **self._kwargs)
+        except BaseException as error:  # noqa: BLE001 - the executor decides
+            return error, None
         finally:
+            # an interrupt that is on its way strikes here at the latest, and is raised instead of the result
             with self._lock:
                 self._thread = None
-            owners.renew_thread()
 
     def interrupt(self) -> None:
         """Raise JobTimeout in the thread, if it still runs this call."""

@@ -1,0 +1,45 @@
+# Everything runs in a virtual environment of the project's own, which these commands make and keep up to date.
+# `make demo` and `make test` need Python 3.11 or later and a package index, nothing else.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: help demo test check bench clean
+
+help:
+	@echo "make demo    the flash sale, for real (make demo ARGS='--buyers 2000 --stock 50')"
+	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
+	@echo "make check   lint, types, import rules, and a wheel that installs"
+	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
+	@echo "make clean   remove the virtual environment and what the tools left"
+
+demo: $(VENV)/.demo
+	@$(BIN)/lockwork demo $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	@VENV=$(VENV) sh scripts/check.sh
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# A stamp is newer than pyproject.toml when what that asks for is installed.
+$(VENV)/.demo: pyproject.toml | $(VENV)/.venv
+	@echo "Installing Lockwork and what its demo needs into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[demo,fast]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.venv
+	@echo "Installing Lockwork and what its tests need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[demo,fast]' --group dev
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.venv:
+	@VENV=$(VENV) sh scripts/venv.sh
+	@touch $@

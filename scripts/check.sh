@@ -1,0 +1,35 @@
+#!/bin/sh
+# All checks but the tests; stops at the first that fails.
+set -eu
+
+bin=$VENV/bin
+
+say() { printf '\n== %s\n' "$*"; }
+
+say "ruff"
+"$bin/ruff" format --check
+"$bin/ruff" check
+
+say "mypy --strict"
+"$bin/mypy"
+
+say "pyright"
+"$bin/pyright"
+"$bin/pyright" --verifytypes lockwork --ignoreexternal
+
+say "import-linter"
+"$bin/lint-imports"
+
+say "wheel"
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT INT TERM
+"$bin/python" -m build --outdir "$out" --quiet
+"$bin/python" -m venv "$out/venv"
+"$out/venv/bin/python" -m pip install --quiet "$out"/lockwork-*.whl
+# from another folder, so that the wheel is used and not the tree
+(cd "$out" && venv/bin/lockwork --version && venv/bin/python -c '
+import lockwork
+
+with lockwork.Lockwork() as lw, lw.lock("wheel", wait=5) as grant:
+    print("the wheel locks:", grant)
+')

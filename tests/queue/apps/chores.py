@@ -1,0 +1,206 @@
+"""The tasks of the queue tests; `path` is a file to which each attempt appends a line before it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+
+def note(path: str, event: str, **facts: object) -> None:
+    """Append one line in one write, so that lines of several processes never mix."""
+    job = current_job()
+    line = {"event": event, "id": job.id, "attempt": job.attempt, "fence": job.fence, "pid": os.getpid(), **facts}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+@dataclass
+class Order:
+    buyer: str
+    at: datetime
+
+
+@lw.task
+async def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@lw.task
+def multiply(a: int, b: int) -> int:
+    return a * b
+
+
+@lw.task
+async def where() -> list[Any]:
+    job = current_job()
+    return [job.id, job.task, job.queue, job.attempt, os.getpid(), threading.current_thread().name]
+
+
+@lw.task
+def where_in_a_thread() -> list[Any]:
+    job = current_job()
+    return [job.id, job.task, job.queue, job.attempt, os.getpid(), threading.current_thread().name]
+
+
+@lw.task
+async def tomorrow(order: Order) -> Order:
+    return Order(order.buyer.title(), order.at.replace(day=order.at.day + 1))
+
+
+@lw.task(keep_result=False)
+async def quiet(path: str) -> str:
+    note(path, "ran")
+    return "never kept"
+
+
+@lw.task(keep_result=False)
+async def mark(path: str, number: int = 0) -> None:
+    note(path, "ran", number=number, at=time.time())
+
+
+@lw.task(retries=3, backoff="20ms")
+async def fails_until(path: str, attempt: int) -> int:
+    note(path, "ran", at=time.time())
+    if current_job().attempt < attempt:
+        raise ValueError(f"not before attempt {attempt}")
+    return current_job().attempt
+
+
+@lw.task(retries=2, backoff=0)
+def fails_in_a_thread(path: str) -> None:
+    note(path, "ran")
+    raise KeyError("no such thing")
+
+
+@lw.task(retries=0, timeout=0.2)
+async def too_slow(path: str) -> None:
+    note(path, "ran")
+    try:
+        await asyncio.sleep(60)
+    finally:
+        note(path, "cancelled")
+
+
+@lw.task(retries=0, timeout=0.2)
+def too_slow_in_a_thread(path: str) -> None:
+    note(path, "ran")
+    try:
+        while True:
+            time.sleep(0.005)
+    finally:
+        note(path, "interrupted")
+
+
+@lw.task(retries=2, backoff="10ms")
+async def hold(path: str, seconds: float = 60) -> int:
+    note(path, "ran")
+    await asyncio.sleep(seconds)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=2, backoff="10ms")
+def hold_in_a_thread(path: str, seconds: float = 60) -> int:
+    note(path, "ran")
+    time.sleep(seconds)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=2, backoff="10ms")
+async def hold_once(path: str) -> int:
+    """The first attempt never ends by itself."""
+    note(path, "ran")
+    if current_job().attempt == 1:
+        await asyncio.sleep(600)
+    return current_job().attempt
+
+
+async def opened(gate: str) -> None:
+    while not os.path.exists(gate):
+        await asyncio.sleep(0.01)
+
+
+@lw.task(retries=2, backoff="10ms")
+async def gated(path: str, gate: str) -> int:
+    """The first attempt ends when the file `gate` is there."""
+    note(path, "ran")
+    if current_job().attempt == 1:
+        await opened(gate)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=2, backoff="10ms")
+def gated_in_a_thread(path: str, gate: str) -> int:
+    note(path, "ran")
+    while current_job().attempt == 1 and not os.path.exists(gate):
+        time.sleep(0.01)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=1)
+async def kills_its_process(path: str) -> None:
+    note(path, "ran")
+    os.kill(os.getpid(), 9)
+
+
+@lw.task(retries=0, queue="once")
+async def once(path: str) -> None:
+    note(path, "ran")
+
+
+class Odd(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text for you")
+
+
+class Base(BaseException):
+    pass
+
+
+@lw.task(retries=0)
+async def raises(what: str) -> object:
+    problems: dict[str, BaseException] = {
+        "surrogate": ValueError("\udcff"),
+        "odd": Odd(),
+        "base": Base("not an Exception"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "cancelled": asyncio.CancelledError(),
+        "generator": GeneratorExit(),
+        "stop": StopAsyncIteration(),
+        "long": ValueError("x" * 100_000),
+    }
+    raise problems[what]
+
+
+@lw.task(retries=0)
+def raises_in_a_thread(what: str) -> object:
+    problems: dict[str, BaseException] = {
+        "base": Base("not an Exception"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "stop": StopIteration(),
+    }
+    raise problems[what]
+
+
+@lw.task(retries=0)
+async def returns(what: str) -> object:
+    values: dict[str, object] = {"object": object(), "large": "x" * (5 << 20), "surrogate": "\udcff", "nan": float("nan")}
+    return values[what]

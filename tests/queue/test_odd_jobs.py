@@ -1,0 +1,153 @@
+"""Jobs and tasks that misbehave: each gets its outcome, the worker goes on, and nothing stays leased (Q1, Q5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import redis
+from processes import until, worker
+
+from lockwork import JobFailed
+from lockwork.ids import new_id
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.embedded import start_private
+
+
+@pytest.fixture(scope="module")
+def odd_url(tmp_path_factory: pytest.TempPathFactory, apps: Path) -> Iterator[str]:
+    """A server and a worker that these tests may spoil."""
+    with start_private(tmp_path_factory.mktemp("odd")) as server:
+        with worker("chores:lw", "--lease", "5", "--concurrency", "5", url=server.url, folder=apps):
+            yield server.url
+
+
+@pytest.fixture
+def odd(odd_url: str, load: Callable[[str], ModuleType]) -> Iterator[Any]:
+    module = load(odd_url)
+    with module.lw:
+        yield module
+        # whatever came before: the worker still works, and has no job in its hands for ever
+        assert module.add.enqueue(1, 2).result(10) == 3
+        until(lambda: module.lw.queue().status().running == 0, "nothing runs any more", 10)
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("surrogate", "ValueError"),  # bug 18
+        ("odd", "Odd"),  # bug 18
+        ("base", "Base: not an Exception"),  # bug 18
+        ("exit", "SystemExit: 3"),
+        ("interrupt", "KeyboardInterrupt"),  # bug 18
+        ("cancelled", "CancelledError"),
+        ("generator", "GeneratorExit"),  # bug 18
+        ("stop", "StopAsyncIteration"),
+        ("long", "ValueError: xxx"),
+    ],
+)
+def test_whatever_a_task_raises_is_its_outcome(odd: Any, what: str, text: str) -> None:
+    with pytest.raises(JobFailed) as caught:
+        odd.raises.enqueue(what).result(10)
+    assert text in str(caught.value)
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize("what", ["base", "exit", "interrupt", "stop"])
+def test_whatever_a_thread_raises_is_its_outcome(odd: Any, what: str) -> None:
+    with pytest.raises(JobFailed):
+        odd.raises_in_a_thread.enqueue(what).result(10)
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("object", "the result of task 'returns' cannot be sent as JSON"),
+        ("large", "PayloadTooLarge: the result of task 'returns' would be"),
+        ("surrogate", "the result of task 'returns' cannot be sent as JSON"),
+        ("nan", "the result of task 'returns' cannot be sent as JSON"),
+    ],
+)
+def test_a_result_that_cannot_be_kept(odd: Any, what: str, text: str) -> None:
+    with pytest.raises(JobFailed) as caught:
+        odd.returns.enqueue(what).result(10)
+    assert text in str(caught.value)
+
+
+def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
+    """Enqueue what another program might: raw bytes."""
+    id = new_id()
+    app.lw.runtime.run(jobs.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
+    return app.lw.job(id)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"\xff\xfe",
+        b"null",
+        b"{}",
+        b"[]",
+        b'["add"]',
+        b'["add",5]',
+        b'["add",[1],5]',
+        b'["tomorrow",[],5]',
+        b'["tomorrow",[],[]]',
+        b'["add",[1],{},null]',
+        b'["add",[1],{"c":2}]',
+        b'["add",[]]',
+        b"[5,[]]",
+        b"[null,[]]",
+        b'[["add"],[]]',
+        b"[" * 100_000,
+        b'["add",' + b"[" * 50_000 + b"]" * 50_000 + b"]",
+        b'\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94.',
+        b'["add",[1]]' + b" " * (2 << 20),
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+def test_a_record_of_another_program_goes_dead_and_holds_nobody_up(odd: Any, body: bytes) -> None:
+    job = push(odd, body)
+    with pytest.raises(JobFailed):
+        job.result(10)
+    assert job.state() == "dead"
+
+
+@pytest.mark.parametrize("name", ["os.system", "__class__", "nobody", "ADD", "add ", "\u0430dd"])
+def test_an_unknown_task_goes_dead_with_a_text_that_helps(odd: Any, name: str) -> None:
+    job = push(odd, json.dumps([name, []]).encode())
+    with pytest.raises(JobFailed) as caught:
+        job.result(10)
+    assert f"UnknownTask: no task is named {name!r} here" in str(caught.value)
+    assert "imported by the worker's module" in str(caught.value)
+
+
+def test_a_job_that_kills_its_worker_is_buried_after_its_deliveries(odd: Any, history: Any) -> None:
+    """Q5: two deliveries with retries=1, and then no third."""
+    with pytest.raises(JobFailed, match="WorkerDied: its worker died 2 times while it ran"):
+        odd.kills_its_process.enqueue(history.path).result(20)
+    assert [line["attempt"] for line in history.lines("ran")] == [1, 2]
+
+
+@pytest.mark.parametrize("header", [b"", b"9,1,,;", b"x,1,,;", b"1,x,,;", b"1,1"])
+def test_a_broken_header_stops_nobody_else(odd: Any, odd_url: str, header: bytes) -> None:
+    """Only somebody who writes to the keys themselves gets such a record in."""
+    keys = QueueKeys("lw", "default")
+    id = new_id()
+    with redis.Redis.from_url(odd_url) as client:
+        client.hset(keys.jobs, id, header + b'["nobody",[]]')
+        client.rpush(keys.ready[1], id)
+        try:
+            assert odd.add.enqueue(2, 2).result(10) == 4
+            until(lambda: not client.llen(keys.ready[1]), "it was taken", 10)
+        finally:
+            client.hdel(keys.jobs, id)
+            client.lrem(keys.ready[1], 0, id)

@@ -1,0 +1,138 @@
+"""`lockwork worker` and its end: SIGTERM drains, gives back what does not end in time, and leaves no process behind."""
+
+from __future__ import annotations
+
+import signal
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history import History
+from ports import free_port
+from processes import Started, alive, until, worker
+
+
+def nothing_is_left(app: Any, process: Started, children: list[int]) -> None:
+    assert not [child for child in children if alive(child)]
+    assert app.lw.queue().status().running == 0
+    assert app.lw.queue().workers() == []
+    assert "Traceback" not in process.errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_finishes_what_it_has_and_takes_nothing_more(
+    own: Any, own_url: str, apps: Path, history: History, tmp_path: Path, number: signal.Signals
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("chores:lw", "-c", "2", url=own_url, folder=apps) as process:
+        own.gated.enqueue(history.path, str(gate))
+        own.gated_in_a_thread.enqueue(history.path, str(gate))
+        history.wait(2)
+        children = process.children()
+        waiting = own.hold.enqueue(history.path, 60)
+        process.send(number)
+        until(lambda: "stopping" in process.errors, "it stops")
+        gate.touch()
+        assert process.wait() == 0
+        assert len(history.lines("done")) == 2
+        assert waiting.state() == "active"
+        assert own.lw.queue().status().ready == 1
+        nothing_is_left(own, process, children)
+
+
+@pytest.mark.parametrize("task", ["hold", "hold_in_a_thread"])
+def test_what_does_not_end_within_the_grace_is_given_back_at_once(
+    own: Any, own_url: str, apps: Path, history: History, task: str
+) -> None:
+    with worker("chores:lw", "--grace", "200ms", "--lease", "60s", url=own_url, folder=apps) as process:
+        jobs = getattr(own, task).enqueue_many([(history.path,)] * 3)
+        history.wait(3)
+        children = process.children()
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert not history.lines("done")
+        assert [job.state() for job in jobs] == ["active"] * 3
+        assert own.lw.queue().status().ready == 3
+        nothing_is_left(own, process, children)
+    with worker("chores:lw", url=own_url, folder=apps):
+        history.wait(6)
+        # a job that was told to go back did not use up an attempt; one in a thread could only be killed
+        again = {line["attempt"] for line in history.lines("ran")[3:]}
+        assert again == ({1} if task == "hold" else {2})
+
+
+def test_jobs_that_have_not_begun_go_back_in_order(own: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("chores:lw", "--grace", "100ms", "-c", "1", url=own_url, folder=apps) as process:
+        own.hold_in_a_thread.enqueue(history.path)
+        jobs = own.mark.enqueue_many([(history.path, number) for number in range(5)])
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert [job.state() for job in jobs] == ["active"] * 5
+        assert own.lw.queue().status().ready == 6
+
+
+def test_a_second_signal_ends_it_at_once(own: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("chores:lw", "--grace", "10m", "--lease", "60s", url=own_url, folder=apps) as process:
+        own.hold_in_a_thread.enqueue(history.path)
+        history.wait(1)
+        children = process.children()
+        process.send(signal.SIGTERM)
+        until(lambda: "stopping" in process.errors, "it stops")
+        assert process.process.poll() is None
+        process.send(signal.SIGTERM)
+        assert process.wait() in (0, 1)
+        assert own.lw.queue().status().ready == 1
+        nothing_is_left(own, process, children)
+
+
+def test_an_idle_worker_ends_quickly_even_before_it_has_begun(own: Any, own_url: str, apps: Path) -> None:
+    with worker("chores:lw", "--processes", "2", url=own_url, folder=apps) as process:
+        until(lambda: len(own.lw.queue().workers()) == 2, "both have joined")
+        children = process.children()
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        nothing_is_left(own, process, children)
+
+
+def test_children_end_with_a_supervisor_that_was_killed(
+    own: Any, own_url: str, apps: Path, history: History
+) -> None:
+    with worker("chores:lw", "--processes", "2", "--lease", "60s", url=own_url, folder=apps) as process:
+        jobs = own.hold_once.enqueue_many([(history.path,)] * 4)
+        history.wait(4)
+        children = process.children()
+        assert len(children) == 2
+        process.send(signal.SIGKILL)
+        until(lambda: not any(map(alive, children)), "the children have ended")
+        # they gave back what they had, so nobody has to wait for their leases
+        assert own.lw.queue().status().running == 0
+        assert own.lw.queue().status().ready == 4
+
+
+def test_health(own: Any, own_url: str, apps: Path, history: History) -> None:
+    port = free_port()
+
+    def answer(path: str) -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+                return int(reply.status)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        except urllib.error.URLError:
+            return 0
+
+    with worker("chores:lw", "--health-port", str(port), "--grace", "10m", url=own_url, folder=apps) as process:
+        until(lambda: answer("/readyz") == 200, "it is ready")
+        assert answer("/livez") == 200
+        assert answer("/nothing") == 404
+        own.hold_in_a_thread.enqueue(history.path)
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        until(lambda: answer("/readyz") == 503, "it is not ready any more")
+        assert answer("/livez") == 200
+        process.send(signal.SIGTERM)
+        process.wait()
