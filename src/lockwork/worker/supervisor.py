@@ -79,6 +79,7 @@ class Supervisor:
             self._heartbeat.start()
             while self._children or not self._stopping:
                 self._handle(self._events.get())
+            log.info("stopped")
             return OK
         finally:
             self._kill_all()
