@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -85,7 +84,7 @@ def _sockets() -> set[str]:
     found = set()
     for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
         with contextlib.suppress(OSError):
-            target = os.readlink(entry)
+            target = str(entry.readlink())
             if target.startswith("socket:"):
                 found.add(target)
     return found

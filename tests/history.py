@@ -24,7 +24,10 @@ class History:
 
     def wait(self, count: int, event: str = "ran") -> list[dict[str, Any]]:
         """Wait until so many lines of an event are there."""
-        return until(
-            lambda: found if len(found := self.lines(event)) >= count else None,  # type: ignore[func-returns-value]
-            f"{count} lines {event!r} in the history",
-        ) or []
+        return (
+            until(
+                lambda: found if len(found := self.lines(event)) >= count else None,
+                f"{count} lines {event!r} in the history",
+            )
+            or []
+        )

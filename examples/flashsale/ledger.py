@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 
 from lockwork import current_job
 
 PATH = os.environ.get("FLASHSALE_LEDGER", "flashsale.sqlite3")
-SCHEMA = """
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = NORMAL;
+TABLES = """
+    BEGIN IMMEDIATE;
     CREATE TABLE IF NOT EXISTS entries (reservation TEXT, event TEXT, buyer TEXT, UNIQUE (reservation, event));
-    CREATE TABLE IF NOT EXISTS deliveries (job TEXT, attempt INTEGER, worker INTEGER);
+    CREATE TABLE IF NOT EXISTS deliveries (job TEXT, attempt INTEGER, worker INTEGER, reservation TEXT, event TEXT);
+    COMMIT;
 """
 
 
@@ -25,7 +26,8 @@ def write(reservation: str, event: str, buyer: str | None = None) -> None:
     """Write that a reservation was "placed" as an order, "paid", or "expired"."""
     job = current_job()
     with _ledger() as ledger:
-        ledger.execute("INSERT INTO deliveries VALUES (?, ?, ?)", (job.id, job.attempt, os.getpid()))
+        delivery = (job.id, job.attempt, os.getpid(), reservation, event)
+        ledger.execute("INSERT INTO deliveries VALUES (?, ?, ?, ?, ?)", delivery)
         ledger.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", (reservation, event, buyer))
 
 
@@ -41,7 +43,21 @@ _thread = threading.local()
 def _ledger() -> sqlite3.Connection:
     # a connection per thread: `with` on a shared one would mix the transactions of two jobs
     if not hasattr(_thread, "ledger"):
-        _thread.ledger = sqlite3.connect(PATH, timeout=10)
-        _thread.ledger.executescript(SCHEMA)
+        _thread.ledger = _opened()
     ledger: sqlite3.Connection = _thread.ledger
+    return ledger
+
+
+def _opened() -> sqlite3.Connection:
+    ledger = sqlite3.connect(PATH, timeout=10)
+    while True:
+        try:
+            ledger.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(0.01)  # this statement alone does not wait while others do the same
+    ledger.execute("PRAGMA synchronous = NORMAL")
+    ledger.executescript(TABLES)
     return ledger

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -14,13 +13,13 @@ from typing import Any, TextIO
 
 import aiohttp
 
-ARRIVALS = 900
+ARRIVALS = 1000
 """Buyers who come in a second; the first of them take the whole stock."""
 CONNECTIONS = 100
 CROWDED = 300
-"""Requests under way at which nobody else is let in, so that a slow machine makes the sale longer, not the queue endless."""
+"""Requests under way at which nobody else is let in: a slow machine makes the sale longer, not the waiting endless."""
 PATIENCE = 30.0
-"""Seconds after which even a patient buyer takes the shop for broken."""
+"""Seconds that even a patient buyer waits for an answer, and all of them together for a phone to come back."""
 
 
 class Crowd:
@@ -33,14 +32,15 @@ class Crowd:
         self.waiting = 0
         self.empty_handed: list[str] = []
         self.milliseconds: list[float] = []
-        self.seen = {"buyers": 0, "requests": 0, "abandoned": 0, "errors": 0, "reserved": 0, "paid": 0}
+        self.seen = {"buyers": 0, "requests": 0, "retries": 0}
 
     async def come(self, buyers: int) -> None:
         """Let all buyers in, one after the other, and stay until the last phone is sold."""
         began = perf_counter()
         async with asyncio.TaskGroup() as visits:
             for number in range(buyers):
-                while (early := began + number / ARRIVALS - perf_counter()) > 0 or self.waiting > CROWDED:
+                due = began + number / ARRIVALS
+                while (early := due - perf_counter()) > 0 or self.waiting > CROWDED:  # noqa: ASYNC110 - the clock decides
                     await asyncio.sleep(max(early, 0.002))
                 visits.create_task(self.visit(f"buyer-{number}"))
         await self.sell_the_rest()
@@ -49,28 +49,28 @@ class Crowd:
         """One buyer: may press twice, may give up waiting and press again, may never pay, may come back later."""
         mood = Random(f"{self.seed}/{buyer}")  # noqa: S311 - play, not secrets
         presses = 2 if mood.random() < 0.3 else 1
-        pays = mood.random() > 0.25
+        pays = mood.random() < 2 / 3
         returns = mood.choice((0, 0, 0, 0, 0, 0, 1, 2))
         answers = await asyncio.gather(*(self.buy(buyer, mood) for _ in range(presses)))
         while not any(answers) and returns:
             returns -= 1
-            await asyncio.sleep(mood.uniform(1, 6))
+            await asyncio.sleep(mood.uniform(0.5, 2.5))
             answers = [await self.buy(buyer, mood)]
         self.seen["buyers"] += 1
-        reservation = next(filter(None, answers), None)
-        if reservation is None:
+        bought = next(filter(None, answers), None)
+        if bought is None:
             self.empty_handed.append(buyer)
         elif pays:
-            await asyncio.sleep(mood.uniform(0.2, 2.2))
-            await self.pay(buyer, reservation, mood)
+            await asyncio.sleep(mood.uniform(0.1, 1.02) * bought["seconds_to_pay"])  # some are too late
+            await self.pay(buyer, bought["reservation"], mood)
 
-    async def buy(self, buyer: str, mood: Random) -> str | None:
-        """Press "buy"; returns the reservation, None when sold out."""
+    async def buy(self, buyer: str, mood: Random) -> dict[str, Any] | None:
+        """Press "buy"; returns the answer, None when sold out."""
         status, answer = await self.ask("POST", "/buy", {"buyer": buyer}, mood)
         if status == 409:
             return None
         self.note("reserved", buyer, answer["reservation"])
-        return str(answer["reservation"])
+        return answer
 
     async def pay(self, buyer: str, reservation: str, mood: Random) -> None:
         """Pay, then look at the order once."""
@@ -82,38 +82,38 @@ class Crowd:
         """Unpaid phones come back on sale until the end: buyers who got none and will pay come back for them."""
         mood = Random(self.seed)  # noqa: S311 - play, not secrets
         mood.shuffle(self.empty_handed)
-        while self.empty_handed:
+        last = perf_counter()
+        while self.empty_handed and perf_counter() - last < PATIENCE:
             _, stock = await self.ask("GET", "/stock", None, mood)
-            if stock["sold"] == stock["total"]:
+            if stock["sold"] >= stock["total"]:
                 return
-            if stock["available"]:
+            if stock["available"] > 0:
                 buyer = self.empty_handed.pop()
-                reservation = await self.buy(buyer, mood)
-                if reservation:
-                    await self.pay(buyer, reservation, mood)
+                bought = await self.buy(buyer, mood)
+                if bought:
+                    await self.pay(buyer, bought["reservation"], mood)
+                last = perf_counter()
             else:
                 await asyncio.sleep(0.1)
 
     async def ask(self, method: str, path: str, body: object, mood: Random) -> tuple[int, dict[str, Any]]:
         """Send a request until it is answered; one buyer in ten gives up the first one and sends it again."""
-        patience = mood.uniform(0.001, 0.02) if mood.random() < 0.1 else PATIENCE
-        for _ in range(10):
+        patience = mood.uniform(0, 0.004) if mood.random() < 0.1 else PATIENCE
+        for attempt in range(10):
             self.waiting += 1
             self.seen["requests"] += 1
+            self.seen["retries"] += attempt > 0
             # from the press of the button: waiting for a free connection counts
             began = perf_counter()
             try:
                 async with asyncio.timeout(patience), self.shop.request(method, path, json=body) as response:
                     answer = await response.json() if response.status < 500 else None
-            except TimeoutError:
-                self.seen["abandoned"] += 1
-            except aiohttp.ClientError:
-                self.seen["errors"] += 1
+            except (TimeoutError, aiohttp.ClientError):
+                pass
             else:
                 self.milliseconds.append((perf_counter() - began) * 1000)
                 if answer is not None:
                     return response.status, answer
-                self.seen["errors"] += 1
             finally:
                 self.waiting -= 1
             patience = PATIENCE
@@ -123,8 +123,6 @@ class Crowd:
         """Write down what a buyer was told, before anything else happens to him."""
         self.told.write(json.dumps({"told": word, "buyer": buyer, "reservation": reservation}) + "\n")
         self.told.flush()
-        if word in self.seen:
-            self.seen[word] += 1
 
 
 async def report(crowd: Crowd) -> None:
@@ -138,6 +136,8 @@ async def play(url: str, buyers: int, seed: int, told: TextIO) -> None:
     """Play the whole sale; the last line printed has the response times, too."""
     connector = aiohttp.TCPConnector(limit=CONNECTIONS)
     async with aiohttp.ClientSession(url, connector=connector) as shop:
+        async with shop.get("/stock"):
+            pass  # the doors are open
         crowd = Crowd(shop, told, seed)
         reporter = asyncio.create_task(report(crowd))
         await crowd.come(buyers)
@@ -162,4 +162,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

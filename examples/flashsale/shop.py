@@ -21,11 +21,12 @@ async def buy(request: Request) -> Response:
         held = await phones.areserve(buyer, hold=HOLD, key=buyer, enqueue=place_order.call(buyer))
     except (SoldOut, LimitReached) as refusal:
         return JSONResponse({"error": str(refusal)}, 409)
-    return JSONResponse({"reservation": held.id, "state": held.state}, 202 if held.created else 200)
+    answer = {"reservation": held.id, "state": held.state, "seconds_to_pay": held.expires_in}
+    return JSONResponse(answer, 202 if held.created else 200)
 
 
 async def pay(request: Request) -> Response:
-    """Turn the reservation into a sale and enqueue the payment's entry: both or neither, however often it is pressed."""
+    """Turn the reservation into a sale and enqueue its entry: both or neither, however often it is pressed."""
     reservation = (await request.json())["reservation"]
     try:
         await phones.aconfirm(reservation, enqueue=order_paid.call(reservation))

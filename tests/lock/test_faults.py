@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
-from processes import script, until
 
 from lockwork import Lockwork, NotHeld
+from processes import script, until
 
 HOLDER = """
 import sys

@@ -6,12 +6,13 @@ import asyncio
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import redis
-from processes import until
 
 from lockwork import ConfigError, Grant, LockLost, Lockwork
+from processes import until
 
 
 def take_away(admin: redis.Redis, name: str = "x") -> None:
@@ -110,7 +111,10 @@ def test_a_lost_lease_is_told_once_and_other_locks_stay(url: str, admin: redis.R
     told: list[Grant] = []
     with Lockwork(url, lock_lease=1) as lw:
         with lw.lock("other") as other:
-            with pytest.raises(LockLost, match="somebody else may have held it"), lw.lock("x", on_lost=told.append) as grant:
+            with (
+                pytest.raises(LockLost, match="somebody else may have held it"),
+                lw.lock("x", on_lost=told.append) as grant,
+            ):
                 take_away(admin)
                 until(lambda: told, "the holder was told")
                 assert grant.lost
@@ -231,7 +235,7 @@ def test_the_fence_rises_over_release_expiry_and_loss(lw: Lockwork, admin: redis
         ({"wait": "never"}, "wait must be seconds"),
     ],
 )
-def test_what_a_lock_cannot_be_asked(lw: Lockwork, admin: redis.Redis, options: dict[str, float], text: str) -> None:
+def test_what_a_lock_cannot_be_asked(lw: Lockwork, admin: redis.Redis, options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         lw.lock("x", **options)
     with pytest.raises(ConfigError, match="wait must be"):

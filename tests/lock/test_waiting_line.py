@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 import redis
-from processes import script, until
 
 from lockwork import LockTimeout, Lockwork
+from processes import script, until
 
 TURN = """
 import sys
@@ -166,7 +166,7 @@ async def test_a_wait_that_asyncio_ends(alw: Lockwork) -> None:
 def test_the_wait_of_one_call_overrides_the_handles(lw: Lockwork) -> None:
     lock = lw.lock("x", wait=30)
     with lw.lock("x"), ThreadPoolExecutor(1) as pool:
-        error = pool.submit(lambda: pytest.raises(LockTimeout, lock.acquire, wait=0)).result()
+        error = pool.submit(lambda: pytest.raises(LockTimeout, lock.acquire, wait=0)).result()  # noqa: RUF061
     assert "held by somebody else" in str(error.value)
 
 

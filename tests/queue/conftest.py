@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import redis
-from history import History
-from processes import Started, worker
 
+from history import History
 from lockwork.runtime.embedded import start_private
+from processes import Started, worker
 
 APPS = Path(__file__).parent / "apps"
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from history import History
 
+from history import History
 from lockwork import ConfigError, JobFailed, LockworkError, ResultTimeout, ResultUnavailable
 
 
@@ -131,7 +131,9 @@ def test_success_on_the_last_attempt_is_success(chores: Any, history: History) -
 def test_a_delayed_job_is_never_early(chores: Any, history: History) -> None:
     with chores.lw:
         began = time.time()
-        jobs = [chores.mark.options(delay=delay).enqueue(history.path, round(delay * 1000)) for delay in (0.5, 0.2, 0.05)]
+        jobs = [
+            chores.mark.options(delay=delay).enqueue(history.path, round(delay * 1000)) for delay in (0.5, 0.2, 0.05)
+        ]
         assert jobs[0].state() == "scheduled"
         lines = history.wait(3)
         assert [line["number"] for line in lines] == [50, 200, 500]

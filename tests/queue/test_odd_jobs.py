@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import redis
-from processes import until, worker
 
 from lockwork import JobFailed
 from lockwork.ids import new_id
@@ -18,6 +17,7 @@ from lockwork.protocol import jobs
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.embedded import start_private
+from processes import until, worker
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
         b'[["add"],[]]',
         b"[" * 100_000,
         b'["add",' + b"[" * 50_000 + b"]" * 50_000 + b"]",
-        b'\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94.',
+        b"\x80\x04\x95\x10\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94.",
         b'["add",[1]]' + b" " * (2 << 20),
     ],
     ids=lambda body: repr(body[:24]),

@@ -1,4 +1,4 @@
-"""Workers that die, freeze, or lose their server: nothing is lost, and only what was recovered runs again (Q1 to Q4)."""
+"""Workers that die, freeze, or lose their server: nothing is lost, only what was recovered runs again (Q1 to Q4)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import redis
-from history import History
-from processes import alive, until, worker
 
+from history import History
 from lockwork.runtime.embedded import start_private
+from processes import alive, until, worker
 
 
 def ended(app: Any, count: int) -> Any:
@@ -117,16 +117,14 @@ def test_scripts_flushed_and_connections_killed_while_it_works(
         while own.lw.queue().status().succeeded < len(jobs):
             admin.script_flush()
             for kind in ("normal", "pubsub"):
-                admin.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")  # type: ignore[no-untyped-call]
+                admin.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
             threading.Event().wait(0.02)
         status = own.lw.queue().status()
         assert (status.succeeded, status.failed, status.recovered, status.running) == (1500, 0, 0, 0)
     assert Counter(line["number"] for line in history.lines("ran")) == dict.fromkeys(range(1500), 1)
 
 
-def test_a_thousand_jobs_run_once_each_by_many_processes(
-    own: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_a_thousand_jobs_run_once_each_by_many_processes(own: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("chores:lw", "--processes", "3", "-c", "10", url=own_url, folder=apps):
         own.mark.enqueue_many([(history.path, number) for number in range(2000)])
         status = ended(own, 2000)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from history import History
 from ports import free_port
 from processes import Started, alive, until, worker
@@ -97,11 +98,9 @@ def test_an_idle_worker_ends_quickly_even_before_it_has_begun(own: Any, own_url:
         nothing_is_left(own, process, children)
 
 
-def test_children_end_with_a_supervisor_that_was_killed(
-    own: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_children_end_with_a_supervisor_that_was_killed(own: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("chores:lw", "--processes", "2", "--lease", "60s", url=own_url, folder=apps) as process:
-        jobs = own.hold_once.enqueue_many([(history.path,)] * 4)
+        own.hold_once.enqueue_many([(history.path,)] * 4)
         history.wait(4)
         children = process.children()
         assert len(children) == 2

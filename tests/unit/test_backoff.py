@@ -8,7 +8,9 @@ from lockwork import backoff
 from lockwork.runtime import sync
 
 
-@pytest.mark.parametrize(("attempt", "full"), [(1, 1.0), (2, 2.0), (3, 4.0), (10, 512.0), (13, 3600.0), (10_000, 3600.0)])
+@pytest.mark.parametrize(
+    ("attempt", "full"), [(1, 1.0), (2, 2.0), (3, 4.0), (10, 512.0), (13, 3600.0), (10_000, 3600.0)]
+)
 def test_it_doubles_up_to_an_hour_and_half_of_it_is_jitter(attempt: int, full: float) -> None:
     drawn = [backoff.delay(attempt, 1.0) for _ in range(500)]
     assert min(drawn) >= full / 2

@@ -23,7 +23,9 @@ class Order:
     at: datetime
 
 
-@pytest.mark.parametrize("value", [None, True, 0, -1, 1.5, "", "ä\u0000\U0001f600", [1, [2]], {"a": {"b": None}}, 2**70])
+@pytest.mark.parametrize(
+    "value", [None, True, 0, -1, 1.5, "", "ä\u0000\U0001f600", [1, [2]], {"a": {"b": None}}, 2**70]
+)
 def test_json_comes_back_as_it_was(value: object) -> None:
     assert decode(encode(value, "it", CAP)) == value
 

@@ -37,7 +37,7 @@ def test_an_unknown_setting_gets_a_suggestion(wrong: str, hint: str) -> None:
     assert f"no setting '{wrong}'" in str(caught.value)
     assert hint in str(caught.value)
     with pytest.raises(ConfigError, match=f"no setting '{wrong}'"):
-        Lockwork("redis://localhost", **{wrong: 1})  # type: ignore[misc]
+        Lockwork("redis://localhost", **{wrong: 1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

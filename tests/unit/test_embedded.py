@@ -20,8 +20,10 @@ import pytest
 import redis
 
 from lockwork.errors import ConfigError, ServerUnavailable
-from lockwork.runtime.embedded import folder as embedded_folder, places as embedded, server as embedded_server
 from lockwork.runtime.embedded import Embedded, open_shared, start_private
+from lockwork.runtime.embedded import folder as embedded_folder
+from lockwork.runtime.embedded import places as embedded
+from lockwork.runtime.embedded import server as embedded_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

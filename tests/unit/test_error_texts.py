@@ -14,7 +14,9 @@ WHERE = "redis://db:6379/0"
 
 
 def test_one_root_and_fitting_builtins() -> None:
-    leaves = [value for value in vars(lockwork).values() if isinstance(value, type) and issubclass(value, LockworkError)]
+    leaves = [
+        value for value in vars(lockwork).values() if isinstance(value, type) and issubclass(value, LockworkError)
+    ]
     assert len(leaves) > 12
     assert all(leaf.__doc__ for leaf in leaves)
     assert issubclass(lockwork.LockTimeout, TimeoutError)
@@ -27,11 +29,19 @@ def test_one_root_and_fitting_builtins() -> None:
     ("reply", "kind", "parts"),
     [
         ("READONLY You can't write against a read only replica.", ServerUnsuitable, ["read-only replica", "primary"]),
-        ("OOM command not allowed when used memory > 'maxmemory'.", ServerRefused, ["out of memory", "raise maxmemory"]),
+        (
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            ServerRefused,
+            ["out of memory", "raise maxmemory"],
+        ),
         ("WRONGTYPE Operation against a key", ServerRefused, ["somebody else's data", "prefix"]),
         ("ERR user_script:3: WRONGTYPE Operation", ServerRefused, ["somebody else's data", "prefix"]),
         ("NOPERM this user has no permissions", ServerRefused, ["does not let this user", "NOPERM"]),
-        ("MISCONF Errors writing to the AOF file: No space left", ServerRefused, ["refused jobs_push", "No space left"]),
+        (
+            "MISCONF Errors writing to the AOF file: No space left",
+            ServerRefused,
+            ["refused jobs_push", "No space left"],
+        ),
         ("ERR something new", ServerRefused, ["refused jobs_push", "something new"]),
     ],
 )

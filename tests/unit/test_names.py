@@ -12,7 +12,9 @@ from lockwork.protocol import keys
 BAD = ["", "a" * 201, "a b", "a\tb", "a\nb", "a\r\nb", "\x00", "a\x7f", "{a}", "a{", "}a", "\u2028", "\u00a0"]
 
 
-@pytest.mark.parametrize("name", ["a", "a" * 200, "order:42", "été", "日本", "a/b", "a*b?[c]", "\U0001f600", "..", "%s"])
+@pytest.mark.parametrize(
+    "name", ["a", "a" * 200, "order:42", "été", "日本", "a/b", "a*b?[c]", "\U0001f600", "..", "%s"]
+)
 def test_names_that_can_be(name: str) -> None:
     assert keys.checked(name, "a name") == name
 

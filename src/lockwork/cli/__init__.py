@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from lockwork.cli.demo import demo
 from lockwork.cli.worker import worker
 from lockwork.errors import LockworkError
 
@@ -16,6 +17,7 @@ def cli() -> None:
     """Distributed locks and work queues for Python, on Redis or Valkey."""
 
 
+cli.add_command(demo)
 cli.add_command(worker)
 
 

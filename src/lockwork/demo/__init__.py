@@ -1,1 +1,1 @@
-"""`lockwork demo`: plays the flash sale of examples/flashsale with real processes, kills a worker, and audits the end."""
+"""`lockwork demo`: plays the flash sale of examples/flashsale, kills a worker in the middle, and audits the end."""

@@ -1,4 +1,4 @@
-"""Ctrl-C and its kin as an answer that a wait gives, so that they never strike in the middle of a start or a clean-up."""
+"""Ctrl-C and its kin as the answer of a wait, so that they never strike in the middle of a start or a clean-up."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from lockwork.runtime.embedded import start_private
 
 _SWEEP = Path(__file__).with_name("sweep.py")
 _PATIENCE = 4.0
-"""Seconds for a program to end after SIGTERM, then again after a second one, which a worker takes as an order to hurry."""
+"""Seconds for a program to end after SIGTERM, and again after a second one, by which a worker hurries."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Stage:
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            self.folder = Path(tempfile.mkdtemp(prefix="lockwork-demo-"))
+            self.folder = _temporary_folder()
+            undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
             watched, self._alive = os.pipe()
             # the sweeper removes the folder when the last holder of the pipe's other end is gone, killed or not
             sweeper = subprocess.Popen(  # noqa: S603 - our own file
@@ -61,7 +63,12 @@ class Stage:
         self._undo.close()
 
     def start(
-        self, name: str, *command: str, environment: Mapping[str, str], output: int | None = None, keep: int | None = None
+        self,
+        name: str,
+        *command: str,
+        environment: Mapping[str, str],
+        output: int | None = None,
+        keep: int | None = None,
     ) -> Program:
         """Start a program in a process group of its own: the terminal's Ctrl-C is for the demo alone.
 
@@ -83,12 +90,14 @@ class Stage:
         self._programs.append(program)
         return program
 
-    def check(self) -> None:
-        """Raise DemoFailed if a program has ended that should run, or ended badly."""
-        for program in self._programs:
+    def check(self, *programs: Program) -> None:
+        """Raise DemoFailed if one of these programs, which should run, has ended."""
+        for program in programs:
             status = program.process.poll()
             if status is not None:
-                raise DemoFailed(f"the {program.name} ended in the middle of the sale ({_how(status)}){_last_words(program)}")
+                raise DemoFailed(
+                    f"the {program.name} ended in the middle of the sale ({_how(status)}){_last_words(program)}"
+                )
 
     def finish(self, program: Program) -> None:
         """Take note that a program has done its work; raises DemoFailed unless it ended well."""
@@ -118,6 +127,13 @@ class Stage:
             program.process.terminate()
         for program in list(self._programs):
             self.end(program)
+
+
+def _temporary_folder() -> Path:
+    try:
+        return Path(tempfile.mkdtemp(prefix="lockwork-demo-"))
+    except OSError as error:
+        raise DemoFailed(f"no temporary folder can be made: {error}; set TMPDIR to one that can be written") from error
 
 
 def _close_input(program: Program) -> None:

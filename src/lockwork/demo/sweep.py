@@ -35,12 +35,16 @@ def _until_unguarded(lock: Path) -> None:
     """Wait for the end of the process that guards the server: it holds this file's lock as long as it lives."""
     with contextlib.suppress(FileNotFoundError), lock.open() as file:
         limit = time.monotonic() + LONGEST
-        while time.monotonic() < limit:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.02)
+        while time.monotonic() < limit and not _taken(file.fileno()):
+            time.sleep(0.02)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

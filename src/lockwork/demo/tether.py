@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-LONGEST = 10.0
+LONGEST = 5.0
 """Seconds that a program may take to end in good order; more than a worker needs to end its children."""
 
 

@@ -96,6 +96,7 @@ class Mux:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
                     await task
+        await self._drop("it was closed")  # a task that is cancelled before it began does nothing at all
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -127,13 +128,17 @@ class Mux:
         except OSError as error:
             problem = error
         finally:
-            connection, self._connection, self._writer, self._task = self._connection, None, None, None
-            self._unsent = []  # those are not for the next connection: their callers are told now
-            while pending:
-                future = pending.popleft()
-                if not future.done():
-                    future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
-                    future.exception()  # its caller may have been cancelled: then nobody else looks
+            await self._drop(problem)
+
+    async def _drop(self, problem: BaseException | str) -> None:
+        connection, self._connection, self._writer, self._task = self._connection, None, None, None
+        self._unsent = []  # those are not for the next connection: their callers are told now
+        while self._pending:
+            future = self._pending.popleft()
+            if not future.done():
+                future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
+                future.exception()  # its caller may have been cancelled: then nobody else looks
+        if connection is not None:
             await self._disconnect(connection)
 
     def _check(self) -> None:

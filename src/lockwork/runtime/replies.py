@@ -39,6 +39,9 @@ def raise_error(message: str, where: str, script: str) -> None:
 
 def connecting(error: Exception, where: str) -> LockworkError | Retry:
     """Translate an error of the handshake."""
+    # redis-py's asyncio side wraps what the server said
+    while isinstance(error, redis.ConnectionError) and isinstance(error.__cause__, redis.RedisError):
+        error = error.__cause__
     if isinstance(error, redis.AuthenticationError | AuthorizationError):
         return ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL")
     if isinstance(error, redis.BusyLoadingError | redis.ConnectionError | redis.TimeoutError | OSError):

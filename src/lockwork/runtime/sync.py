@@ -44,7 +44,6 @@ class SyncDriver:
         self._free: deque[Wire] = deque()
         self.timeout: float | None = None
         """Seconds that one call may take at the most, when that is less than usual."""
-        self._inspected = False
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
@@ -80,10 +79,7 @@ class SyncDriver:
             try:
                 wire.limit(limit(call.patience) if self.timeout is None else self.timeout)
                 if not wire.connected:
-                    wire.connect()
-                    if not self._inspected:
-                        wire.inspect(allow_eviction=self._allow_eviction)
-                        self._inspected = True
+                    self._connect(wire)
                 reply = wire.run(call.script, call.keys, call.args)
             except Retry as error:
                 tries += 1
@@ -97,6 +93,15 @@ class SyncDriver:
             finally:
                 if wire.connected:
                     self._free.append(wire)
+
+    def _connect(self, wire: Wire) -> None:
+        wire.connect()
+        try:
+            # every connection: after a failover it may lead to another server
+            wire.inspect(allow_eviction=self._allow_eviction)
+        except BaseException:
+            wire.close()
+            raise
 
     def _take(self) -> Wire:
         try:

@@ -9,6 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from lockwork import Lockwork, current_job
@@ -130,7 +131,7 @@ async def hold_once(path: str) -> int:
 
 
 async def opened(gate: str) -> None:
-    while not os.path.exists(gate):
+    while not Path(gate).exists():
         await asyncio.sleep(0.01)
 
 
@@ -147,7 +148,7 @@ async def gated(path: str, gate: str) -> int:
 @lw.task(retries=2, backoff="10ms")
 def gated_in_a_thread(path: str, gate: str) -> int:
     note(path, "ran")
-    while current_job().attempt == 1 and not os.path.exists(gate):
+    while current_job().attempt == 1 and not Path(gate).exists():
         time.sleep(0.01)
     note(path, "done")
     return current_job().attempt
@@ -202,5 +203,10 @@ def raises_in_a_thread(what: str) -> object:
 
 @lw.task(retries=0)
 async def returns(what: str) -> object:
-    values: dict[str, object] = {"object": object(), "large": "x" * (5 << 20), "surrogate": "\udcff", "nan": float("nan")}
+    values: dict[str, object] = {
+        "object": object(),
+        "large": "x" * (5 << 20),
+        "surrogate": "\udcff",
+        "nan": float("nan"),
+    }
     return values[what]

@@ -5,6 +5,7 @@
 -- Invariants: a session that is over does not come back
 -- include: now
 local workers = KEYS[1]
+redis.call('ZREM', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local mine, alive = {}, {}
 local deadline = math.floor(now / 1000) + ARGV[1]
 for at = 2, #ARGV, 2 do

@@ -8,6 +8,7 @@
 local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local results, older = KEYS[8], KEYS[9]
 -- include: finish
+redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 touch('ZCARD', 15, 15)
 local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)

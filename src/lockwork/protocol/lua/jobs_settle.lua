@@ -10,6 +10,7 @@
 local tries, run, dead, errors, watch = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local results, older = KEYS[8], KEYS[9]
 -- include: finish
+redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local window = tonumber(ARGV[1])
 local ids, reply = {}, {}
 for at = 2, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end

@@ -5,6 +5,7 @@
 -- Invariants: only the grant with this fence is ended
 -- include: now
 -- include: line
+redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local held = redis.call('HMGET', lock, 'o', 'f', 'p', 'd', 'h', 't')
 if held[1] == ARGV[1] and held[2] == ARGV[2] and held[4] ~= '0' then
   local left = tonumber(held[4]) - now

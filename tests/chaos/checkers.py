@@ -1,0 +1,64 @@
+"""What a history must show; each function returns the problems it found, as sentences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from lockwork.protocol.jobs import QueueStatus
+
+Line = dict[str, Any]
+
+
+def job_problems(lines: Sequence[Line], status: QueueStatus, count: int) -> list[str]:
+    """Every job ran and ended once; it ran again only after a recovery that was counted (Q1, Q2, Q3, Q7, Q10)."""
+    problems = []
+    lost = set(range(count)) - {line["number"] for line in lines}
+    if lost:
+        problems.append(f"{len(lost)} jobs never ran, for instance {min(lost)}")
+    if status.succeeded != count:
+        problems.append(f"{status.succeeded} jobs were settled as succeeded, not {count}")
+    if (status.ready, status.scheduled, status.running, status.dead) != (0, 0, 0, 0):
+        problems.append(f"jobs are left somewhere: {status}")
+    attempts = Counter((line["number"], line["attempt"]) for line in lines)
+    twice = [key for key, times in attempts.items() if times > 1]
+    if twice:
+        problems.append(f"{len(twice)} attempts ran twice, for instance (job, attempt) {twice[0]}")
+    again = len(lines) - len({line["number"] for line in lines})
+    if again > status.recovered + status.retried:
+        problems.append(f"jobs ran again {again} times, and only {status.recovered} recoveries were counted")
+    newest: dict[int, int] = {}
+    for line in sorted(lines, key=lambda line: line["attempt"]):
+        if line["fence"] <= newest.get(line["number"], 0):
+            problems.append(f"the fence of job {line['number']} did not rise")
+        newest[line["number"]] = line["fence"]
+    return problems
+
+
+def lock_problems(lines: Sequence[Line], accepted: Sequence[int], value: int) -> list[str]:
+    """No two hold the lock at once, no two grants share a fence, and the store lost no write (L1, L2, L5)."""
+    problems = []
+    enters = sorted(((line["at"], line["fence"]) for line in lines if line["event"] == "enter"))
+    shared = [fence for fence, times in Counter(fence for _, fence in enters).items() if times > 1]
+    if shared:
+        problems.append(f"fence {shared[0]} was granted twice")
+    # who says "held" at a time must not find that a later grant had been given before it
+    moments = sorted([(at, 0, fence) for at, fence in enters] + [
+        (line["at"], 1, line["fence"]) for line in lines if line["event"] == "held"
+    ])
+    newest, overlaps = 0, 0
+    for _, held, fence in moments:
+        if held and fence < newest:
+            overlaps += 1
+        elif not held:
+            newest = max(newest, fence)
+    if overlaps:
+        problems.append(f"{overlaps} times a holder believed in its lock when the next one had it")
+    stale = sum(later < earlier for earlier, later in pairwise(accepted))
+    if stale:
+        problems.append(f"{stale} writes with an old fence were accepted")
+    if value != len(accepted):
+        problems.append(f"{len(accepted)} writes were accepted, and the count is {value}")
+    return problems

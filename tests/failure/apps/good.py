@@ -1,0 +1,25 @@
+"""An app that works; it does not try long to reach its server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from lockwork import Lockwork
+
+lw = Lockwork(patience="300ms")
+not_an_app = {"lw": 5}
+
+
+@lw.task
+async def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@lw.task(retries=0)
+async def gated(started: str, gate: str) -> str:
+    """Make the file `started`, then wait for the file `gate`."""
+    os.close(os.open(started, os.O_CREAT | os.O_WRONLY))
+    while not os.path.exists(gate):
+        await asyncio.sleep(0.01)
+    return "done"

@@ -1,0 +1,7 @@
+"""An app without tasks."""
+
+from __future__ import annotations
+
+from lockwork import Lockwork
+
+lw = Lockwork()

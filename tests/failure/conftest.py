@@ -1,0 +1,33 @@
+"""Servers of their own for tests that spoil them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from lockwork.runtime.embedded import Embedded, start_private
+
+APPS = Path(__file__).parent / "apps"
+
+
+@pytest.fixture
+def apps() -> Path:
+    """The folder of the app modules, good and bad, from which workers are started."""
+    return APPS
+
+
+@pytest.fixture
+def spoiled(tmp_path: Path) -> Iterator[Embedded]:
+    """A server that the test may spoil."""
+    with start_private(tmp_path / "spoiled") as server:
+        yield server
+
+
+@pytest.fixture
+def spoil(spoiled: Embedded) -> Iterator[redis.Redis]:
+    """A client to spoil it with."""
+    with redis.Redis.from_url(spoiled.url) as client:
+        yield client

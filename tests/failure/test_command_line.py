@@ -1,0 +1,149 @@
+"""`lockwork worker` with bad input: one line that says what to do, a failing exit status, and no traceback."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+import redis
+from fake_server import old_server
+from ports import free_port
+from processes import Started, children, until, worker
+
+from lockwork import Lockwork
+from lockwork.runtime.embedded import Embedded
+
+SECRET = "s3cr3t"
+
+
+def refusal(process: Started, status: int = 1) -> str:
+    """Wait for the process to give up; returns what it said last."""
+    assert process.wait() == status, process.errors
+    text = process.errors
+    assert "Traceback" not in text, text
+    assert SECRET not in text
+    assert not children(process.pid)
+    return text.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("app", "parts"),
+    [
+        ("good", ["module:object", "shop.tasks:lw", "'good'"]),
+        ("good:", ["module:object"]),
+        (":lw", ["module:object"]),
+        ("nowhere:lw", ["there is no module 'nowhere'", "on the Python path"]),
+        ("nowhere.tasks:lw", ["there is no module 'nowhere.tasks'"]),
+        ("good:wl", ["module 'good' has no 'wl'", "it has good:lw"]),
+        ("good:not_an_app", ["good:not_an_app is a dict, not a Lockwork object"]),
+        ("raises:lw", ["module 'raises' cannot be imported", "RuntimeError: the database of the app is away", "line 8"]),
+        ("lacks:lw", ["module 'lacks' cannot be imported", "No module named 'a_module_that_is_not_installed'"]),
+        ("taskless:lw", ["has no tasks", "give --queue"]),
+    ],
+)
+def test_an_app_that_cannot_be_found(url: str, apps: Path, app: str, parts: list[str]) -> None:
+    with worker(app, url=url, folder=apps) as process:
+        line = refusal(process)
+    assert line.startswith("lockwork: ")
+    for part in parts:
+        assert part in line
+
+
+def test_a_module_with_a_syntax_error(url: str, tmp_path: Path) -> None:
+    (tmp_path / "garbled.py").write_text("def broken(:\n")
+    with worker("garbled:lw", url=url, folder=tmp_path) as process:
+        line = refusal(process)
+    assert "module 'garbled' cannot be imported: SyntaxError" in line
+    assert "garbled.py, line 1" in line
+
+
+def test_a_module_that_exits(url: str, tmp_path: Path) -> None:
+    (tmp_path / "leaver.py").write_text("import sys\nsys.exit(0)\n")
+    with worker("leaver:lw", url=url, folder=tmp_path) as process:
+        line = refusal(process)  # bug 30: it ends with status 0 and says nothing
+    assert "module 'leaver' cannot be imported: SystemExit" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "parts"),
+    [
+        (["--lease", "0"], 1, ["--lease must be more than 0"]),
+        (["--lease", "-1"], 1, ["--lease must be between 0"]),
+        (["--lease", "200ms"], 1, ["--lease must be at least 1 s"]),
+        (["--lease", "soon"], 1, ["--lease must be seconds", '"10m"']),
+        (["--grace", "-5"], 1, ["--grace must be between 0"]),
+        (["--queue", "a{b}"], 1, ["a queue's name must be 1 to 200 characters"]),
+        (["--queue", "a/b"], 1, ["must not hold a slash"]),
+        (["--queue", ""], 1, ["a queue's name must be 1 to 200 characters"]),
+        (["--processes", "0"], 2, ["--processes", "1<=x<=1000"]),
+        (["--concurrency", "many"], 2, ["--concurrency", "'many' is not a valid integer"]),
+        (["--health-port", "0"], 2, ["--health-port"]),
+        (["--colour", "blue"], 2, ["No such option", "--colour"]),
+        (["--concurency", "5"], 2, ["No such option", "Did you mean", "--concurrency"]),
+    ],
+)
+def test_options_that_cannot_be(url: str, apps: Path, options: list[str], status: int, parts: list[str]) -> None:
+    with worker("good:lw", *options, url=url, folder=apps) as process:
+        refusal(process, status)
+        for part in parts:
+            assert part in process.errors
+
+
+def test_no_server(apps: Path) -> None:
+    port = free_port()
+    url = f"redis://user:{SECRET}@127.0.0.1:{port}/0"
+    with worker("good:lw", "--lease", "1s", url=url, folder=apps) as process:
+        line = refusal(process)
+    assert f"Is the server at redis://127.0.0.1:{port}/0 running and reachable?" in line
+
+
+def test_a_url_that_cannot_be_read(apps: Path) -> None:
+    with worker("good:lw", url=f"http://:{SECRET}@db", folder=apps) as process:
+        line = refusal(process)
+    assert "a server's URL begins with redis://" in line
+
+
+def test_a_wrong_password(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
+    spoil.config_set("requirepass", "another")
+    url = f"unix://:{SECRET}@{spoiled.url.removeprefix('unix://')}"
+    with worker("good:lw", url=url, folder=apps) as process:
+        assert "refuses our user or password" in refusal(process)
+    assert spoil.keys() == []
+
+
+def test_a_server_that_is_too_old(apps: Path) -> None:
+    with old_server() as (url, _), worker("good:lw", url=url, folder=apps) as process:
+        assert "use Redis 6.2 or later, or Valkey" in refusal(process)
+
+
+def test_a_read_only_replica(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
+    spoil.replicaof("127.0.0.1", "1")
+    with worker("good:lw", url=spoiled.url, folder=apps) as process:
+        assert "is a read-only replica: connect to its primary" in refusal(process)
+
+
+def test_a_server_that_evicts(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
+    spoil.config_set("maxmemory-policy", "allkeys-random")
+    with worker("good:lw", url=spoiled.url, folder=apps) as process:
+        assert "set it to noeviction" in refusal(process)
+    assert spoil.keys() == []
+
+
+def test_a_busy_health_port(url: str, apps: Path, lw: Lockwork) -> None:
+    port = free_port()
+    with worker("good:lw", "--health-port", str(port), url=url, folder=apps) as first:
+        until(lambda: lw.queue().workers(), "it works")
+        with worker("good:lw", "--health-port", str(port), url=url, folder=apps) as second:
+            line = refusal(second)
+        assert f"the health port 127.0.0.1:{port} cannot be used" in line
+        assert "does another worker run here? Choose another --health-port" in line
+        assert len(lw.queue().workers()) == 1
+        assert first.process.poll() is None
+
+
+def test_a_health_host_that_is_not_ours(url: str, apps: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)):
+        options = ("--health-port", str(free_port()), "--health-host", "no.such.host.invalid")
+        with worker("good:lw", *options, url=url, folder=apps) as process:
+            assert "the health port no.such.host.invalid" in refusal(process)

@@ -1,0 +1,183 @@
+"""Calls that are lost on their way, or whose reply is: sent again, and done once (L6, Q1)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from processes import until, worker
+from proxy import Phase, Proxy, proxied
+
+from lockwork import Lockwork
+from lockwork.protocol.scripts import script
+
+PHASES: list[Phase] = ["request", "reply"]
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(url) as made:
+        yield made
+
+
+def sha(name: str) -> str:
+    return script(name).sha
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_lock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    """`lw` sees the server as it is, `app` through the proxy."""
+    with Lockwork(proxy.url) as app:
+        with app.lock("warm"):
+            pass
+        proxy.lose(sha("lock_acquire"), phase)
+        with app.lock("x") as grant:
+            assert lw.lock("x").state().fence == grant.fence
+            assert lw.lock("x").state().waiters == 0
+            with pytest.raises(TimeoutError):
+                lw.lock("x").acquire(wait=0)
+            proxy.lose(sha("lock_release"), phase)
+        assert lw.lock("x").state().owner is None
+        assert proxy.lost == 2
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_lock_of_one_who_waits(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    with Lockwork(proxy.url) as app:
+        with app.lock("warm"):
+            pass
+        lw.lock("x").acquire()
+        proxy.lose(sha("lock_acquire"), phase)
+        done = threading.Event()
+
+        def turn() -> None:
+            with app.lock("x"):
+                done.set()
+
+        thread = threading.Thread(target=turn)
+        thread.start()
+        until(lambda: proxy.lost == 1 and lw.lock("x").state().waiters == 1, "it waits, once")
+        lw.lock("x").release()
+        assert done.wait(30)
+        thread.join()
+        assert lw.lock("x").state().owner is None
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_lock_of_a_task(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    async with Lockwork(proxy.url) as app:
+        async with app.lock("warm"):
+            pass
+        proxy.lose(sha("lock_acquire"), phase)
+        async with app.lock("x") as grant:
+            assert (await alw.lock("x").astate()).fence == grant.fence
+            proxy.lose(sha("lock_release"), phase)
+        assert (await alw.lock("x").astate()).owner is None
+        assert proxy.lost == 2
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_task_cancelled_while_its_reply_is_lost(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    async with Lockwork(proxy.url) as app:
+        async with app.lock("warm"):
+            pass
+        for turns in range(8):
+            proxy.lose(sha("lock_acquire"), phase)
+            task = asyncio.create_task(app.lock("x").aacquire())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            async with alw.lock("x", wait=10):
+                assert (await alw.lock("x").astate()).waiters == 0
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_enqueue(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    with Lockwork(proxy.url) as app:
+
+        @app.task
+        def work(n: int) -> None: ...
+
+        work.enqueue(0)
+        proxy.lose(sha("jobs_push"), phase)
+        job = work.enqueue(1)
+        proxy.lose(sha("jobs_push"), phase)
+        jobs = work.enqueue_many([(n,) for n in range(2, 1502)])
+        proxy.lose(sha("jobs_push"), phase)
+        later = work.options(delay="1h").enqueue(1502)
+        status = lw.queue().status()
+        assert (status.enqueued, status.ready, status.scheduled) == (1503, 1502, 1)
+        assert proxy.lost == 3
+        assert {job.state(), jobs[-1].state(), later.state()} == {"active", "scheduled"}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_stock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    with Lockwork(proxy.url) as app:
+
+        @app.task
+        def work() -> None: ...
+
+        phones = app.stock("phone", 10)
+        for call in (phones.reserve("a"), phones.reserve("b")):
+            phones.confirm(call) if call.buyer == "a" else phones.release(call)
+        proxy.lose(sha("stock_reserve"), phase)
+        one = phones.reserve("bob", 2, enqueue=work.call())
+        assert one.created
+        proxy.lose(sha("stock_end"), phase)
+        phones.confirm(one, enqueue=work.call())
+        two = phones.reserve("eve", 3)
+        proxy.lose(sha("stock_end"), phase)
+        phones.release(two, enqueue=work.call())
+        proxy.lose(sha("stock_state"), phase)
+        assert phones.restock(5).total == 15
+        status = lw.stock("phone", 10).status()
+        assert (status.total, status.available, status.reserved, status.sold) == (15, 12, 0, 3)
+        assert lw.queue().status().enqueued == 3
+        assert proxy.lost == 4
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_worker_that_gives_up_a_call_loses_no_job(
+    lw: Lockwork, admin: redis.Redis, proxy: Proxy, apps: Path, phase: Phase
+) -> None:
+    """The reply of a reserve call is lost, and the server stays away longer than the app is patient."""
+
+    @lw.task
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    with worker("good:lw", "--lease", "10s", url=proxy.url, folder=apps) as process:
+        assert add.enqueue(1).result(30) == 2
+        # it hears wake-ups, and this process, which waited for the result, does too
+        until(lambda: len(admin.pubsub_channels("lw:wake:*")) == 2, "it hears wake-ups")
+        proxy.lose(sha("jobs_reserve"), phase)
+        proxy.refuse(True)
+        jobs = add.enqueue_many([(number,) for number in range(20)])
+        until(lambda: "no jobs can be fetched" in process.errors, "it gave up for now")
+        proxy.refuse(False)
+        assert [job.result(15) for job in jobs] == list(range(1, 21))  # bug 19
+        status = lw.queue().status()
+        assert (status.running, status.recovered, status.succeeded) == (0, 0, 21)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_settle_call_that_is_lost(lw: Lockwork, proxy: Proxy, apps: Path, phase: Phase) -> None:
+    @lw.task
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    with worker("good:lw", url=proxy.url, folder=apps):
+        assert add.enqueue(1).result(30) == 2
+        proxy.lose(sha("jobs_settle"), phase)
+        assert add.enqueue(2).result(30) == 3
+        until(lambda: lw.queue().status().running == 0, "it was settled")
+        status = lw.queue().status()
+        assert (status.succeeded, status.recovered) == (2, 0)
+        assert proxy.lost == 1

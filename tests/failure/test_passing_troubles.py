@@ -1,0 +1,79 @@
+"""A server that refuses to write for a while: workers and locks go on afterwards, and nothing is lost (Q1, L5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+from processes import until, worker
+
+from lockwork import Lockwork
+from lockwork.runtime.embedded import Embedded
+
+
+def read_only(client: redis.Redis, on: bool) -> None:
+    client.replicaof(*(("127.0.0.1", "1") if on else ("NO", "ONE")))
+
+
+def full(client: redis.Redis, on: bool) -> None:
+    client.config_set("maxmemory", 1 if on else 0)
+
+
+def lonely(client: redis.Redis, on: bool) -> None:
+    client.config_set("min-replicas-to-write", 1 if on else 0)
+
+
+@pytest.mark.parametrize("trouble", [read_only, full, lonely])
+def test_a_job_that_ends_meanwhile_is_settled_afterwards(
+    spoiled: Embedded, spoil: redis.Redis, apps: Path, tmp_path: Path, trouble: Callable[[redis.Redis, bool], None]
+) -> None:
+    started, gate = tmp_path / "started", tmp_path / "gate"
+    with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "5s", url=spoiled.url, folder=apps) as process:
+
+        @lw.task(retries=0)
+        async def gated(started: str, gate: str) -> str: ...  # type: ignore[empty-body]
+
+        job = gated.enqueue(str(started), str(gate))
+        until(started.exists, "it runs")
+        trouble(spoil, True)
+        gate.touch()
+        threading.Event().wait(1)  # longer than the app is patient
+        trouble(spoil, False)
+        assert job.result(15) == "done"  # bug 17
+        status = until(lambda: found if (found := lw.queue().status()).running == 0 else None, "settled")
+        assert status is not None
+        assert (status.succeeded, status.recovered, status.dead) == (1, 0, 0)
+        assert len(process.children()) == 1
+        assert process.process.poll() is None
+
+
+@pytest.mark.parametrize("trouble", [read_only, full, lonely])
+def test_a_lock_is_kept_through_a_short_trouble(
+    spoiled: Embedded, spoil: redis.Redis, trouble: Callable[[redis.Redis, bool], None]
+) -> None:
+    with Lockwork(spoiled.url, lock_lease="3s") as lw, lw.lock("x") as grant:
+        trouble(spoil, True)
+        threading.Event().wait(1.5)
+        trouble(spoil, False)
+        threading.Event().wait(2)
+        assert not grant.lost
+        assert lw.lock("x").state().fence == grant.fence
+
+
+def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(
+    spoiled: Embedded, spoil: redis.Redis, apps: Path
+) -> None:
+    with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "2s", url=spoiled.url, folder=apps) as process:
+
+        @lw.task
+        def add(a: int, b: int = 1) -> int: ...  # type: ignore[empty-body]
+
+        assert add.enqueue(1).result(30) == 2
+        spoil.execute_command("CLIENT", "PAUSE", "3000", "ALL")  # type: ignore[no-untyped-call]
+        job = add.enqueue(2)
+        assert job.result(10) == 3
+        assert process.process.poll() is None
+        assert lw.queue().status().recovered == 0

@@ -1,0 +1,47 @@
+"""A server that says it is too old; only the refusal is tested with it, because no package offers one that is."""
+
+from __future__ import annotations
+
+import contextlib
+import socketserver
+import threading
+from collections.abc import Iterator
+
+VERSION = "6.0.16"
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while header := self.rfile.readline():
+            words = []
+            for _ in range(int(header[1:])):
+                length = int(self.rfile.readline()[1:])
+                words.append(self.rfile.read(length + 2)[:-2])
+            self.server.asked.append(words[0].upper())  # type: ignore[attr-defined]
+            if words[0].upper() == b"INFO":
+                facts = (
+                    f"# Server\r\nredis_version:{VERSION}\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n".encode()
+                )
+                self.wfile.write(b"$%d\r\n%b\r\n" % (len(facts), facts))
+            else:
+                self.wfile.write(b"+OK\r\n")
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    daemon_threads = False
+    allow_reuse_address = True
+    asked: list[bytes]
+
+
+@contextlib.contextmanager
+def old_server() -> Iterator[tuple[str, list[bytes]]]:
+    """Its URL, and the names of the commands that it was sent."""
+    with _Server(("127.0.0.1", 0), _Handler) as server:
+        server.asked = []
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"redis://127.0.0.1:{server.server_address[1]}/0", server.asked
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,114 @@
+"""A TCP proxy in front of a server that can lose requests and replies."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Literal
+
+Phase = Literal["request", "reply"]
+
+
+class Proxy:
+    """Forwards bytes; `lose` breaks the connection of the next call that holds a text, before or after it took effect."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._peers: dict[socket.socket, socket.socket] = {}
+        self._clients: set[socket.socket] = set()
+        self._doomed: set[socket.socket] = set()
+        self._text: bytes | None = None
+        self._phase: Phase = "reply"
+        self._closed = False
+        self._stop = False
+        self.lost = 0
+        """How many calls have been lost so far."""
+        self._thread = threading.Thread(target=self._main, name="proxy")
+        self._thread.start()
+
+    def lose(self, text: str, phase: Phase) -> None:
+        """Lose the next call whose request holds `text`."""
+        self._phase, self._text = phase, text.encode()
+
+    def refuse(self, on: bool) -> None:
+        """Whether new connections are broken at once."""
+        self._closed = on
+
+    def close(self) -> None:
+        self._stop = True
+        with socket.create_connection(self._listener.getsockname()):
+            self._thread.join()
+        for end in list(self._peers):
+            end.close()
+        self._selector.close()
+        self._listener.close()
+
+    def _main(self) -> None:
+        while not self._stop:
+            for key, _ in self._selector.select():
+                end = key.fileobj
+                assert isinstance(end, socket.socket)
+                if end is self._listener:
+                    self._accept()
+                elif end in self._peers:
+                    self._forward(end)
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        if self._closed or self._stop:
+            client.close()
+            return
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._path)
+        self._clients.add(client)
+        for one, other in ((client, server), (server, client)):
+            self._peers[one] = other
+            self._selector.register(one, selectors.EVENT_READ)
+
+    def _forward(self, end: socket.socket) -> None:
+        try:
+            data = end.recv(1 << 16)
+        except OSError:
+            data = b""
+        if data and end in self._clients and self._text is not None and self._text in data:
+            self._text = None
+            if self._phase == "request":
+                self.lost += 1
+                data = b""
+            else:
+                self._doomed.add(self._peers[end])
+        elif data and end in self._doomed:
+            self.lost += 1
+            data = b""
+        try:
+            if data:
+                self._peers[end].sendall(data)
+                return
+        except OSError:
+            pass
+        self._break(end)
+
+    def _break(self, end: socket.socket) -> None:
+        for one in (end, self._peers[end]):
+            self._selector.unregister(one)
+            del self._peers[one]
+            self._clients.discard(one)
+            self._doomed.discard(one)
+            one.close()
+
+
+@contextlib.contextmanager
+def proxied(url: str) -> Iterator[Proxy]:
+    """A proxy before the server at a unix:// URL."""
+    proxy = Proxy(url.removeprefix("unix://"))
+    try:
+        yield proxy
+    finally:
+        proxy.close()

@@ -1,0 +1,249 @@
+"""A stock on sale: what is reserved, bought, given back and runs out always adds up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from processes import until
+
+from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut, Stock
+from lockwork.protocol.stock import StockStatus
+
+
+def counts(stock: Stock) -> tuple[int, int, int]:
+    status = stock.status()
+    assert status.total == status.available + status.reserved + status.sold
+    return status.available, status.reserved, status.sold
+
+
+def test_reserve_confirm_release(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 5)
+    assert counts(phones) == (5, 0, 0)
+    bob = phones.reserve("bob", 2, hold="1m")
+    assert (bob.buyer, bob.n, bob.state, bob.created) == ("bob", 2, "held", True)
+    assert 50 < bob.expires_in <= 60
+    eve = phones.reserve("eve")
+    assert eve.fence > bob.fence
+    assert counts(phones) == (2, 3, 0)
+    phones.confirm(bob)
+    assert counts(phones) == (2, 1, 2)
+    phones.release(eve.id)
+    assert counts(phones) == (3, 0, 2)
+    assert phones.get(eve.id) is None
+    found = phones.get(bob.id)
+    assert found is not None
+    assert (found.buyer, found.n, found.state, found.expires_in) == ("bob", 2, "confirmed", 0)
+
+
+async def test_the_same_for_a_task(alw: Lockwork) -> None:
+    phones = alw.stock("phone", 5)
+    bob = await phones.areserve("bob", 2)
+    eve = await phones.areserve("eve", 1)
+    await phones.aconfirm(bob)
+    await phones.arelease(eve)
+    with pytest.raises(ReservationEnded):
+        await phones.aconfirm(eve)
+    with pytest.raises(SoldOut):
+        await phones.areserve("eve", 4)
+    found = await phones.aget(bob.id)
+    assert found is not None
+    assert found.state == "confirmed"
+    assert await phones.astatus() == StockStatus(5, 3, 0, 2, 0)
+    assert (await phones.arestock(10)).available == 13
+
+
+def test_sold_out_reserves_nothing(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 3)
+    phones.reserve("bob", 2)
+    with pytest.raises(SoldOut, match="stock 'phone' has fewer than 2 on sale; unpaid reservations may come back"):
+        phones.reserve("eve", 2)
+    assert counts(phones) == (1, 2, 0)
+    phones.reserve("eve", 1)
+    with pytest.raises(SoldOut):
+        phones.reserve("joe")
+    assert counts(phones) == (0, 3, 0)
+    assert lw.stock("none", 0).status().available == 0
+    with pytest.raises(SoldOut):
+        lw.stock("none", 0).reserve("bob")
+
+
+def test_confirm_and_release_again_do_nothing(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 5)
+    sale, gone = phones.reserve("bob", 2), phones.reserve("eve", 1)
+    for _ in range(3):
+        phones.confirm(sale)
+        phones.release(gone)
+    assert counts(phones) == (3, 0, 2)
+
+
+def test_what_has_ended_stays_ended(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 5)
+    sale, gone = phones.reserve("bob"), phones.reserve("eve")
+    phones.confirm(sale)
+    phones.release(gone)
+    with pytest.raises(ReservationEnded, match=f"reservation '{sale.id}' of stock 'phone' is confirmed: a sale cannot"):
+        phones.release(sale)
+    with pytest.raises(ReservationEnded, match=f"reservation '{gone.id}' .* has expired or was released: reserve again"):
+        phones.confirm(gone)
+    with pytest.raises(ReservationEnded, match="reserve again"):
+        phones.confirm("nobody")
+    phones.release("nobody")
+    assert counts(phones) == (4, 0, 1)
+
+
+def test_the_limit_counts_what_a_buyer_holds_and_bought(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 10, limit=2)
+    first = phones.reserve("bob")
+    second = phones.reserve("bob")
+    with pytest.raises(LimitReached, match="buyer 'bob' would hold more than 2 of stock 'phone'"):
+        phones.reserve("bob")
+    with pytest.raises(LimitReached):
+        phones.reserve("eve", 3)
+    phones.confirm(first)
+    with pytest.raises(LimitReached):
+        phones.reserve("bob")
+    phones.release(second)
+    phones.reserve("bob")
+    phones.reserve("eve", 2)
+    assert counts(phones) == (6, 3, 1)
+
+
+def test_a_key_makes_a_second_call_meet_the_first(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 10)
+    first = phones.reserve("bob", 2, key="order-1")
+    again = phones.reserve("bob", 2, key="order-1")
+    assert (again.id, again.n, again.created, again.fence) == (first.id, 2, False, first.fence)
+    phones.confirm(first)
+    bought = phones.reserve("bob", 2, key="order-1")
+    assert (bought.id, bought.state, bought.created) == (first.id, "confirmed", False)
+    assert phones.reserve("bob", 2, key="order-2").created
+    assert counts(phones) == (6, 2, 2)
+
+
+def test_a_key_is_free_again_when_its_reservation_has_ended(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 10)
+    first = phones.reserve("bob", key="order-1")
+    phones.release(first)
+    second = phones.reserve("bob", key="order-1")
+    assert second.created
+    assert second.id != first.id
+    short = phones.reserve("eve", key="order-2", hold="20ms")
+    until(lambda: phones.get(short.id) is None, "it ran out")
+    assert phones.reserve("eve", key="order-2").created
+
+
+def test_a_key_belongs_to_its_buyer(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 10)
+    phones.reserve("bob", key="order-1")
+    with pytest.raises(ConfigError, match="key 'order-1' of stock 'phone' belongs to a reservation of another buyer"):
+        phones.reserve("eve", key="order-1")
+    assert counts(phones) == (9, 1, 0)
+
+
+def test_a_reservation_that_runs_out_gives_its_units_back(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 5, limit=3)
+    short = phones.reserve("bob", 3, hold="50ms")
+    kept = phones.reserve("eve", 2)
+    with pytest.raises(SoldOut):
+        phones.reserve("joe")
+    status = until(lambda: found if (found := phones.status()).available else None, "units came back")
+    assert status == StockStatus(5, 3, 2, 0, 1)
+    assert phones.get(short.id) is None
+    with pytest.raises(ReservationEnded, match="expired"):
+        phones.confirm(short)
+    phones.release(short)
+    assert phones.reserve("bob", 3).created  # his limit is free again too
+    phones.confirm(kept)
+    assert counts(phones) == (0, 3, 2)
+
+
+def test_units_that_ran_out_are_sold_again_without_anybody_looking(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 1)
+    phones.reserve("bob", hold="30ms")
+
+    def sold() -> bool:
+        try:
+            return phones.reserve("eve").created
+        except SoldOut:
+            return False
+
+    until(sold, "it was sold again")
+    assert phones.status().expired == 1
+
+
+def test_many_that_ran_out_at_once(lw: Lockwork) -> None:
+    """More than one call of the script puts back."""
+    phones = lw.stock("phone", 1300)
+    for number in range(1300):
+        phones.reserve(f"b{number}", hold="300ms" if number > 5 else "10m")
+    until(lambda: phones.status().available == 1294, "they ran out")
+    assert phones.status() == StockStatus(1300, 1294, 6, 0, 1294)
+
+
+def test_restock(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 1)
+    phones.reserve("bob")
+    assert phones.restock(2) == StockStatus(3, 2, 1, 0, 0)
+    assert phones.restock(2) == StockStatus(5, 4, 1, 0, 0)
+    with pytest.raises(ConfigError, match="n must be a whole number of at least 1"):
+        phones.restock(0)
+
+
+def test_restocks_at_once_count_once_each_while_many_run_out(lw: Lockwork) -> None:
+    """The call that adds also puts back what ran out, and has to be repeated for that."""
+    from lockwork.protocol import stock as protocol
+
+    phones = lw.stock("phone", 1200)
+    for number in range(1200):
+        phones.reserve(f"b{number}", hold="1ms")
+    books = phones._books
+    lw.runtime.run(_nothing())
+    one, two = protocol.status(books, 5, "one"), protocol.status(books, 7, "two")
+    driver: Any = lw.runtime._sync
+    reply = driver.perform(next(one))
+    lw.runtime.run(two)
+    try:
+        while True:
+            reply = driver.perform(one.send(reply))
+    except StopIteration:
+        pass
+    assert phones.status().total == 1212  # bug 20
+
+
+def _nothing() -> Any:
+    return
+    yield
+
+
+def test_the_first_quantity_counts(lw: Lockwork) -> None:
+    lw.stock("phone", 5).reserve("bob")
+    assert lw.stock("phone", 500).status() == StockStatus(5, 4, 1, 0, 0)
+
+
+def test_stocks_of_two_queues_and_two_names_are_apart(lw: Lockwork) -> None:
+    one, two, three = lw.stock("a", 5), lw.stock("b", 5), lw.stock("a", 5, queue="orders")
+    one.reserve("bob", 4)
+    two.reserve("bob", 3)
+    assert [stock.status().available for stock in (one, two, three)] == [1, 2, 5]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda lw: lw.stock("phone", -1), "quantity must be a whole number of at least 0"),
+        (lambda lw: lw.stock("phone", 1.5), "quantity must be a whole number"),
+        (lambda lw: lw.stock("phone", True), "quantity must be a whole number"),
+        (lambda lw: lw.stock("phone", 5, limit=0), "limit must be a whole number of at least 1"),
+        (lambda lw: lw.stock("phone", 5).reserve("bob", 0), "n must be a whole number of at least 1"),
+        (lambda lw: lw.stock("phone", 5).reserve("bob", -1), "n must be a whole number"),
+        (lambda lw: lw.stock("phone", 5).reserve("bob", 10**13), "n must be a whole number"),
+        (lambda lw: lw.stock("phone", 5).reserve("bob", hold=0), "hold must be more than 0"),
+        (lambda lw: lw.stock("phone", 5).reserve("bob", hold=-1), "hold must be between 0"),
+        (lambda lw: lw.stock("phone", 5).reserve(""), "a buyer must be 1 to 200 characters"),
+    ],
+)
+def test_what_cannot_be_asked(lw: Lockwork, make: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make(lw)
+    assert lw.stock("phone", 5).status() == StockStatus(5, 5, 0, 0, 0)
