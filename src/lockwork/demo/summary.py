@@ -52,7 +52,7 @@ def print_table(console: Console, outcome: Outcome) -> None:
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True, style="bold")
     table.add_column(style="dim")
-    table.add_row("requests", f"{seen.requests:,}", f"{seen.retries:,} of them sent again by impatient buyers")
+    table.add_row("requests", f"{seen.requests:,}", f"{seen.retries:,} sent again by impatient buyers")
     table.add_row("request p50", f"{seen.p50:,.1f} ms", "half of the answers came within this time")
     table.add_row("request p99", f"{seen.p99:,.1f} ms", "99 in 100 did")
     table.add_row("stock", f"{outcome.plan.stock:,}", "phones, at most one per buyer")
@@ -64,8 +64,7 @@ def print_table(console: Console, outcome: Outcome) -> None:
     table.add_row("orders settled", f"{verdict.settled:,}", "written as paid, or as closed unpaid")
     hands = f"by kill -9, with {counted(victim.in_hand, 'job')} in its hands" if victim else ""
     table.add_row("worker killed", str(figures["killed_workers"]), hands)
-    again = f"run by others; {verdict.repeated:,} had been written, and was not again"
-    table.add_row("its jobs recovered", f"{outcome.recovered:,}", again)
+    table.add_row("its jobs recovered", f"{outcome.recovered:,}", "given back at once; other workers ran them")
     console.print(table)
     for line in findings(outcome):
         console.print(Text(line, style="red"))

@@ -10,7 +10,7 @@ from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Call, Clock, Park, Protocol
 from lockwork.protocol.scripts import script
 
-CLAIM_MS = 3000
+CLAIM_MS = 4000
 """What a waiter gets when the lock is handed to it unasked; its process renews it within that time if it is alive."""
 
 

@@ -12,6 +12,7 @@ local deadline = tonumber(held[4] or 0)
 local function granted()
   local fence, ends = grant(owner, request, tonumber(ARGV[3]), held[3])
   keep(ends)
+  if held[6] then warn(ends) end
   return {1, fence, ends, now}
 end
 
@@ -50,9 +51,6 @@ if not ticket then
   redis.call('HSETNX', lock, 'h', ticket)
   redis.call('HSET', lock, 'i' .. request, ticket)
 end
-local claim = math.min(tonumber(ARGV[3]), tonumber(ARGV[4]))
-redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack({now + WAITER * 1000, claim, request, owner, ARGV[6]}))
-keep(deadline)
 
 -- When to look again if no wake-up comes: the first in line just after the holder's deadline and at least every second
 -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head.
@@ -62,6 +60,11 @@ local check
 if ahead <= 0 then
   check = math.min(left + 2, 1000)
 else
-  check = math.min(left + math.min(ahead * 50, 900), 5000)
+  check = math.min(left + math.min(ahead * 50, LATE), LOOK)
 end
-return {0, math.max(check, 1), now}
+check = math.max(check, 1)
+local claim = math.min(tonumber(ARGV[3]), tonumber(ARGV[4]))
+local place = {now + WAITER * 1000, claim, request, owner, ARGV[6], now + check * 1000}
+redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack(place))
+keep(deadline)
+return {0, check, now}

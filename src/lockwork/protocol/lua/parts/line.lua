@@ -1,10 +1,12 @@
 -- The waiting line inside a lock's hash.
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant; p fence of the last release;
 -- h, t first and last ticket, if anybody ever waited;
--- w<ticket> = {deadline us, claim ms, request, owner, channel}; i<request> = ticket
+-- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us}; i<request> = ticket
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
+local LOOK = 5000 -- ms after which every waiter looks again by itself
+local LATE = 900 -- ms that the next in line may look too late when a grant runs out
 
 -- Deadlines decide; the key's expiry only collects what nobody needs any more.
 local function keep(deadline)
@@ -46,11 +48,29 @@ local function first(mine, head, tail)
   return nil, head <= tail
 end
 
+-- The next in line may look again only in seconds. When a new grant is shorter than that, it is told to look now, and so
+-- learns when the grant runs out; and so are two more, because it may be dead.
+local function warn(deadline)
+  if deadline - now >= (LOOK - LATE) * 1000 then return end
+  local range = redis.call('HMGET', lock, 'h', 't')
+  local told = 0
+  for ticket = tonumber(range[1] or 1), math.min(tonumber(range[2] or 0), tonumber(range[1] or 1) + 50) do
+    local packed = redis.call('HGET', lock, 'w' .. ticket)
+    local waiter = packed and cmsgpack.unpack(packed)
+    if waiter and waiter[1] > now then
+      if waiter[6] > deadline + LATE * 1000 then redis.call('PUBLISH', waiter[5], waiter[3] .. ' look') end
+      told = told + 1
+      if told == 3 then return end
+    end
+  end
+end
+
 -- Hand the lock to a waiter: it owns it from now on, for the short time it has to claim it, and only its process is told.
 local function hand(waiter, last)
   local fence, deadline = grant(waiter[4], waiter[3], waiter[2], last)
   keep(deadline)
   redis.call('PUBLISH', waiter[5], string.format('%s %.0f %.0f', waiter[3], fence, deadline))
+  warn(deadline)
 end
 
 -- The holder is gone: the next live waiter gets the lock, or the hash shrinks to the fence that the next grant must pass.
