@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,9 +91,9 @@ class _Sale:
         """Start the workers and the shop."""
         options = (f"--processes={PROCESSES}", f"--concurrency={CONCURRENCY}", "--grace=1")
         self._worker = self._start("worker", "lockwork", "worker", "tasks:lw", *options)
-        with socket.create_server(("127.0.0.1", 0), backlog=1024) as door:
-            self._url = f"http://127.0.0.1:{door.getsockname()[1]}"
-            self._shop = self._start("shop", "lockwork.demo.serve", str(door.fileno()), keep=door.fileno())
+        door = self._stage.door()
+        self._url = f"http://127.0.0.1:{door.getsockname()[1]}"
+        self._shop = self._start("shop", "lockwork.demo.serve", str(door.fileno()), keep=door.fileno())
 
     def let_buyers_in(self) -> None:
         """Let the buyers come, kill a worker in the middle of it, and stay until the last buyer has gone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,13 @@ class Stage:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._undo.close()
+
+    def door(self) -> socket.socket:
+        """Listen on a free port of this machine until the stage ends.
+
+        We keep it open ourselves, too: so buyers of a shop that has died wait, and we are the first to say why.
+        """
+        return self._undo.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024))
 
     def start(
         self,

@@ -67,18 +67,18 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
 
 
 def release(key: str, owner: str, fence: int) -> Protocol[bool]:
-    """End a grant and hand the lock on; False when the lease was over before.
+    """End a grant and hand the lock on; False when the server saw that the lease was over before.
 
     Interrupted, it is sent once more: the first may not have left, or may have met a server without the script.
     """
-    call = Call(script("lock_release"), [key], [owner, fence])
+    call = Call(script("lock_release"), [key], [0, owner, fence], marked=True)
     try:
         reply = yield call
     except (GeneratorExit, LockworkError):
         raise
     except BaseException:
         with contextlib.suppress(LockworkError):
-            yield replace(call, patience=1)
+            yield replace(call.again(), patience=1)
         raise
     return bool(reply)
 

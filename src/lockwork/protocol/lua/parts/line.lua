@@ -1,5 +1,5 @@
 -- The waiting line inside a lock's hash.
--- o owner, r request, f fence, d deadline (us, 0: released) of the grant; p fence of the last release;
+-- o owner, r request, f fence, d deadline (us, 0: released) of the grant;
 -- h, t first and last ticket, if anybody ever waited;
 -- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us}; i<request> = ticket
 local lock = KEYS[1]
