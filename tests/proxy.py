@@ -13,7 +13,7 @@ Phase = Literal["request", "reply"]
 
 
 class Proxy:
-    """Forwards bytes; `lose` breaks the connection of the next call that holds a text, before or after it took effect."""
+    """Forwards bytes; `lose` breaks the connection of the next call that holds a text, before or after its effect."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -16,8 +16,8 @@ import aiohttp
 ARRIVALS = 1000
 """Buyers who come in a second; the first of them take the whole stock."""
 CONNECTIONS = 100
-CROWDED = 300
-"""Requests under way at which nobody else is let in: a slow machine makes the sale longer, not the waiting endless."""
+CROWDED = 100
+"""Buyers without a first answer at which nobody else comes: a slow machine makes the sale longer, not the waiting."""
 PATIENCE = 30.0
 """Seconds that even a patient buyer waits for an answer, and all of them together for a phone to come back."""
 
@@ -29,7 +29,7 @@ class Crowd:
         self.shop = shop
         self.told = told
         self.seed = seed
-        self.waiting = 0
+        self.door = asyncio.Semaphore(CROWDED)
         self.empty_handed: list[str] = []
         self.milliseconds: list[float] = []
         self.seen = {"buyers": 0, "requests": 0, "retries": 0}
@@ -39,9 +39,8 @@ class Crowd:
         began = perf_counter()
         async with asyncio.TaskGroup() as visits:
             for number in range(buyers):
-                due = began + number / ARRIVALS
-                while (early := due - perf_counter()) > 0 or self.waiting > CROWDED:  # noqa: ASYNC110 - the clock decides
-                    await asyncio.sleep(max(early, 0.002))
+                await asyncio.sleep(began + number / ARRIVALS - perf_counter())
+                await self.door.acquire()
                 visits.create_task(self.visit(f"buyer-{number}"))
         await self.sell_the_rest()
 
@@ -52,6 +51,7 @@ class Crowd:
         pays = mood.random() < 2 / 3
         returns = mood.choice((0, 0, 0, 0, 0, 0, 1, 2))
         answers = await asyncio.gather(*(self.buy(buyer, mood) for _ in range(presses)))
+        self.door.release()
         while not any(answers) and returns:
             returns -= 1
             await asyncio.sleep(mood.uniform(0.5, 2.5))
@@ -100,7 +100,6 @@ class Crowd:
         """Send a request until it is answered; one buyer in ten gives up the first one and sends it again."""
         patience = mood.uniform(0, 0.004) if mood.random() < 0.1 else PATIENCE
         for attempt in range(10):
-            self.waiting += 1
             self.seen["requests"] += 1
             self.seen["retries"] += attempt > 0
             # from the press of the button: waiting for a free connection counts
@@ -109,13 +108,12 @@ class Crowd:
                 async with asyncio.timeout(patience), self.shop.request(method, path, json=body) as response:
                     answer = await response.json() if response.status < 500 else None
             except (TimeoutError, aiohttp.ClientError):
-                pass
+                if patience == PATIENCE:  # a wait that nobody wanted to give up counts too
+                    self.milliseconds.append((perf_counter() - began) * 1000)
             else:
                 self.milliseconds.append((perf_counter() - began) * 1000)
                 if answer is not None:
                     return response.status, answer
-            finally:
-                self.waiting -= 1
             patience = PATIENCE
         raise RuntimeError(f"the shop does not answer {method} {path}")
 

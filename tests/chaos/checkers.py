@@ -40,14 +40,15 @@ def job_problems(lines: Sequence[Line], status: QueueStatus, count: int) -> list
 def lock_problems(lines: Sequence[Line], accepted: Sequence[int], value: int) -> list[str]:
     """No two hold the lock at once, no two grants share a fence, and the store lost no write (L1, L2, L5)."""
     problems = []
-    enters = sorted(((line["at"], line["fence"]) for line in lines if line["event"] == "enter"))
+    enters = sorted((line["at"], line["fence"]) for line in lines if line["event"] == "enter")
     shared = [fence for fence, times in Counter(fence for _, fence in enters).items() if times > 1]
     if shared:
         problems.append(f"fence {shared[0]} was granted twice")
     # who says "held" at a time must not find that a later grant had been given before it
-    moments = sorted([(at, 0, fence) for at, fence in enters] + [
-        (line["at"], 1, line["fence"]) for line in lines if line["event"] == "held"
-    ])
+    moments = sorted(
+        [(at, 0, fence) for at, fence in enters]
+        + [(line["at"], 1, line["fence"]) for line in lines if line["event"] == "held"]
+    )
     newest, overlaps = 0, 0
     for _, held, fence in moments:
         if held and fence < newest:

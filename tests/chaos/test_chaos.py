@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 import redis
-from checkers import job_problems, lock_problems
-from history import History
-from processes import Started, alive, started, until, worker
 
+from chaos.checkers import job_problems, lock_problems
+from history import History
 from lockwork import Lockwork
 from lockwork.protocol.jobs import QueueStatus
 from lockwork.runtime.embedded import start_private
+from processes import Started, alive, started, until, worker
 
 SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "20"))
 SEED = int(os.environ.get("LOCKWORK_CHAOS_SEED", "0")) or random.randrange(1 << 30)
@@ -98,7 +98,7 @@ def test_jobs(chaos_url: str, tmp_path: Path) -> None:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end and crew.status().ready:
             victim = draw.choice(crew.workers)
-            if draw.random() < 0.15:
+            if draw.random() < 0.25:
                 freeze([victim.pid, *victim.children()], 3)
                 stops += 1
             elif found := victim.children():
@@ -124,8 +124,10 @@ def test_the_broken_queue_is_caught(chaos_url: str, tmp_path: Path) -> None:
             victim = crew.workers[0]
             pids = [victim.pid, *victim.children()]
             until(lambda: crew.status().running > 30, "both work")
-            freeze(pids[1:], 0)
-            freeze(pids, 2.5)
+            send(victim.pid, signal.SIGSTOP)
+            freeze(pids[1:], 2.5)
+            threading.Event().wait(0.3)  # time for its processes, before it learns that they are given up and ends them
+            send(victim.pid, signal.SIGCONT)
             problems = job_problems(crew.history.lines("run"), crew.finish(count), count)
             if problems:
                 break
@@ -135,7 +137,10 @@ def test_the_broken_queue_is_caught(chaos_url: str, tmp_path: Path) -> None:
 def turns(url: str, folder: Path, kind: str, seconds: float) -> tuple[list[dict[str, Any]], list[int], int]:
     """Eight processes take turns, one is killed or frozen now and then; returns the history and what the store has."""
     draw = random.Random(SEED)
+    folder.mkdir()
     history = History(folder / "history")
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
     command = [sys.executable, str(APPS / "turns.py"), history.path, kind]
     with ExitStack() as stack:
 
@@ -147,8 +152,10 @@ def turns(url: str, folder: Path, kind: str, seconds: float) -> tuple[list[dict[
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             victim = draw.randrange(8)
-            if draw.random() < 0.5:
-                freeze([players[victim].pid], draw.choice((0.2, 1.5)))
+            if draw.random() < 0.6:
+                # most of all the one that had the lock just now, and perhaps has it still
+                pid = history.lines("enter")[-1]["pid"] if draw.random() < 0.8 else players[victim].pid
+                freeze([pid], draw.choice((0.2, 1.5)))
             else:
                 players[victim].end()
                 players[victim] = one_more()
@@ -161,17 +168,17 @@ def turns(url: str, folder: Path, kind: str, seconds: float) -> tuple[list[dict[
 
 
 def test_locks(chaos_url: str, tmp_path: Path) -> None:
-    lines, accepted, value = turns(chaos_url, tmp_path, "real", SECONDS / 2)
+    lines, accepted, value = turns(chaos_url, tmp_path / "turns", "real", SECONDS / 2)
     print(f"seed {SEED}: {len(lines)} lines, {len(accepted)} writes")
     assert lock_problems(lines, accepted, value) == []
-    assert len(accepted) > 100
+    assert len(accepted) > 20
 
 
 def test_the_broken_lock_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A bare SET NX without an owner: who was frozen past its lease goes on, and deletes the next one's lock."""
     problems: list[str] = []
-    for _ in range(5):
-        lines, accepted, value = turns(chaos_url, tmp_path, "broken", 4)
+    for round in range(5):
+        lines, accepted, value = turns(chaos_url, tmp_path / f"turns{round}", "broken", 4)
         problems = lock_problems(lines, accepted, value)
         if problems:
             break

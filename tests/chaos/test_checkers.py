@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from checkers import Line, job_problems, lock_problems
 
+from chaos.checkers import Line, job_problems, lock_problems
 from lockwork.protocol.jobs import QueueStatus
 
-FINE = QueueStatus(
-    ready=0, scheduled=0, running=0, dead=0, enqueued=3, succeeded=3, failed=0, retried=0, recovered=0
-)
+FINE = QueueStatus(ready=0, scheduled=0, running=0, dead=0, enqueued=3, succeeded=3, failed=0, retried=0, recovered=0)
 
 
 def runs(*ran: tuple[int, int]) -> list[Line]:

@@ -56,8 +56,11 @@ class Place:
         for entry in Path("/proc").iterdir():
             # a process may end while it is looked at
             with contextlib.suppress(OSError):
-                if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                if entry.name.isdigit():
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    # the server writes its title, which has the path, over its environment
+                    if mark in (entry / "environ").read_bytes().split(b"\0") or f"{self.temporary}/" in command:
+                        found[int(entry.name)] = command
         return found
 
     def check_empty(self) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import redis
-from processes import until, worker
-from proxy import Phase, Proxy, proxied
 
 from lockwork import Lockwork
 from lockwork.protocol.scripts import script
+from processes import until, worker
+from proxy import Phase, Proxy, proxied
 
 PHASES: list[Phase] = ["request", "reply"]
 
@@ -43,6 +44,26 @@ def test_lock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
             proxy.lose(sha("lock_release"), phase)
         assert lw.lock("x").state().owner is None
         assert proxy.lost == 2
+
+
+def test_a_release_whose_reply_was_lost_is_no_loss_when_others_had_the_lock_since(lw: Lockwork, proxy: Proxy) -> None:
+    with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
+
+        def turn() -> int:
+            with app.lock("x") as grant:
+                proxy.lose(sha("lock_release"), "reply")
+                proxy.refuse(True)
+            return grant.fence
+
+        with app.lock("warm"):
+            pass
+        mine = pool.submit(turn)
+        until(lambda: proxy.lost, "the reply was lost")
+        for _ in range(2):
+            with lw.lock("x", wait=30):
+                pass
+        proxy.refuse(False)
+        assert mine.result(30)
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -162,7 +183,7 @@ def test_a_worker_that_gives_up_a_call_loses_no_job(
         jobs = add.enqueue_many([(number,) for number in range(20)])
         until(lambda: "no jobs can be fetched" in process.errors, "it gave up for now")
         proxy.refuse(False)
-        assert [job.result(15) for job in jobs] == list(range(1, 21))  # bug 19
+        assert [job.result(15) for job in jobs] == list(range(1, 21))
         status = lw.queue().status()
         assert (status.running, status.recovered, status.succeeded) == (0, 0, 21)
 

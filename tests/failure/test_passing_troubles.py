@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import redis
-from processes import until, worker
 
 from lockwork import Lockwork
 from lockwork.runtime.embedded import Embedded
+from processes import until, worker
 
 
 def read_only(client: redis.Redis, on: bool) -> None:
@@ -40,9 +40,9 @@ def test_a_job_that_ends_meanwhile_is_settled_afterwards(
         until(started.exists, "it runs")
         trouble(spoil, True)
         gate.touch()
-        threading.Event().wait(1)  # longer than the app is patient
+        threading.Event().wait(0.7)  # longer than the app is patient
         trouble(spoil, False)
-        assert job.result(15) == "done"  # bug 17
+        assert job.result(15) == "done"
         status = until(lambda: found if (found := lw.queue().status()).running == 0 else None, "settled")
         assert status is not None
         assert (status.succeeded, status.recovered, status.dead) == (1, 0, 0)
@@ -54,11 +54,11 @@ def test_a_job_that_ends_meanwhile_is_settled_afterwards(
 def test_a_lock_is_kept_through_a_short_trouble(
     spoiled: Embedded, spoil: redis.Redis, trouble: Callable[[redis.Redis, bool], None]
 ) -> None:
-    with Lockwork(spoiled.url, lock_lease="3s") as lw, lw.lock("x") as grant:
+    with Lockwork(spoiled.url, lock_lease="2s") as lw, lw.lock("x") as grant:
         trouble(spoil, True)
-        threading.Event().wait(1.5)
+        threading.Event().wait(0.8)
         trouble(spoil, False)
-        threading.Event().wait(2)
+        threading.Event().wait(1.5)
         assert not grant.lost
         assert lw.lock("x").state().fence == grant.fence
 
@@ -72,7 +72,7 @@ def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(
         def add(a: int, b: int = 1) -> int: ...  # type: ignore[empty-body]
 
         assert add.enqueue(1).result(30) == 2
-        spoil.execute_command("CLIENT", "PAUSE", "3000", "ALL")  # type: ignore[no-untyped-call]
+        spoil.execute_command("CLIENT", "PAUSE", "1500", "ALL")  # type: ignore[no-untyped-call]
         job = add.enqueue(2)
         assert job.result(10) == 3
         assert process.process.poll() is None

@@ -43,13 +43,13 @@ with Lockwork() as lw:
 def test_a_killed_holder_delays_the_next_by_its_lease_at_most(lw: Lockwork, url: str) -> None:
     with script(HOLDER, "2s", url=url) as holder:
         fence = int(holder.line())
+        holder.send(signal.SIGKILL)
+        holder.wait()
         left = lw.lock("x").state().expires_in
         began = time.monotonic()
-        holder.send(signal.SIGKILL)
         with lw.lock("x", wait=30) as grant:
-            waited = time.monotonic() - began
+            assert time.monotonic() - began < left + 1  # L4
             assert grant.fence > fence
-    assert waited < left + 3  # what is left of the lease, one renewal that was under way, and a second
 
 
 def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
@@ -165,8 +165,8 @@ async def test_broken_connections_while_tasks_wait(alw: Lockwork, admin: redis.R
 
 
 def test_a_holder_outlasts_broken_connections(url: str, admin: redis.Redis) -> None:
-    with Lockwork(url, lock_lease=1) as lw, lw.lock("x") as grant:
-        end = time.monotonic() + 2
+    with Lockwork(url, lock_lease=2) as lw, lw.lock("x") as grant:
+        end = time.monotonic() + 2.7
         while time.monotonic() < end:
             kill_clients(admin, "normal")
             kill_clients(admin, "pubsub")

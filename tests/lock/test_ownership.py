@@ -118,7 +118,7 @@ async def test_a_blocking_call_on_the_loops_thread_is_an_error(alw: Lockwork) ->
     async with lock:
         with pytest.raises(BlockingCallError):
             lock.release()
-        assert lock.held()  # bug 11
+        assert lock.held()
 
 
 def test_try_acquire(lw: Lockwork) -> None:

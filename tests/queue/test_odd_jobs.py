@@ -41,13 +41,13 @@ def odd(odd_url: str, load: Callable[[str], ModuleType]) -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("surrogate", "ValueError"),  # bug 18
-        ("odd", "Odd"),  # bug 18
-        ("base", "Base: not an Exception"),  # bug 18
+        ("surrogate", "ValueError"),
+        ("odd", "Odd"),
+        ("base", "Base: not an Exception"),
         ("exit", "SystemExit: 3"),
-        ("interrupt", "KeyboardInterrupt"),  # bug 18
+        ("interrupt", "KeyboardInterrupt"),
         ("cancelled", "CancelledError"),
-        ("generator", "GeneratorExit"),  # bug 18
+        ("generator", "GeneratorExit"),
         ("stop", "StopAsyncIteration"),
         ("long", "ValueError: xxx"),
     ],

@@ -8,9 +8,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from processes import script
-
 from lockwork import LimitReached, Lockwork, ReservationEnded, SoldOut
+from processes import script
 
 BUY = """
 import random, sys

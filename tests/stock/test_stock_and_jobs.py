@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from processes import until
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut
 from lockwork.tasks import Task
+from processes import until
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_what_has_ended_enqueues_nothing(lw: Lockwork, place: Task[[str], None, 
 
 def test_a_task_of_another_queue_cannot_be_part_of_the_step(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5)
-    with pytest.raises(ConfigError, match=r"lives with queue 'default' and the task's queue is 'orders'.*queue='orders'"):
+    with pytest.raises(ConfigError, match=r"with queue 'default' and the task's queue is 'orders'.*queue='orders'"):
         phones.reserve("bob", enqueue=place.call("bob"))
     assert phones.status().available == 5
     assert enqueued(lw) == 0

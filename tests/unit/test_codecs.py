@@ -54,7 +54,7 @@ def test_what_json_cannot_hold(value: object) -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf]])
 def test_a_number_that_is_none_is_refused_and_not_turned_into_null(value: object) -> None:
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
-        encode(value, "the arguments", CAP)  # bug 1
+        encode(value, "the arguments", CAP)
 
 
 def test_a_value_that_holds_itself() -> None:

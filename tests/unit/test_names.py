@@ -31,7 +31,7 @@ def test_names_that_cannot_be(name: object) -> None:
 
 def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
     with pytest.raises(ConfigError):
-        keys.checked("a\udcff", "a name")  # bug 2
+        keys.checked("a\udcff", "a name")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
         lambda lw, name: lw.stock("phone", 5).reserve("bob", key=name),
         lambda lw, name: lw.stock("phone", 5).confirm(name),
         lambda lw, name: lw.stock("phone", 5).release(name),
-        lambda lw, name: lw.stock("phone", 5).get(name),  # bug 10
+        lambda lw, name: lw.stock("phone", 5).get(name),
     ],
 )
 @pytest.mark.parametrize("name", ["", "a{b}", "a\nb", "a" * 201])

@@ -42,14 +42,14 @@ def test_an_option_that_cannot_be(app: Lockwork, option: str, value: Any, text: 
 @pytest.mark.parametrize(("wrong", "right"), [("retry", "retries"), ("time_out", "timeout"), ("queues", "queue")])
 def test_an_unknown_option_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
     with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
-        app.task(**{wrong: 1})(print)  # type: ignore[call-overload]  # bug 8: plain TypeError
+        app.task(**{wrong: 1})(print)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("delays", "delay"), ("prio", "priority")])
 def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: str, right: str) -> None:
     task = app.task(print)
     with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
-        task.options(**{wrong: 1})  # type: ignore[arg-type]  # bug 8
+        task.options(**{wrong: 1})  # type: ignore[arg-type]
 
 
 def test_options_of_one_call_leave_the_task_alone(app: Lockwork) -> None:
@@ -119,7 +119,7 @@ def test_many_calls_are_tuples_of_arguments(app: Lockwork, arguments: list[Any])
     def place(buyer: str, n: int = 1) -> None: ...
 
     with pytest.raises((ConfigError, TypeError), match="tuple"):
-        place.enqueue_many(arguments)  # bug 9: a string is taken for a list of arguments
+        place.enqueue_many(arguments)
 
 
 def test_no_job_runs_here() -> None:

@@ -23,7 +23,7 @@ class Crowd:
 
     def __init__(self, reports: int) -> None:
         self.reports = reports
-        self.gone = False
+        self.gone: bool = False
         self._seen = Seen()
         self._rest = b""
 

@@ -40,6 +40,7 @@ class Signals:
 
     def wait(self, seconds: float, *files: int) -> list[int]:
         """Wait until one of the files can be read, and return those that can; raises Interrupted."""
+        ready: list[int] = []
         if not self._number:
             ready, _, _ = select.select([self._woken, *files], [], [], seconds)
             if self._woken in ready:

@@ -42,7 +42,7 @@ class Stage:
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
-            self.folder = _temporary_folder()
+            self.folder: Path = _temporary_folder()
             undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
             watched, self._alive = os.pipe()
             # the sweeper removes the folder when the last holder of the pipe's other end is gone, killed or not
@@ -53,7 +53,7 @@ class Stage:
             undo.callback(sweeper.wait)
             undo.callback(os.close, self._alive)
             server = undo.enter_context(start_private(self.folder / "valkey"))
-            self.url = server.url
+            self.url: str = server.url
             undo.callback(self._end_all)
             self._undo = undo.pop_all()
         return self

@@ -26,6 +26,8 @@ log: logging.Logger = logging.getLogger("lockwork")
 
 _BATCH = 100
 _TIMEOUT = 2.0
+_AGAIN = 0.1
+"""Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
 _PING = 5.0
 _SILENCE = 12.0
 """Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
@@ -165,7 +167,7 @@ class Engine:
             first = self._book.first_deadline()
             self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
             try:
-                answer = self._driver.run(lock.renew([lease.renewal for lease in batch], patience=0.0))
+                answer = self._driver.run(lock.renew([lease.renewal for lease in batch], _AGAIN))
             except LockworkError as error:
                 log.warning("leases could not be renewed yet: %s", error)
                 self._book.postponed(batch, now())
@@ -185,6 +187,7 @@ class _Subscription:
         self._descriptor: int | None = None
         self._tries = 0
         self._heard = 0.0
+        self._warned = 0.0
         self.next_event: float | None = None
 
     def tend(self) -> None:
@@ -244,4 +247,6 @@ class _Subscription:
         self.close()
         self._tries += 1
         self.next_event = now() + backoff(self._tries)
-        log.warning("wake-ups are not heard until the connection is back: %s", why)
+        if self._tries == 1 or now() - self._warned > _SILENCE:
+            self._warned = now()
+            log.warning("wake-ups are not heard until the connection is back: %s", why)

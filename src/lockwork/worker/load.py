@@ -25,7 +25,7 @@ def load(reference: str) -> Lockwork:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
             raise ConfigError(f"there is no module {module_name!r} in {here} or on the Python path") from None
         raise ConfigError(f"module {module_name!r} cannot be imported: {_where(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ConfigError(f"module {module_name!r} cannot be imported: {_where(error)}") from error
     found = module
     for part in attribute.split("."):
@@ -39,7 +39,7 @@ def load(reference: str) -> Lockwork:
     return found
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform
-import queue
 import re
 import secrets
 import signal
@@ -23,6 +22,7 @@ from lockwork.protocol.jobs import session_name
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.worker.child import OK
+from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.options import STOP, ChildOrders, WorkerOptions
 
@@ -51,7 +51,7 @@ class Supervisor:
     def __init__(self, app: Lockwork, options: WorkerOptions) -> None:
         self._app = app
         self._options = options
-        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._events: Events[_Event] = Events()
         self._children: dict[str, _Child] = {}
         self._stopping = 0
         self._failures = 0
@@ -73,12 +73,16 @@ class Supervisor:
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT; raises a LockworkError when it cannot begin."""
+        with self._events:
+            return self._run()
+
+    def _run(self) -> int:
         previous = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             self._start_missing(first=True)
             self._heartbeat.start()
             while self._children or not self._stopping:
-                self._handle(self._events.get())
+                self._handle(self._events.next())
             log.info("stopped")
             return OK
         finally:
@@ -88,7 +92,7 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._events.put(("signal", number))
+        self._events.post(("signal", number))
 
     def _session_over(self, session: str) -> None:
         # on the heartbeat's thread: its jobs run elsewhere now, so the process that still runs them must end
@@ -179,10 +183,10 @@ class Supervisor:
 
     def _watch(self, child: _Child) -> None:
         child.process.wait()
-        self._events.put(("exit", child))
+        self._events.post(("exit", child))
 
     def _later(self, seconds: float) -> None:
-        timer = threading.Timer(seconds, self._events.put, [("tick", None)])
+        timer = threading.Timer(seconds, self._events.post, [("tick", None)])
         timer.daemon = True
         timer.start()
 

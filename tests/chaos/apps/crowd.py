@@ -27,7 +27,7 @@ if BROKEN:
             sys.exit(f"{name}.lua has changed: break it in another way")
         return Script(name, real.source.replace(_CHECK, "if false then"))
 
-    jobs.script = _without_check  # type: ignore[attr-defined]
+    jobs.script = _without_check  # type: ignore[attr-defined,assignment]
 
 lw = Lockwork()
 _file = os.open(HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -38,4 +38,4 @@ async def step(number: int) -> None:
     job = current_job()
     line = {"event": "run", "number": number, "id": job.id, "attempt": job.attempt, "fence": job.fence}
     os.write(_file, json.dumps(line).encode() + b"\n")
-    await asyncio.sleep(random.uniform(0.01, 0.05))
+    await asyncio.sleep(random.uniform(0.02, 0.08))

@@ -21,7 +21,8 @@ from lockwork.runtime.clock import now
 
 LEASE = 1.0
 
-# The store takes a write only from the newest fence it has seen. KEYS: store, accepted; ARGV: fence, value ('' to announce)
+# The store takes a write only from the newest fence that it has seen.
+# KEYS: store, accepted; ARGV: fence, value ('' to announce the fence and read)
 STORE = """
 local newest = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0)
 if tonumber(ARGV[1]) < newest then return -1 end

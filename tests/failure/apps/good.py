@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+from pathlib import Path
 
 from lockwork import Lockwork
 
@@ -19,7 +19,7 @@ async def add(a: int, b: int = 1) -> int:
 @lw.task(retries=0)
 async def gated(started: str, gate: str) -> str:
     """Make the file `started`, then wait for the file `gate`."""
-    os.close(os.open(started, os.O_CREAT | os.O_WRONLY))
-    while not os.path.exists(gate):
+    Path(started).touch()
+    while not Path(gate).exists():
         await asyncio.sleep(0.01)
     return "done"

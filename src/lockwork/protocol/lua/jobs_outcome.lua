@@ -8,9 +8,10 @@ local blob = redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
 if blob then return {'ended', blob} end
 if redis.call('HEXISTS', KEYS[1], id) == 0 then return {'unknown', ''} end
 if redis.call('ZSCORE', KEYS[5], id) then return {'dead', redis.call('HGET', KEYS[6], id) or ''} end
+local state = redis.call('ZSCORE', KEYS[4], id) and 'scheduled' or 'active'
 if ARGV[2] ~= '' then
   local channels = redis.call('HGET', KEYS[7], id) or ''
   if not string.find(channels, ARGV[2], 1, true) then redis.call('HSET', KEYS[7], id, channels .. ARGV[2] .. ' ') end
   redis.call('PEXPIRE', KEYS[7], 86400000)
 end
-return {redis.call('ZSCORE', KEYS[4], id) and 'scheduled' or 'active', ''}
+return {state, ''}

@@ -1,0 +1,49 @@
+"""What happened to a supervisor, one after the other; a signal wakes it, whichever thread the system gave that to."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections import deque
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+Event = TypeVar("Event")
+
+
+class Events(Generic[Event]):
+    """A queue whose reader is the main thread; open it with `with`.
+
+    Waiting in a lock, the main thread may not learn of a signal: Python runs handlers there, and only between two of
+    its instructions. So it waits in a socket, to which the system's own handler writes (signal.set_wakeup_fd).
+    """
+
+    def __init__(self) -> None:
+        self._events: deque[Event] = deque()
+        self._rung, self._bell = socket.socketpair()
+        self._bell.setblocking(False)
+        self._previous = -1
+
+    def post(self, event: Event) -> None:
+        """Add an event, from any thread or signal handler."""
+        self._events.append(event)
+        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits any more
+            self._bell.send(b"!")
+
+    def next(self) -> Event:
+        """Wait for the next event."""
+        while not self._events:
+            self._rung.recv(4096)
+        return self._events.popleft()
+
+    def __enter__(self) -> Self:
+        self._previous = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(self._previous)
+        self._bell.close()
+        self._rung.close()
