@@ -49,17 +49,17 @@ local function first(mine, head, tail)
 end
 
 -- The next in line may look again only in seconds. When a new grant is shorter than that, it is told to look now, and so
--- learns when the grant runs out; and so are two more, because it may be dead.
+-- learns when the grant runs out; and so are two more, because it may die. Those whose process is gone hear nothing and do
+-- not count.
 local function warn(deadline)
   if deadline - now >= (LOOK - LATE) * 1000 then return end
   local range = redis.call('HMGET', lock, 'h', 't')
   local told = 0
-  for ticket = tonumber(range[1] or 1), math.min(tonumber(range[2] or 0), tonumber(range[1] or 1) + 50) do
+  for ticket = tonumber(range[1] or 1), math.min(tonumber(range[2] or 0), tonumber(range[1] or 1) + 9) do
     local packed = redis.call('HGET', lock, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
-    if waiter and waiter[1] > now then
-      if waiter[6] > deadline + LATE * 1000 then redis.call('PUBLISH', waiter[5], waiter[3] .. ' look') end
-      told = told + 1
+    if waiter and waiter[1] > now and waiter[6] > deadline + LATE * 1000 then
+      told = told + math.min(1, redis.call('PUBLISH', waiter[5], waiter[3] .. ' look'))
       if told == 3 then return end
     end
   end
