@@ -201,4 +201,4 @@ def test_a_settle_call_that_is_lost(lw: Lockwork, proxy: Proxy, apps: Path, phas
         until(lambda: lw.queue().status().running == 0, "it was settled")
         status = lw.queue().status()
         assert (status.succeeded, status.recovered) == (2, 0)
-        assert proxy.lost == 1
+        until(lambda: proxy.lost == 1, "the proxy has seen it")
