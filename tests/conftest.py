@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -13,6 +14,14 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.runtime.embedded import Embedded, start_private
+from lockwork.runtime.embedded import server as embedded_server
+
+
+def pytest_configure() -> None:
+    """LOCKWORK_TEST_SERVER names another server program to test against, such as /usr/bin/redis-server."""
+    given = os.environ.get("LOCKWORK_TEST_SERVER")
+    if given:
+        pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from lockwork.errors import ServerUnsuitable
-from lockwork.runtime.replies import read_only
+from lockwork.runtime.replies import raise_error, read_only
 
 OLDEST = (6, 2)
 
 
-def check(info: bytes, where: str, *, allow_eviction: bool) -> None:
-    """Raise ServerUnsuitable unless the server's INFO shows a writable server of at least 6.2 that evicts no keys."""
+def check(info: object, where: str, *, allow_eviction: bool) -> None:
+    """Raise ServerUnsuitable unless the server's INFO shows a writable server of at least 6.2 that evicts no keys.
+
+    A user without the right to ask is taken at its word; raises ServerRefused when a password is missing.
+    """
+    if not isinstance(info, bytes):
+        if str(info).startswith("NOAUTH"):
+            raise_error(str(info), where, "INFO")
+        return
     facts = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
     version = facts.get("redis_version", "")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

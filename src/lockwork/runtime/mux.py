@@ -56,8 +56,7 @@ class Mux:
             await connection.connect()
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
             info = await self._ask(reader, writer, pack("INFO"))
-            if isinstance(info, bytes):
-                check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
+            check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
             if self._closed:
                 raise Retry("it was closed")
         except (redis.RedisError, OSError) as error:

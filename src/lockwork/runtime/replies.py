@@ -32,7 +32,9 @@ def raise_error(message: str, where: str, script: str) -> None:
         raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
         raise ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
-    if code in ("NOPERM", "NOAUTH", "WRONGPASS") or "NOPERM" in message:
+    if code in ("NOAUTH", "WRONGPASS"):
+        raise ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
+    if code == "NOPERM" or "NOPERM" in message:
         raise ServerRefused(f"the server at {where} does not let this user do that: {message}")
     raise ServerRefused(f"the server at {where} refused {script}: {message}")
 

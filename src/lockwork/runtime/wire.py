@@ -61,10 +61,8 @@ class Wire:
         self._reader = new_reader()
 
     def inspect(self, *, allow_eviction: bool) -> None:
-        """Refuse a server that would lose locks or jobs; a user without the right to INFO is taken at its word."""
-        info = self.request(pack("INFO"))
-        if isinstance(info, bytes):
-            check(info, self._endpoint.shown, allow_eviction=allow_eviction)
+        """Refuse a server that would lose locks or jobs."""
+        check(self.request(pack("INFO")), self._endpoint.shown, allow_eviction=allow_eviction)
 
     def run(self, script: Script, keys: Any, args: Any) -> Any:
         """Run a script and return its reply; raises Retry when the outcome is unknown."""

@@ -1,0 +1,1 @@
+"""Hypothesis state machines: the real scripts on a real server, against plain Python models."""

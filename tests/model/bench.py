@@ -1,0 +1,81 @@
+"""Runs protocols one step at a time, at a time that the test sets, and state machines with a given build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from lockwork.protocol.effects import Call, Clock, Protocol
+from simulation.server import Build, Server
+
+T = TypeVar("T")
+SECOND = 1_000_000
+CHANNEL = "channel"
+BEGIN = 1_800_000_000 * SECOND
+_SETTINGS = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+class Bench:
+    """A server whose clock stands still until the test moves it."""
+
+    def __init__(self, server: Server, build: Build) -> None:
+        server.reset()
+        server.hear(CHANNEL)
+        self._server = server
+        self._build = build
+        self.now: int = BEGIN
+        self.messages: list[tuple[str, str]] = []
+
+    def call(self, call: Call, *, later: int = 1) -> Any:
+        """Run one script, a microsecond later than what was before."""
+        self.now += later
+        applied = self._server.run(self._build.script(call.script.name), call.keys, call.args, self.now)
+        self.messages += applied.messages
+        return applied.reply
+
+    def run(self, protocol: Protocol[T], *, twice: bool = False) -> T:
+        """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again."""
+        value: Any = None
+        while True:
+            try:
+                effect = protocol.send(value)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            if isinstance(effect, Call):
+                value = self.call(effect)
+                if twice:
+                    value = self.call(effect.again(), later=0)
+            else:
+                assert isinstance(effect, Clock), f"a protocol that waits: {effect}"
+                value = self.now / SECOND
+
+
+def check(
+    machine: Callable[[Bench], RuleBasedStateMachine], server: Server, build: Build, chosen: settings = _SETTINGS
+) -> None:
+    """Run the machine; raises AssertionError when the server does not do what the model says."""
+    factory: Any = lambda: machine(Bench(server, build))  # noqa: E731 - Hypothesis says type, and takes a factory
+    run_state_machine_as_test(factory, settings=chosen)
+
+
+def check_caught(machine: Callable[[Bench], RuleBasedStateMachine], server: Server, twin: Build) -> None:
+    """Fail unless the machine finds out that the build is broken."""
+    try:
+        check(machine, server, twin, settings(_SETTINGS, phases=[Phase.generate]))
+    except AssertionError:
+        return
+    pytest.fail(f"nobody noticed: {twin.name}")

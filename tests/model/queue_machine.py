@@ -1,0 +1,184 @@
+"""The queue, and what a plain Python model says of it: where each job is, who may settle it, which delivery it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import Leased, NewJob, Outcome, SessionOver
+from lockwork.protocol.keys import QueueKeys
+from model.bench import Bench
+
+_DELIVERIES = 3
+_LEASE_MS = 5000
+_WINDOW_MS = 3_600_000
+_SESSIONS = ["host/1/a", "host/2/b"]
+
+
+@dataclass
+class _Job:
+    level: int
+    place: str = "ready"
+    due: int = 0
+    tries: int = 0
+    """Deliveries so far that count."""
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Rules are what producers, workers and time do."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.jobs: dict[str, _Job] = {}
+        self.ready: tuple[list[str], ...] = ([], [], [])
+        self.leased: dict[str, tuple[str, Leased]] = {}
+        self.old: list[tuple[str, Leased]] = []
+        self.alive: dict[str, int] = {}
+        self.counts = dict.fromkeys(["succeeded", "failed", "retried", "recovered"], 0)
+        self.requests = 0
+        for session in _SESSIONS:
+            self.beat(session, joins=True)
+
+    @property
+    def _ms(self) -> int:
+        return self.bench.now // 1000
+
+    @rule(
+        new=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 1500])), min_size=1, max_size=3),
+        known=st.booleans(),
+        twice=st.booleans(),
+    )
+    def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
+        """Enqueue; `known`: an id that waits or ran already is among them."""
+        batch = [
+            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, _DELIVERIES) + b"body", delay)
+            for at, (level, delay) in enumerate(new)
+        ]
+        waiting = next((id for id, job in self.jobs.items() if job.place != "succeeded"), None)
+        again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
+        added = self.bench.run(jobs.push(self.queue, again + batch), twice=twice)
+        assert added == (0 if twice else len(batch))
+        for (level, delay), job in zip(new, batch, strict=True):
+            self.jobs[job.id] = _Job(level)
+            if delay:
+                self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self._ms + delay
+            else:
+                self.ready[level].append(job.id)
+
+    @rule(session=st.sampled_from(_SESSIONS), joins=st.booleans())
+    def beat(self, session: str, joins: bool) -> None:
+        alive = joins or session in self.alive
+        found = self.bench.run(jobs.beat(self.queue, {session: joins}, _LEASE_MS, 1.0))
+        assert found.alive == {session: alive}
+        if alive:
+            self.alive[session] = self._ms + _LEASE_MS
+        others = {other: ends for other, ends in self.alive.items() if other != session}
+        overdue = [other for other, ends in others.items() if ends <= self._ms]
+        assert found.overdue in overdue if overdue else found.overdue is None
+
+    @rule(session=st.sampled_from(_SESSIONS), want=st.integers(1, 4), twice=st.booleans())
+    def reserve(self, session: str, want: int, twice: bool) -> None:
+        self.requests += 1
+        asked = jobs.reserve(self.queue, session, want, f"q{self.requests}", "")
+        try:
+            batch = self.bench.run(asked, twice=twice)
+        except SessionOver:
+            assert session not in self.alive
+            return
+        assert session in self.alive
+        ripe = sorted(
+            (job.due, id) for id, job in self.jobs.items() if job.place == "scheduled" and job.due <= self._ms
+        )
+        for _, id in ripe:
+            self.jobs[id].place = "ready"
+            self.ready[self.jobs[id].level].append(id)
+        expected = [(level, id) for level in range(3) for id in self.ready[level]][:want]
+        assert sorted(job.id for job in batch.jobs) == sorted(id for _, id in expected), "first come, by priority"
+        for level, id in expected:
+            self.ready[level].remove(id)
+        for job in batch.jobs:
+            known = self.jobs[job.id]
+            assert job.attempt == known.tries + 1, "attempts are exact"
+            known.place = "running"
+            self.leased[job.id] = session, job
+            self.old.append((session, job))
+
+    @precondition(lambda self: self.old)
+    @rule(
+        data=st.data(),
+        kind=st.sampled_from("srdg"),
+        delay=st.sampled_from([0, 1500]),
+        stale=st.booleans(),
+        twice=st.booleans(),
+    )
+    def settle(self, data: st.DataObject, kind: str, delay: int, stale: bool, twice: bool) -> None:
+        """Settle a delivery of now or before; `stale`: one whose job the same session has leased again since."""
+        renewed = [old for old in self.old if old != self.leased.get(old[1].id) and self._holds(*old)]
+        session, leased = data.draw(st.sampled_from(renewed if stale and renewed else self.old[-6:]))
+        current = self.leased.get(leased.id) == (session, leased)
+        ended = Outcome(leased.id, leased.token, kind, b"value", delay)  # type: ignore[arg-type]
+        settled = self.bench.run(jobs.settle(self.queue, session, [ended], _WINDOW_MS), twice=twice)
+        assert settled == [current and not twice], "only the current lease settles, and once"
+        if not current:
+            return
+        del self.leased[leased.id]
+        job = self.jobs[leased.id]
+        if kind == "g":
+            job.place = "ready"
+            self.ready[job.level].insert(0, leased.id)
+            return
+        job.tries += 1
+        job.place = {"s": "succeeded", "r": "scheduled", "d": "dead"}[kind]
+        job.due = self._ms + delay
+        self.counts["succeeded"] += kind == "s"
+        self.counts["failed"] += kind in "rd"
+        self.counts["retried"] += kind == "r"
+
+    def _holds(self, session: str, job: Leased) -> bool:
+        return self.leased.get(job.id, ("",))[0] == session
+
+    @rule(session=st.sampled_from(_SESSIONS), gone=st.sampled_from([False, False, True]), twice=st.booleans())
+    def recover(self, session: str, gone: bool, twice: bool) -> None:
+        """Give back what a session holds, which is over, or said to be."""
+        held = [id for id, (holder, _) in self.leased.items() if holder == session]
+        over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
+        moved = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=gone), twice=twice)
+        assert moved == (len(held) if over and not twice else 0), "a session that is not over keeps its jobs"
+        if not over:
+            return
+        self.alive.pop(session, None)
+        for id in held:
+            del self.leased[id]
+            job = self.jobs[id]
+            job.tries += 1
+            self.counts["recovered"] += 1
+            if job.tries >= _DELIVERIES:
+                job.place = "dead"
+                self.counts["failed"] += 1
+            else:
+                job.place = "ready"
+                self.ready[job.level].insert(0, id)  # each before the last: what was leased last comes first
+
+    @rule(milliseconds=st.sampled_from([1, 500, 1500, 6000]))
+    def wait(self, milliseconds: int) -> None:
+        self.bench.now += milliseconds * 1000
+
+    @rule()
+    def count(self) -> None:
+        """Every job is in one place, and the counters say so."""
+        status, workers = self.bench.run(jobs.status(self.queue))
+        places = [job.place for job in self.jobs.values()]
+        # sessions that are over are not listed, and hold nothing
+        assert {worker.session for worker in workers} == self.alive.keys()
+        found = (status.ready, status.scheduled, status.running, status.dead)
+        assert found == tuple(places.count(place) for place in ("ready", "scheduled", "running", "dead"))
+        assert status.enqueued == len(self.jobs)
+        assert {name: getattr(status, name) for name in self.counts} == self.counts
+        for id, job in self.jobs.items():
+            state = {"succeeded": "ended", "dead": "ended", "ready": "active", "running": "active"}.get(job.place)
+            assert self.bench.run(jobs.standing(self.queue, id)).state == (state or job.place)

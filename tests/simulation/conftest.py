@@ -1,0 +1,17 @@
+"""One connection to the run's server, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from simulation.server import Server
+
+
+@pytest.fixture(scope="package")
+def simulated(url: str) -> Iterator[Server]:
+    """The server as the simulator uses it."""
+    server = Server(url)
+    yield server
+    server.close()

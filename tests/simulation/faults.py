@@ -1,0 +1,61 @@
+"""What goes wrong in a run: each seed draws its own mix, so that some runs know one kind of trouble and some all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+MS = 1_000
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Chances per call or message, and how many incidents a run sees."""
+
+    unsent: float = 0.0
+    """The connection breaks before the server has the call."""
+    unanswered: float = 0.0
+    """It breaks after the server applied it."""
+    slow: float = 0.0
+    """The call or its answer takes up to 60 ms."""
+    lost: float = 0.0
+    """A wake-up is lost."""
+    late: float = 0.0
+    """A wake-up comes up to two seconds late."""
+    twice: float = 0.0
+    """A wake-up comes twice."""
+    kills: int = 0
+    pauses: int = 0
+    cancels: int = 0
+    flushes: int = 0
+    """The server forgets its scripts."""
+    back: int = 0
+    """The server's clock goes back by up to two seconds."""
+    forth: int = 0
+    """The server's clock goes forward by up to two seconds."""
+
+
+def draw(random: Random) -> Mix:
+    """Draw a mix: every kind of trouble is absent from half of the runs."""
+
+    def chance(most: float) -> float:
+        return random.uniform(0, most) if random.random() < 0.5 else 0.0
+
+    def count(most: int) -> int:
+        return random.randint(1, most) if random.random() < 0.5 else 0
+
+    return Mix(
+        unsent=chance(0.2),
+        unanswered=chance(0.2),
+        slow=chance(0.3),
+        lost=chance(0.5),
+        late=chance(0.3),
+        twice=chance(0.3),
+        kills=count(3),
+        pauses=count(3),
+        cancels=count(4),
+        flushes=count(2),
+        back=1 if random.random() < 0.15 else 0,
+        forth=1 if random.random() < 0.15 else 0,
+    )

@@ -1,0 +1,138 @@
+"""Whole runs: a pure function of the seed. A failing one says its seed, and shows what happened.
+
+Replay a seed with its whole trace: `python -m simulation locks 12345` in `tests/`, or LOCKWORK_SEED=12345 for the
+tests. More seeds than usual: LOCKWORK_SEEDS=5000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from lockwork.protocol.keys import QueueKeys
+from simulation.faults import SECOND
+from simulation.lock_actors import Players
+from simulation.lock_checks import LockChecker
+from simulation.process import Actor, Process, Sleep, Task
+from simulation.queue_actors import Plant
+from simulation.queue_checks import QueueChecker
+from simulation.server import Build, Server
+from simulation.world import Broken, World
+
+RELEASED = Build()
+Run = Callable[[Server, int, Build], World]
+
+
+def incidents(world: World, kill: Callable[[], None], victims: Callable[[], list[Process]], span: int) -> None:
+    """Plan what will happen to processes and to the server within `span` us."""
+    random, mix = world.random, world.mix
+
+    def pause() -> None:
+        if alive := [process for process in victims() if process.alive]:
+            world.pause(random.choice(alive), int(random.choice([0.05, 0.5, 2, 8]) * random.uniform(0.5, 1.5) * SECOND))
+
+    def cancel() -> None:
+        if live := [task for task in world.tasks if task.live and not task.background and task.process.name != "judge"]:
+            world.cancel(random.choice(live))
+
+    def shift(sign: int) -> None:
+        world.move_clock(sign * random.randint(0, 2 * SECOND))
+
+    plan: list[tuple[int, Callable[[], None]]] = [
+        (mix.kills, kill),
+        (mix.pauses, pause),
+        (mix.cancels, cancel),
+        (mix.flushes, world.flush_scripts),
+        (mix.back, partial(shift, -1)),
+        (mix.forth, partial(shift, 1)),
+    ]
+    for count, what in plan:
+        for _ in range(count):
+            world.after(random.randint(0, span), what)
+
+
+def locks(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Contenders of three processes on one or two locks; raises Broken."""
+    world = World(server, seed, build)
+    players = Players(world)
+    checker = LockChecker(world, players)
+    world.checker = checker
+    names = ["a", "b"][: world.random.randint(1, 2)]
+    rounds = world.random.randint(2, 5)
+    born = 0
+
+    def populate() -> None:
+        nonlocal born
+        process = world.process(f"p{born}")
+        born += 1
+        world.start(process, "engine", lambda task: players.renewer(process), background=True)
+        for number in range(world.random.randint(1, 3)):
+            world.start(process, f"c{number}", lambda task: players.contender(task, names, rounds))
+
+    def kill() -> None:
+        alive = [process for process in world.processes if process.alive and process.name != "m"]
+        world.kill(world.random.choice(alive))
+        world.after(world.random.randint(0, SECOND), populate)
+
+    for _ in range(3):
+        populate()
+    world.start(world.process("m"), "meddler", lambda _: players.meddler(), background=True)
+    incidents(world, kill, lambda: world.processes, 20 * SECOND)
+    return finished(world, seed, 30, 400, checker.at_end)
+
+
+def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None]) -> World:
+    """Let the run go on to its end: `stormy` seconds with faults, at most `calm` without; raises Broken."""
+    try:
+        world.run(stormy * SECOND)
+        world.calm = True
+        world.run((stormy + calm) * SECOND)
+        at_end()
+    except Broken as rule:
+        raise Broken(f"{rule}\nseed {seed}, {world.build.name}, {world.mix}\n" + "\n".join(world.trace[-60:])) from None
+    finally:
+        for task in world.tasks:
+            close(task)
+    return world
+
+
+def close(task: Task) -> None:
+    """Let go of a task that did not come to its end, as a killed process does: nothing of it runs."""
+    task.actor.close()
+
+
+def queue(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Producers and worker machines on one queue; raises Broken."""
+    world = World(server, seed, build)
+    plant = Plant(world, QueueKeys("sim", "q"))
+    checker = QueueChecker(world, plant)
+    world.checker = checker
+    producers = world.process("shop")
+    for number in range(2):
+        world.start(producers, f"producer{number}", lambda _: plant.producer(world.random.randint(2, 5)))
+    world.start(producers, "caller", plant.caller)
+    machines = 0
+
+    def populate() -> None:
+        nonlocal machines
+        machines += 1
+        plant.machine(f"m{machines}", world.random.randint(1, 2))
+
+    def victims() -> list[Process]:
+        return [process for process in world.processes if process.alive and process.name.startswith("m")]
+
+    def kill() -> None:
+        victim = world.random.choice(victims())
+        plant.end(victim)
+        if "/" not in victim.name:
+            world.after(world.random.randint(0, SECOND), populate)
+
+    def drain(task: Task) -> Actor:
+        while not world.calm or not checker.settled():
+            yield Sleep(0.5)
+
+    for _ in range(2):
+        populate()
+    world.start(world.process("judge"), "drain", drain)
+    incidents(world, kill, victims, 15 * SECOND)
+    return finished(world, seed, 20, 60, checker.at_end)

@@ -1,0 +1,141 @@
+"""The real server as the simulator uses it: the project's own scripts, but their time is an argument.
+
+Scripts read the clock in one included part. Here that part takes it from the end of ARGV, so the simulation decides
+what time it is. One connection does everything, so that a run depends on nothing but its seed: wake-ups arrive on it
+as RESP3 pushes, and a PING behind every script says that all of them have come.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import hiredis
+
+from lockwork.protocol.effects import Argument
+from lockwork.protocol.scripts import Script, assemble, read
+
+NOW = "local now = tonumber(table.remove(ARGV))\n"
+_DATABASE = 9
+Command = tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class Build:
+    """The scripts as they run in a simulation; a broken twin edits their text: (script or part, text, other text)."""
+
+    name: str = "as released"
+    edits: tuple[tuple[str, str, str], ...] = ()
+    scripts: dict[str, Script] = field(default_factory=dict, compare=False)
+
+    def script(self, name: str) -> Script:
+        """Return script `name` of this build."""
+        if name not in self.scripts:
+            self.scripts[name] = self._assembled(name)
+        return self.scripts[name]
+
+    def _assembled(self, name: str) -> Script:
+        parts = {"now": NOW}
+        source = None
+        for place, text, other in self.edits:
+            if place.startswith("parts/"):
+                part = place.removeprefix("parts/")
+                parts[part] = _edited(parts.get(part) or read(f"{place}.lua"), text, other)
+            elif place == name:
+                source = _edited(source or read(f"{name}.lua"), text, other)
+        if source is None:
+            return assemble(name, parts)
+        # `assemble` reads the script's file; an edited script is put together from its includes here
+        return Script(name, _include(source, parts))
+
+
+def _include(source: str, parts: dict[str, str]) -> str:
+    def part(match: re.Match[str]) -> str:
+        return _include(parts.get(match[1]) or read(f"parts/{match[1]}.lua"), parts)
+
+    return re.sub(r"^-- include: (\w+)$", part, source, flags=re.MULTILINE)
+
+
+def _edited(source: str, text: str, other: str) -> str:
+    assert text in source, f"a twin edits {text!r}, which the script no longer contains"
+    return source.replace(text, other)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a script did: its reply, the messages it sent as (channel, text), and what was seen right after it."""
+
+    reply: Any
+    messages: list[tuple[str, str]]
+    seen: list[Any]
+
+
+class Server:
+    """One connection to the real server."""
+
+    def __init__(self, url: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(unquote(urlsplit(url).path))
+        self._reader = hiredis.Reader()
+        self.command("HELLO", 3)
+        self.command("SELECT", _DATABASE)
+
+    def close(self) -> None:
+        """Close the connection, and leave nothing in the database."""
+        self.command("FLUSHDB")
+        self._socket.close()
+
+    def command(self, *command: Argument) -> Any:
+        """Run one command."""
+        replies, _ = self._exchange([command])
+        if isinstance(replies[0], hiredis.ReplyError):
+            raise replies[0]
+        return replies[0]
+
+    def reset(self) -> None:
+        """Empty the database and hear nothing."""
+        self._exchange([("FLUSHDB",), ("UNSUBSCRIBE",)])
+
+    def hear(self, channel: str) -> None:
+        """Begin to hear a channel, as the process does whose channel it is."""
+        self._exchange([("SUBSCRIBE", channel)])
+
+    def deafen(self, channel: str) -> None:
+        """Stop hearing it: its process is gone."""
+        self._exchange([("UNSUBSCRIBE", channel)])
+
+    def run(
+        self, script: Script, keys: Sequence[str], args: Sequence[Argument], now: int, looks: Sequence[Command] = ()
+    ) -> Applied:
+        """Run a script at time `now` (us), and look at the server right after it."""
+        rest = (len(keys), *keys, *args, now)
+        replies, messages = self._exchange([("EVALSHA", script.sha, *rest), *looks])
+        if isinstance(replies[0], hiredis.ReplyError) and str(replies[0]).startswith("NOSCRIPT"):
+            replies, messages = self._exchange([("EVAL", script.source, *rest), *looks])
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                raise reply
+        return Applied(replies[0], messages, replies[1:])
+
+    def _exchange(self, commands: Sequence[Command]) -> tuple[list[Any], list[tuple[str, str]]]:
+        whole: list[Any] = [*commands, ("PING", "end")]
+        self._socket.sendall(b"".join(map(hiredis.pack_command, whole)))
+        replies: list[Any] = []
+        messages = []
+        while True:
+            reply = self._reader.gets()
+            if reply is False:
+                data = self._socket.recv(1 << 16)
+                assert data, "the server closed the connection"
+                self._reader.feed(data)
+            elif isinstance(reply, hiredis.PushNotification):
+                if reply[0] == b"message":
+                    messages.append((reply[1].decode(), reply[2].decode()))
+            elif reply == b"end":
+                return replies, messages
+            else:
+                replies.append(reply)
