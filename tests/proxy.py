@@ -9,11 +9,14 @@ import threading
 from collections.abc import Iterator
 from typing import Literal
 
-Phase = Literal["request", "reply"]
+Phase = Literal["request", "reply", "late"]
 
 
 class Proxy:
-    """Forwards bytes; `lose` breaks the connection of the next call that holds a text, before or after its effect."""
+    """Forwards bytes; `lose` breaks the connection of the next call that holds a text, before or after its effect.
+
+    Or `late`: then the request is under way still, and arrives with `deliver_late`.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -26,6 +29,7 @@ class Proxy:
         self._doomed: set[socket.socket] = set()
         self._text: bytes | None = None
         self._phase: Phase = "reply"
+        self._late: tuple[socket.socket, bytes] | None = None
         self._closed = False
         self._stop = False
         self.lost = 0
@@ -37,6 +41,14 @@ class Proxy:
         """Lose the next call whose request holds `text`."""
         self._phase, self._text = phase, text.encode()
 
+    def deliver_late(self) -> None:
+        """Let the request arrive, and wait until the server has answered it, or has closed its connection."""
+        assert self._late is not None
+        (server, data), self._late = self._late, None
+        with server, contextlib.suppress(OSError):
+            server.sendall(data)
+            server.recv(1 << 16)
+
     def refuse(self, on: bool) -> None:
         """Whether new connections are broken at once."""
         self._closed = on
@@ -47,6 +59,8 @@ class Proxy:
             self._thread.join()
         for end in list(self._peers):
             end.close()
+        if self._late is not None:
+            self._late[0].close()
         self._selector.close()
         self._listener.close()
 
@@ -79,8 +93,11 @@ class Proxy:
             data = b""
         if data and end in self._clients and self._text is not None and self._text in data:
             self._text = None
-            if self._phase == "request":
+            if self._phase in ("request", "late"):
                 self.lost += 1
+                if self._phase == "late":
+                    # the break, below, is the client's only: the server has not heard of it
+                    self._late = self._peers[end].dup(), data
                 data = b""
             else:
                 self._doomed.add(self._peers[end])

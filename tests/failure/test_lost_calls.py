@@ -12,6 +12,8 @@ import pytest
 import redis
 
 from lockwork import Lockwork
+from lockwork.protocol import jobs
+from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.scripts import script
 from processes import until, worker
 from proxy import Phase, Proxy, proxied
@@ -202,3 +204,32 @@ def test_a_settle_call_that_is_lost(lw: Lockwork, proxy: Proxy, apps: Path, phas
         status = lw.queue().status()
         assert (status.succeeded, status.recovered) == (2, 0)
         until(lambda: proxy.lost == 1, "the proxy has seen it")
+
+
+@pytest.mark.parametrize("sync", [True, False], ids=["sync", "asyncio"])
+async def test_a_request_that_arrives_after_its_retry(lw: Lockwork, proxy: Proxy, *, sync: bool) -> None:
+    """It was still on its way when its sender had given up on it, and by now its job has ended."""
+
+    def work() -> None:
+        """Nothing; the test itself is the worker."""
+
+    async with Lockwork(proxy.url) as app:
+        task = app.task(work)
+        if sync:
+            await asyncio.to_thread(app.lock("warm").state)
+            proxy.lose(sha("jobs_push"), "late")
+            job = await asyncio.to_thread(task.enqueue)
+        else:
+            await app.lock("warm").astate()
+            proxy.lose(sha("jobs_push"), "late")
+            job = await task.aenqueue()
+        keys = QueueKeys("lw", "default")
+        await lw.runtime.arun(jobs.beat(keys, {"h/1/x": True}, 60_000, 5))
+        leased = (await lw.runtime.arun(jobs.reserve(keys, "h/1/x", 10, "1", ""))).jobs
+        assert [lease.id for lease in leased] == [job.id]
+        outcome = jobs.Outcome(job.id, leased[0].token, "s", b"null")
+        assert await lw.runtime.arun(jobs.settle(keys, "h/1/x", [outcome], 600_000)) == [True]
+        proxy.deliver_late()
+        status = await lw.queue().astatus()
+        assert (status.enqueued, status.ready, status.succeeded) == (1, 0, 1)
+        await lw.runtime.aclose()

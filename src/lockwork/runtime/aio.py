@@ -13,9 +13,9 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
+from lockwork.runtime.packing import pack_script
 from lockwork.runtime.replies import NoScript, Retry, gone, raise_error
 from lockwork.runtime.sync import backoff
-from lockwork.runtime.wire import pack_script
 
 T = TypeVar("T")
 

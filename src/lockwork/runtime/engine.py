@@ -18,9 +18,10 @@ from lockwork.protocol.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.mailboxes import Mailboxes, TaskBox, ThreadBox
+from lockwork.runtime.packing import pack
 from lockwork.runtime.replies import Retry
 from lockwork.runtime.sync import SyncDriver, backoff
-from lockwork.runtime.wire import Wire, pack
+from lockwork.runtime.wire import Wire
 
 log: logging.Logger = logging.getLogger("lockwork")
 

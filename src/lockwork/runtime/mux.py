@@ -13,8 +13,9 @@ from lockwork.errors import LockworkError
 from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.identity import ASK, Identity, end, identify
+from lockwork.runtime.packing import NOTHING, new_reader
 from lockwork.runtime.replies import Retry, connecting
-from lockwork.runtime.wire import NOTHING, new_reader, pack
 
 _READ_SIZE = 1 << 18
 
@@ -28,6 +29,8 @@ class Mux:
         self._loop = asyncio.get_running_loop()
         self._opening: asyncio.Task[None] | None = None
         self._closed = False
+        self._identity: Identity | None = None
+        self._abandoned: list[Identity] = []
         self._connection: Any = None
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
@@ -55,8 +58,13 @@ class Mux:
         try:
             await connection.connect()
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
-            info = await self._ask(reader, writer, pack("INFO"))
+            info, number = await self._ask(reader, writer, ASK, 2)
             check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
+            identity = identify(info, number)
+            while self._abandoned:
+                if identity is not None and identity.run == self._abandoned[-1].run:
+                    await self._ask(reader, writer, end(self._abandoned[-1]), 1)
+                self._abandoned.pop()
             if self._closed:
                 raise Retry("it was closed")
         except (redis.RedisError, OSError) as error:
@@ -65,7 +73,7 @@ class Mux:
         except BaseException:
             await self._disconnect(connection)
             raise
-        self._connection, self._writer = connection, writer
+        self._connection, self._writer, self._identity = connection, writer, identity
         self._task = self._loop.create_task(self._receive(reader), name="lockwork-replies")
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
@@ -131,6 +139,9 @@ class Mux:
 
     async def _drop(self, problem: BaseException | str) -> None:
         connection, self._connection, self._writer, self._task = self._connection, None, None, None
+        if self._pending and self._identity is not None:
+            self._abandoned.append(self._identity)
+        self._identity = None
         self._unsent = []  # those are not for the next connection: their callers are told now
         while self._pending:
             future = self._pending.popleft()
@@ -152,16 +163,20 @@ class Mux:
             self._watch = self._loop.call_later(max(left, 0.05), self._check)
 
     @staticmethod
-    async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packed: bytes) -> Any:
+    async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packed: bytes, count: int) -> list[Any]:
         parser = new_reader()
         writer.write(packed)
+        replies: list[Any] = []
         async with asyncio.timeout(TIMEOUT):
-            while (reply := parser.gets()) is NOTHING:
+            while True:
+                while (reply := parser.gets()) is not NOTHING:
+                    replies.append(reply)
+                if len(replies) == count:
+                    return replies
                 data = await reader.read(_READ_SIZE)
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 parser.feed(data)
-        return reply
 
     @staticmethod
     async def _disconnect(connection: Any) -> None:

@@ -13,8 +13,9 @@ from lockwork.errors import BlockingCallError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, limit
+from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
-from lockwork.runtime.replies import Retry, gone
+from lockwork.runtime.replies import Retry
 from lockwork.runtime.wire import Wire
 
 T = TypeVar("T")
@@ -74,14 +75,20 @@ class SyncDriver:
     def _call(self, call: Call) -> Any:
         began, tries = now(), 0
         patience = self._patience if call.patience is None else call.patience
+        abandoned: list[Identity] = []
         while True:
             wire = self._take()
             try:
                 wire.limit(limit(call.patience) if self.timeout is None else self.timeout)
                 if not wire.connected:
                     self._connect(wire)
+                while abandoned:
+                    wire.end(abandoned[-1])
+                    abandoned.pop()
                 reply = wire.run(call.script, call.keys, call.args)
             except Retry as error:
+                if wire.identity is not None and not wire.connected:
+                    abandoned.append(wire.identity)
                 tries += 1
                 pause = backoff(tries)
                 if now() - began + pause > patience:

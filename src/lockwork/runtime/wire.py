@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from typing import Any, cast
+from typing import Any
 
 import hiredis
 import redis
@@ -15,27 +15,11 @@ import redis
 from lockwork.protocol.scripts import Script
 from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.identity import ASK, Identity, end, identify
+from lockwork.runtime.packing import NOTHING, new_reader, pack_script
 from lockwork.runtime.replies import NoScript, Retry, connecting, raise_error
 
-NOTHING = object()
 _READ_SIZE = 65536
-
-
-def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) -> bytes:
-    """Encode a script call; `whole` sends the script itself, which also makes the server remember it."""
-    head = ("EVAL", script.source) if whole else ("EVALSHA", script.sha)
-    return pack(*head, len(keys), *keys, *args)
-
-
-def pack(*command: Any) -> bytes:
-    """Encode a command."""
-    packed: bytes = hiredis.pack_command(cast("Any", command))  # its stub knows commands of one word only
-    return packed
-
-
-def new_reader() -> hiredis.Reader:
-    """A parser that returns NOTHING when a reply is not complete yet, and errors as values."""
-    return hiredis.Reader(notEnoughData=NOTHING)
 
 
 class Wire:
@@ -47,6 +31,7 @@ class Wire:
         self._connection: Any = None
         self._socket: socket.socket | None = None
         self._reader = new_reader()
+        self.identity: Identity | None = None
 
     def connect(self) -> None:
         """Connect and authenticate; raises Retry or a LockworkError."""
@@ -62,7 +47,14 @@ class Wire:
 
     def inspect(self, *, allow_eviction: bool) -> None:
         """Refuse a server that would lose locks or jobs."""
-        check(self.request(pack("INFO")), self._endpoint.shown, allow_eviction=allow_eviction)
+        info, number = self.request(ASK), self.receive()
+        check(info, self._endpoint.shown, allow_eviction=allow_eviction)
+        self.identity = identify(info, number)
+
+    def end(self, gone: Identity) -> None:
+        """End another connection of ours, if the server is still the one it led to."""
+        if self.identity is not None and self.identity.run == gone.run:
+            self.request(end(gone))
 
     def run(self, script: Script, keys: Any, args: Any) -> Any:
         """Run a script and return its reply; raises Retry when the outcome is unknown."""

@@ -1,0 +1,28 @@
+"""Commands as the bytes that the server reads, and a parser for what it answers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import hiredis
+
+from lockwork.protocol.scripts import Script
+
+NOTHING = object()
+
+
+def pack(*command: Any) -> bytes:
+    """Encode a command."""
+    packed: bytes = hiredis.pack_command(cast("Any", command))  # its stub knows commands of one word only
+    return packed
+
+
+def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) -> bytes:
+    """Encode a script call; `whole` sends the script itself, which also makes the server remember it."""
+    head = ("EVAL", script.source) if whole else ("EVALSHA", script.sha)
+    return pack(*head, len(keys), *keys, *args)
+
+
+def new_reader() -> hiredis.Reader:
+    """A parser that returns NOTHING when a reply is not complete yet, and errors as values."""
+    return hiredis.Reader(notEnoughData=NOTHING)
