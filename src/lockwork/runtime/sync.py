@@ -15,7 +15,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, limit
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
-from lockwork.runtime.replies import Retry
+from lockwork.runtime.replies import Retry, gone
 from lockwork.runtime.wire import Wire
 
 T = TypeVar("T")
