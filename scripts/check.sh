@@ -14,8 +14,8 @@ say "mypy --strict"
 "$bin/mypy"
 
 say "pyright"
-"$bin/pyright"
-"$bin/pyright" --verifytypes lockwork --ignoreexternal
+"$bin/pyright" --pythonpath "$bin/python"
+"$bin/pyright" --pythonpath "$bin/python" --verifytypes lockwork --ignoreexternal
 
 say "import-linter"
 "$bin/lint-imports"
