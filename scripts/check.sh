@@ -2,7 +2,7 @@
 # All checks but the tests; stops at the first that fails.
 set -eu
 
-bin=$VENV/bin
+bin=$(cd "$VENV/bin" && pwd)
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -15,21 +15,23 @@ say "mypy --strict"
 
 say "pyright"
 "$bin/pyright" --pythonpath "$bin/python"
-"$bin/pyright" --pythonpath "$bin/python" --verifytypes lockwork --ignoreexternal
 
 say "import-linter"
 "$bin/lint-imports"
 
 say "wheel"
 out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT INT TERM
+trap 'rm -rf "$out"' EXIT
 "$bin/python" -m build --outdir "$out" --quiet
 "$bin/python" -m venv "$out/venv"
 "$out/venv/bin/python" -m pip install --quiet "$out"/lockwork-*.whl
 # from another folder, so that the wheel is used and not the tree
-(cd "$out" && venv/bin/lockwork --version && venv/bin/python -c '
+cd "$out"
+"$bin/pyright" --pythonpath venv/bin/python --verifytypes lockwork --ignoreexternal
+venv/bin/lockwork --version
+venv/bin/python -c '
 import lockwork
 
 with lockwork.Lockwork() as lw, lw.lock("wheel", wait=5) as grant:
     print("the wheel locks:", grant)
-')
+'
