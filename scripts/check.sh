@@ -27,7 +27,8 @@ trap 'rm -rf "$out"' EXIT
 "$out/venv/bin/python" -m pip install --quiet "$out"/lockwork-*.whl
 # from another folder, so that the wheel is used and not the tree
 cd "$out"
-"$bin/pyright" --pythonpath venv/bin/python --verifytypes lockwork --ignoreexternal
+# it looks for packages where the first python of the path does
+PATH="$out/venv/bin:$PATH" "$bin/pyright" --verifytypes lockwork --ignoreexternal
 venv/bin/lockwork --version
 venv/bin/python -c '
 import lockwork
