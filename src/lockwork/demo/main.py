@@ -59,7 +59,7 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
 def _home(given: Path | None) -> Path:
     package = Path(lockwork.__file__).resolve().parent
     # in a wheel inside the package, in the repository beside src
-    ours = [package / "examples" / "flashsale", package.parents[1] / "examples" / "flashsale"]
+    ours = [package / "_examples" / "flashsale", package.parents[1] / "examples" / "flashsale"]
     places = ours if given is None else [given]
     for place in places:
         if all((place / program).is_file() for program in _PROGRAMS):
