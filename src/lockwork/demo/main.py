@@ -17,7 +17,7 @@ from lockwork.demo.sale import Plan, play
 from lockwork.demo.screen import Lines, Screen
 from lockwork.demo.signals import Signals
 from lockwork.demo.summary import as_json, findings, print_table
-from lockwork.errors import ConfigError
+from lockwork.errors import ConfigError, LockworkError
 
 _PROGRAMS = ("shop.py", "tasks.py", "ledger.py", "load.py")
 _STORY = """\
@@ -41,10 +41,13 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
             console.print(_STORY.format(buyers=f"{buyers:,}", stock=f"{stock:,}"))
         with _screen(console, plan, quiet=as_object) as screen:
             outcome = play(plan, screen, signals)
-    except Interrupted as interrupted:
-        name = signal.Signals(interrupted.number).name
+    except (Interrupted, LockworkError):
+        # a program that was only just being started may have had the signal, too, and then that is what failed
+        if not signals.number:
+            raise
+        name = signal.Signals(signals.number).name
         print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)  # noqa: T201
-        return 128 + interrupted.number
+        return 128 + signals.number
     if as_object:
         print(json.dumps(as_json(outcome)))  # noqa: T201
         for line in findings(outcome):

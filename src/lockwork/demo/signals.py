@@ -15,7 +15,7 @@ class Signals:
     """While entered, a signal only makes the present or next `wait` raise Interrupted."""
 
     def __init__(self) -> None:
-        self._number = 0
+        self.number = 0
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -41,14 +41,14 @@ class Signals:
     def wait(self, seconds: float, *files: int) -> list[int]:
         """Wait until one of the files can be read, and return those that can; raises Interrupted."""
         ready: list[int] = []
-        if not self._number:
+        if not self.number:
             ready, _, _ = select.select([self._woken, *files], [], [], seconds)
             if self._woken in ready:
                 os.read(self._woken, 4096)
                 ready.remove(self._woken)
-        if self._number:
-            raise Interrupted(self._number)
+        if self.number:
+            raise Interrupted(self.number)
         return ready
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self._number = self._number or number
+        self.number = self.number or number
