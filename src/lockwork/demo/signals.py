@@ -15,7 +15,7 @@ class Signals:
     """While entered, a signal only makes the present or next `wait` raise Interrupted."""
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number: int = 0
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
