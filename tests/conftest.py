@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from lockwork.runtime.embedded import server as embedded_server
 
 def pytest_configure() -> None:
     """LOCKWORK_TEST_SERVER names another server program to test against, such as /usr/bin/redis-server."""
+    # a shell's background job ignores Ctrl-C, and so would the programs that the tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
         pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))
