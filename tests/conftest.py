@@ -20,8 +20,9 @@ from lockwork.runtime.embedded import server as embedded_server
 
 def pytest_configure() -> None:
     """LOCKWORK_TEST_SERVER names another server program to test against, such as /usr/bin/redis-server."""
-    # a shell's background job ignores Ctrl-C, and so would the programs that the tests interrupt
+    # a shell's background job ignores Ctrl-C, nohup a hang-up, and so would the programs that the tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
         pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))
