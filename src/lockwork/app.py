@@ -9,10 +9,9 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from lockwork import tasks
 from lockwork.config import Config, Settings
-from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.jobs import Job
-from lockwork.locks import Lock, OnLost
+from lockwork.locks.factory import Locks
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.queues import Queue
 from lockwork.runtime.endpoint import Endpoint
@@ -24,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lockwork:
+class Lockwork(Locks):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
@@ -41,21 +40,6 @@ class Lockwork:
             patience=self.config.patience,
             allow_eviction=self.config.allow_eviction,
         )
-
-    def lock(
-        self,
-        name: str,
-        *,
-        wait: Duration | None = None,
-        lease: Duration | None = None,
-        on_lost: OnLost | None = None,
-    ) -> Lock:
-        """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: until it comes, 0: not at all).
-
-        Without `lease` it is renewed for as long as this process lives; with one it ends by itself after that time.
-        `on_lost(grant)` is called from another thread when the lease ends under its holder.
-        """
-        return Lock(self.runtime, self.config, name, wait, lease, on_lost)
 
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
         """A stock that opens with `quantity` units when first used; `limit` is how many one buyer may have."""

@@ -35,8 +35,27 @@ class LockLost(LockworkError):
     """The lease ended while the holder was still working; what it wrote since then may overlap with the next holder."""
 
 
+class NotReplicated(LockworkError):
+    """Too few replicas had the grant in time; it was given back."""
+
+
 class NotHeld(LockworkError, RuntimeError):
     """A lock was released by a thread or task that does not hold it; nothing changed."""
+
+
+class WaitTimeout(LockworkError, TimeoutError):
+    """What was waited for did not happen within `timeout`; this caller is no longer counted as waiting."""
+
+
+class RateLimited(LockworkError):
+    """A limiter has no room within `wait`; nothing was taken. `retry_after`: seconds until there would be room."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after: float = retry_after
+
+    def __reduce__(self) -> tuple[type[RateLimited], tuple[str, float]]:
+        return type(self), (str(self), self.retry_after)
 
 
 class SoldOut(LockworkError):

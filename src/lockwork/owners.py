@@ -8,25 +8,36 @@ import threading
 import weakref
 from typing import Any
 
+from lockwork.protocol.holders import plain
+
 _count = itertools.count(1)
 _threads = threading.local()
-_tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], int] = weakref.WeakKeyDictionary()
+_tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDictionary()
 
 
-def current() -> int:
-    """Return a number that no other task or thread of this process has had or will have."""
+class Owner:
+    """A task or thread; no other one of this process has had or will have the same `text`: a number and a name."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, name: str) -> None:
+        self.text: str = f"{next(_count)}:{plain(name)}"
+
+
+def current() -> Owner:
+    """Return who runs now."""
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented for this use, and cheaper than an exception
         task = asyncio.current_task()
         if task is not None:
-            number = _tasks.get(task)
-            if number is None:
-                number = _tasks[task] = next(_count)
-            return number
+            owner = _tasks.get(task)
+            if owner is None:
+                owner = _tasks[task] = Owner(task.get_name())
+            return owner
     try:
-        return _threads.number  # type: ignore[no-any-return]
+        return _threads.owner  # type: ignore[no-any-return]
     except AttributeError:
-        _threads.number = number = next(_count)
-        return number
+        _threads.owner = owner = Owner(threading.current_thread().name)
+        return owner
 
 
 def renew_task(task: asyncio.Task[Any]) -> None:
@@ -37,5 +48,5 @@ def renew_task(task: asyncio.Task[Any]) -> None:
 
 def renew_thread() -> None:
     """The same for the current thread of a worker's pool."""
-    if hasattr(_threads, "number"):
-        del _threads.number
+    if hasattr(_threads, "owner"):
+        del _threads.owner

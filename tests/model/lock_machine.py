@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from lockwork.protocol import keys, lock
+from lockwork.protocol import grants, keys, lock
 from lockwork.protocol.effects import Call
-from lockwork.protocol.lock import CLAIM_MS, Renewal
+from lockwork.protocol.grants import CLAIM_MS, Renewal
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
 
@@ -124,7 +124,7 @@ class LockMachine(RuleBasedStateMachine):
         mine = self.grant is not None and (self.grant.owner, self.grant.fence) == (owner, fence)
         live = self._live()
         self.bench.messages.clear()
-        released = self.bench.run(lock.release(_KEY, owner, fence), twice=twice)
+        released = self.bench.run(grants.release(_KEY, owner, fence), twice=twice)
         if mine:
             assert released == (twice or (self.grant is not None and self.grant.ends > self.bench.now))
             self._pass()
@@ -137,7 +137,7 @@ class LockMachine(RuleBasedStateMachine):
     def renew(self, owner: str, lease: int, data: st.DataObject) -> None:
         """Renew a grant of now or before, also somebody else's."""
         fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
-        kept = self.bench.run(lock.renew([Renewal(_KEY, owner, fence, lease)], patience=0.0))[0]
+        kept = self.bench.run(grants.renew([Renewal(_KEY, owner, fence, lease)], patience=0.0))[0]
         grant = self.grant
         if grant is not None and self._live() and (grant.owner, grant.fence) == (owner, fence):
             assert kept is not None, "an owner keeps what it renews in time"

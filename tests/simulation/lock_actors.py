@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from lockwork.errors import LockTimeout, LockworkError
-from lockwork.protocol import keys, lock
+from lockwork.protocol import grants, keys
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.leases import Lease
-from lockwork.protocol.lock import Renewal, Request
+from lockwork.protocol.grants import Renewal, Request
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.world import World
 
@@ -49,7 +49,7 @@ class Players:
             due = book.due((yield Clock()))
             if due:
                 try:
-                    answer = yield from lock.renew([lease.renewal for lease in due], patience=0.0)
+                    answer = yield from grants.renew([lease.renewal for lease in due], patience=0.0)
                 except LockworkError:
                     book.postponed(due, (yield Clock()))
                 else:
@@ -79,7 +79,7 @@ class Players:
         waiting = self.waiting.setdefault(asked.key, {})
         waiting[task] = asked
         try:
-            granted = yield from lock.acquire(asked, wait)
+            granted = yield from grants.acquire(asked, wait)
         except LockTimeout:
             return
         finally:
@@ -109,12 +109,12 @@ class Players:
                     old = replace(old, owner="stranger")
                 with suppress(LockworkError):
                     if random.random() < 0.5:
-                        yield from lock.renew([old], patience=0.0)
+                        yield from grants.renew([old], patience=0.0)
                     else:
-                        yield from lock.release(old.key, old.owner, old.fence)
+                        yield from grants.release(old.key, old.owner, old.fence)
 
     def _give_back(self, asked: Request, fence: int) -> Actor:
         try:
-            yield from lock.release(asked.key, asked.owner, fence)
+            yield from grants.release(asked.key, asked.owner, fence)
         except LockworkError:
             self.world.note(asked.owner, "could not release: the lease will end by itself")

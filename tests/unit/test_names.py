@@ -37,7 +37,7 @@ def test_a_lone_surrogate_cannot_be_sent_and_is_refused() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda lw, name: lw.lock(name),
+        lambda lw, name: lw.lock(name).acquire(),
         lambda lw, name: lw.queue(name),
         lambda lw, name: lw.stock(name, 5),
         lambda lw, name: lw.stock("phone", 5, queue=name),

@@ -30,6 +30,8 @@ class Call:
     """Seconds to go on trying while the server is away; None: as configured."""
     marked: bool = False
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
+    replicas: int = 0
+    """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
 
     def again(self) -> Call:
         """The call as it is sent after a lost reply."""

@@ -30,6 +30,24 @@ def lock(prefix: str, name: str) -> str:
     return f"{prefix}:{{lock:{name}}}"
 
 
+def limiter(prefix: str, name: str) -> tuple[str, str]:
+    """A limiter's books, and the log of what it gave out."""
+    base = f"{prefix}:{{limiter:{name}}}"
+    return base, f"{base}:log"
+
+
+def barrier(prefix: str, name: str) -> tuple[str, str]:
+    """A barrier's arrivals, and their places by deadline."""
+    base = f"{prefix}:{{barrier:{name}}}"
+    return base, f"{base}:places"
+
+
+def latch(prefix: str, name: str) -> tuple[str, str, str]:
+    """A latch, and the requests that counted it down in this round and in the one before, by turns."""
+    base = f"{prefix}:{{latch:{name}}}"
+    return base, f"{base}:done:0", f"{base}:done:1"
+
+
 class QueueKeys:
     """All keys of one queue; they share the hash tag `{q:NAME}`.
 

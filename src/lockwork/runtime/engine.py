@@ -11,12 +11,16 @@ import logging
 import selectors
 import socket
 import threading
+from collections import deque
+from collections.abc import Callable
+from itertools import groupby
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import lock
+from lockwork.protocol import grants
 from lockwork.protocol.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.kept import Keeper
 from lockwork.runtime.mailboxes import Mailboxes, TaskBox, ThreadBox
 from lockwork.runtime.packing import pack
 from lockwork.runtime.replies import Retry
@@ -37,11 +41,13 @@ _SILENCE = 12.0
 class Engine:
     """See the module; `channel` is where this process is woken."""
 
-    def __init__(self, endpoint: Endpoint, channel: str, *, allow_eviction: bool) -> None:
+    def __init__(self, endpoint: Endpoint, channel: str, keeper: Keeper, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._mail = Mailboxes()
         self._book = LeaseBook()
+        self._keeper = keeper
+        self._back: deque[Lease] = deque()
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -65,9 +71,24 @@ class Engine:
         """Stop watching over a lease."""
         self._book.remove(lease)
 
+    def prolong(self, lease: Lease, deadline: float) -> bool:
+        """The holder itself has extended a lease; False when it was lost meanwhile."""
+        self._book.remove(lease)
+        lease.deadline = max(lease.deadline, deadline)
+        if not lease.renewed:
+            lease.next = lease.deadline
+        if not lease.lost:
+            self.keep(lease)
+        return not lease.lost
+
+    def give_back(self, lease: Lease) -> None:
+        """Release a grant from the engine's thread: the caller need not wait for it."""
+        self._back.append(lease)
+        self._ring()
+
     def wait(self, ticket: str, until: float) -> str | None:
         """Block until a message for `ticket` has come, or the clock shows `until`."""
-        self._hear()
+        self.listen()
         box = ThreadBox()
         early = self._mail.open(ticket, box.deliver)
         if early is not None:
@@ -79,7 +100,7 @@ class Engine:
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
         """The same for a task."""
-        self._hear()
+        self.listen()
         box = TaskBox()
         early = self._mail.open(ticket, box.deliver)
         if early is not None:
@@ -106,7 +127,8 @@ class Engine:
 
     # -- starting and waking ----------------------------------------------------------------------------------------
 
-    def _hear(self) -> None:
+    def listen(self) -> None:
+        """Hear this process's channel from now on."""
         if not self._listen:
             self._listen = True
             self._ring()
@@ -135,7 +157,7 @@ class Engine:
         assert rung is not None
         selector = selectors.DefaultSelector()
         selector.register(rung, selectors.EVENT_READ)
-        subscription = _Subscription(self._endpoint, self._channel, self._mail, selector)
+        subscription = _Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
         try:
             while not self._stop:
                 if self._listen:
@@ -153,6 +175,7 @@ class Engine:
                         subscription.read()
                 self._planned = 0.0
                 self._renew()
+                self._give_back()
         except Exception:
             log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
             raise
@@ -161,28 +184,65 @@ class Engine:
             selector.close()
 
     def _renew(self) -> None:
-        due = self._book.due(now())
-        for at in range(0, len(due), _BATCH):
-            batch = due[at : at + _BATCH]
-            # an answer after the first deadline is of no use, and must not delay the bad news
-            first = self._book.first_deadline()
-            self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
+        for _, due in groupby(sorted(self._book.due(now()), key=_kind), key=_kind):
+            leases = list(due)
+            for at in range(0, len(leases), _BATCH):
+                self._renew_batch(leases[at : at + _BATCH])
+
+    def _renew_batch(self, batch: list[Lease]) -> None:
+        # an answer after the first deadline is of no use, and must not delay the bad news
+        first = self._book.first_deadline()
+        self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
+        try:
+            answer = self._driver.run(grants.renew([lease.renewal for lease in batch], _AGAIN))
+        except LockworkError as error:
+            log.warning("leases could not be renewed yet: %s", error)
+            self._book.postponed(batch, now())
+        else:
+            self._book.renewed(batch, answer, now())
+
+    def _give_back(self) -> None:
+        while self._back:
+            lease = self._back.popleft()
+            self._book.remove(lease)
+            renewal = lease.renewal
             try:
-                answer = self._driver.run(lock.renew([lease.renewal for lease in batch], _AGAIN))
+                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, patience=_AGAIN))
             except LockworkError as error:
-                log.warning("leases could not be renewed yet: %s", error)
-                self._book.postponed(batch, now())
-            else:
-                self._book.renewed(batch, answer, now())
+                log.warning("a lock that was asked for could not be given back, and ends with its lease: %s", error)
+
+    def _deliver(self, ticket: str, text: str) -> None:
+        if ticket != "!":
+            self._mail.deliver(ticket, text)
+            return
+        what, _, key = text.partition(" ")
+        if what == "asked":
+            lease = self._keeper.asked(key)
+            if lease is not None:
+                self._back.append(lease)
+        elif what == "look":
+            self._book.hasten(key)
+
+
+def _kind(lease: Lease) -> str:
+    return lease.renewal.script
 
 
 class _Subscription:
     """The one pub/sub connection of a process."""
 
-    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes, selector: selectors.BaseSelector) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        channel: str,
+        deliver: Callable[[str, str], None],
+        missed: Callable[[], None],
+        selector: selectors.BaseSelector,
+    ) -> None:
         self._endpoint = endpoint
         self._channel = channel
-        self._mail = mail
+        self._deliver = deliver
+        self._missed = missed
         self._selector = selector
         self._wire = Wire(endpoint)
         self._descriptor: int | None = None
@@ -214,9 +274,9 @@ class _Subscription:
         for reply in replies:
             if reply[0] == b"message":
                 ticket, _, text = reply[2].decode().partition(" ")
-                self._mail.deliver(ticket, text)
+                self._deliver(ticket, text)
             elif reply[0] == b"subscribe":
-                self._mail.wake_all()  # what was sent before we listened is lost
+                self._missed()  # what was sent before we listened is lost
 
     def close(self) -> None:
         """Close the connection."""

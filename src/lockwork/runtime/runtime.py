@@ -7,16 +7,22 @@ import atexit
 import contextlib
 import os
 import secrets
+import socket
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lockwork.protocol import keys
+from lockwork.errors import LockworkError
+from lockwork.owners import Owner
+from lockwork.protocol import grants, keys
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.holders import process_name
+from lockwork.protocol.leases import Lease
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
+from lockwork.runtime.kept import Keeper
 from lockwork.runtime.sync import SyncDriver
 
 T = TypeVar("T")
@@ -38,10 +44,11 @@ class Runtime:
         _living.add(self)
 
     def _reset(self) -> None:
-        self.process: str = secrets.token_hex(8)
+        self.process: str = process_name(socket.gethostname(), os.getpid(), secrets.token_hex(5))
         self.channel: str = keys.channel(self._prefix, self.process)
-        self.grants: dict[tuple[str, int], Any] = {}
-        """The locks that this process holds, by key and owner: re-entering one costs no call."""
+        self.grants: dict[tuple[str, Owner], Any] = {}
+        """What this process holds, by key and owner: re-entering costs no call."""
+        self.keeper: Keeper = Keeper()
         self._opening = threading.Lock()
         self._engine: Engine | None = None
         self._sync: SyncDriver | None = None
@@ -86,8 +93,25 @@ class Runtime:
         self._last = loop, driver
         return driver
 
+    def give_back_kept(self) -> None:
+        """Release what is kept here although nobody needs it."""
+        for lease in self.keeper.drain():
+            self.run(self._released(lease))
+
+    async def agive_back_kept(self) -> None:
+        """The same for a task."""
+        for lease in self.keeper.drain():
+            await self.arun(self._released(lease))
+
+    def _released(self, lease: Lease) -> Protocol[bool]:
+        self.engine.drop(lease)
+        renewal = lease.renewal
+        return grants.release(renewal.key, renewal.owner, renewal.fence, patience=0.5)
+
     def close(self) -> None:
         """Close all connections and end the engine; a later call opens them again."""
+        with contextlib.suppress(LockworkError):  # no server, or a loop's thread: the leases end by themselves
+            self.give_back_kept()
         with self._opening:
             engine, self._engine, sync, self._sync = self._engine, None, self._sync, None
             opened, self._opened = self._opened, None
@@ -103,6 +127,8 @@ class Runtime:
 
     async def aclose(self) -> None:
         """The same from a task; the running loop's connection is closed in order."""
+        with contextlib.suppress(LockworkError):
+            await self.agive_back_kept()
         driver = self._loops.pop(asyncio.get_running_loop(), None)
         if driver is not None:
             await driver.aclose()
@@ -114,7 +140,7 @@ class Runtime:
                 if self._opened is None:
                     self._opened = self._opener()
                 endpoint = self._opened[0]
-                self._engine = Engine(endpoint, self.channel, allow_eviction=self._allow_eviction)
+                self._engine = Engine(endpoint, self.channel, self.keeper, allow_eviction=self._allow_eviction)
                 self._sync = SyncDriver(
                     endpoint, self._engine, patience=self._patience, allow_eviction=self._allow_eviction
                 )

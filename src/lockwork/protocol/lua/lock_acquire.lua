@@ -41,12 +41,20 @@ else
   end
 end
 
+-- a process that keeps a lock it does not need (its request begins with ~) is asked to give it back
+local keeper = held[2] and deadline > now and string.match(held[2], '^~([^;]*)%.')
+if keeper then redis.call('PUBLISH', string.match(ARGV[6], '^.*:wake:') .. keeper, '! asked ' .. lock) end
+
 if ARGV[5] == '0' then
   leave(request)
   return {0, 0, now}
 end
 local ticket = tonumber(redis.call('HGET', lock, 'i' .. request) or nil)
-if not ticket then
+local since = now
+if ticket then
+  local packed = redis.call('HGET', lock, 'w' .. ticket)
+  since = packed and cmsgpack.unpack(packed)[7] or now
+else
   ticket = redis.call('HINCRBY', lock, 't', 1)
   redis.call('HSETNX', lock, 'h', ticket)
   redis.call('HSET', lock, 'i' .. request, ticket)
@@ -64,7 +72,7 @@ else
 end
 check = math.max(check, 1)
 local claim = math.min(tonumber(ARGV[3]), tonumber(ARGV[4]))
-local place = {now + WAITER * 1000, claim, request, owner, ARGV[6], now + check * 1000}
+local place = {now + WAITER * 1000, claim, request, owner, ARGV[6], now + check * 1000, since}
 redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack(place))
 keep(deadline)
 return {0, check, now}

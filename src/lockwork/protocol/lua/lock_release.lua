@@ -1,6 +1,6 @@
 -- Ends a grant and hands the lock to the next live waiter in the same step.
 -- KEYS: lock
--- ARGV: again (1: an earlier try may have been applied), owner, fence
+-- ARGV: again (1: an earlier try may have been applied), owner, fence, ms to keep it from everybody else (if any)
 -- Reply: 1 released; 0 not the owner's any more
 -- Invariants: only the grant with this fence is ended
 -- include: now
@@ -12,7 +12,12 @@ if held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or held[3] == '0' then
   return tonumber(ARGV[1])
 end
 local left = tonumber(held[3]) - now
-if not held[5] and left < MARGIN * 1000 then
+if ARGV[4] and left > 0 then
+  -- held for its minimum: by nobody, until then
+  local ends = now + ARGV[4] * 1000
+  redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends)
+  keep(ends)
+elseif not held[5] and left < MARGIN * 1000 then
   -- nobody ever waited: the hash is small, and its expiry as it should be
   redis.call('HSET', lock, 'd', 0)
 else

@@ -1,7 +1,7 @@
 -- The waiting line inside a lock's hash.
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant;
 -- h, t first and last ticket, if anybody ever waited;
--- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us}; i<request> = ticket
+-- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us}; i<request> = ticket
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
 local MARGIN = 60000 -- ms that a key outlives its last deadline

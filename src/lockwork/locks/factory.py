@@ -1,0 +1,83 @@
+"""The methods of Lockwork that hand out locks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from lockwork.config import Config
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.locks.grant import OnLost
+from lockwork.locks.lock import Lock
+from lockwork.locks.sticky import StickyLock
+from lockwork.runtime.runtime import Runtime
+
+
+class Locks:
+    """Part of Lockwork: everything that is acquired and released."""
+
+    runtime: Runtime
+    config: Config
+
+    def lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        at_least: Duration | None = None,
+        replicas: int = 0,
+        sticky: bool = False,
+        tags: Sequence[str] = (),
+    ) -> Lock:
+        """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: until it comes, 0: not at all).
+
+        Without `lease` it is renewed for as long as this process lives; with one it ends by itself after that time.
+        `on_lost(grant)` is called from another thread when the lease ends under its holder. Released earlier than
+        `at_least` after it was granted, the lock stays taken until then. `replicas` must have a grant before it counts
+        (NotReplicated). `sticky` keeps the lock in this process after its release until somebody else asks for it, so
+        that taking it again costs nothing; such grants share a fence. `tags` are shown to whoever looks at the lock.
+        As a decorator, the name may be made of the function's arguments: `@lw.lock("order:{order_id}")`.
+        """
+        if not sticky:
+            return Lock(
+                self.runtime,
+                self.config,
+                name,
+                wait=wait,
+                lease=lease,
+                on_lost=on_lost,
+                tags=tags,
+                at_least=at_least,
+                replicas=replicas,
+            )
+        if lease is not None or at_least is not None:
+            raise ConfigError("a sticky lock is renewed while this process has it: it takes neither lease nor at_least")
+        return StickyLock(
+            self.runtime, self.config, name, wait=wait, lease=None, on_lost=on_lost, tags=tags, replicas=replicas
+        )
+
+    def release_all(self) -> int:
+        """Release every lock that this process holds, whichever thread or task took it; returns how many.
+
+        What its holders were doing goes on: their grants count as lost.
+        """
+        released = 0
+        for grant in list(self.runtime.grants.values()):
+            with contextlib.suppress(NotHeld, LockLost):
+                grant.release()
+                released += 1
+        self.runtime.give_back_kept()
+        return released
+
+    async def arelease_all(self) -> int:
+        """The same for a task."""
+        released = 0
+        for grant in list(self.runtime.grants.values()):
+            with contextlib.suppress(NotHeld, LockLost):
+                await grant.arelease()
+                released += 1
+        await self.runtime.agive_back_kept()
+        return released

@@ -1,0 +1,133 @@
+"""What an acquire returns: the grant, which knows whether its lease still runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from lockwork.durations import Duration
+from lockwork.errors import LockLost
+from lockwork.owners import Owner
+from lockwork.protocol.leases import Lease
+from lockwork.runtime.clock import now
+
+if TYPE_CHECKING:
+    from lockwork.locks.holding import Holding
+
+log: logging.Logger = logging.getLogger("lockwork")
+
+OnLost = Callable[["Grant"], object]
+
+
+class Grant:
+    """A lock, or a place of another kind, in the hands of one task or thread.
+
+    `fence` rises with every grant: send it along with what you write, and let the store refuse a lower one.
+    """
+
+    __slots__ = (
+        "_bodies",
+        "_body",
+        "_cancelled",
+        "_handle",
+        "_lease",
+        "_owner",
+        "_since",
+        "depth",
+        "fence",
+        "name",
+        "on_lost",
+    )
+
+    def __init__(self, handle: Holding, owner: Owner, fence: int, lease: Lease, since: float) -> None:
+        self.name: str = handle.name
+        self.fence: int = fence
+        self.depth: int = 1
+        self.on_lost: OnLost | None = handle._on_lost
+        self._handle = handle
+        self._owner = owner
+        self._lease: Lease | None = lease
+        self._since = since
+        self._bodies = 0
+        self._body: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self._cancelled = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease has ended, by release or by time: from then on somebody else may hold the lock."""
+        return self._lease is None or self._lease.lost or now() >= self._lease.deadline
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the lease lasts unless it is renewed; 0 when it is lost."""
+        return 0.0 if self._lease is None or self._lease.lost else max(0.0, self._lease.deadline - now())
+
+    def check(self) -> None:
+        """Raise LockLost if the lease has ended; call it before a step that needs the lock."""
+        if self.lost:
+            raise LockLost(f"the lease of {self._handle.noun} {self.name!r} has ended: somebody else may hold it now")
+
+    def extend(self, lease: Duration | None = None) -> None:
+        """Let the lease last for `lease` from now on at least (None: as long as when acquired). Raises LockLost."""
+        self._handle._runtime.run(self._handle._lengthen(self, lease))
+
+    async def aextend(self, lease: Duration | None = None) -> None:
+        """The same for a task."""
+        await self._handle._runtime.arun(self._handle._lengthen(self, lease))
+
+    def release(self) -> None:
+        """Give it back from any thread, however often it was entered. Raises LockLost."""
+        self._handle._release_whole(self)
+
+    async def arelease(self) -> None:
+        """The same for a task."""
+        await self._handle._arelease_whole(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(*([] if error is None else [LockLost])):
+            self.release()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(*([] if error is None else [LockLost])):
+            await self.arelease()
+
+    def __repr__(self) -> str:
+        state = "lost" if self.lost else f"{self.remaining:.1f} s left"
+        return f"<Grant {self.name!r} fence={self.fence} {state}>"
+
+    def _told_lost(self) -> None:
+        # on the engine's thread
+        if self._body is not None:
+            loop, _ = self._body
+            with contextlib.suppress(RuntimeError):  # the loop is closed: there is nobody to cancel
+                loop.call_soon_threadsafe(self._cancel_body)
+        if self.on_lost is not None:
+            # on a thread of its own: whatever it does, the engine has other leases to keep
+            threading.Thread(target=self._call_back, name="lockwork-on-lost", daemon=True).start()
+
+    def _call_back(self) -> None:
+        assert self.on_lost is not None
+        try:
+            self.on_lost(self)
+        except Exception:
+            log.exception("on_lost of %s %r failed", self._handle.noun, self.name)
+
+    def _cancel_body(self) -> None:
+        if self._body is not None and not self._cancelled:
+            self._cancelled = True
+            self._body[1].cancel(f"the lease of {self._handle.noun} {self.name!r} was lost")

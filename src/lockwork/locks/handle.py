@@ -1,0 +1,158 @@
+"""What all handles share that are acquired and released by an owner: one surface, for threads and asyncio alike."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any
+
+from lockwork import owners
+from lockwork.durations import Duration
+from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
+from lockwork.locks.grant import Grant
+from lockwork.locks.holding import Holding
+from lockwork.protocol import grants
+from lockwork.runtime.sync import no_running_loop
+
+
+class Handle(Holding):
+    """The methods that users call; what they do to the grants of this process is in Holding."""
+
+    def acquire(self, wait: Duration | None = None) -> Grant:
+        """Wait in line, at most `wait` (None: as given to the handle), and return the grant.
+
+        The owner is the current thread or task; it may acquire again, and releases as often as it acquired.
+        Raises LockTimeout.
+        """
+        owner, again = self._enter()
+        if again is not None:
+            return again
+        asked = self._request(owner)
+        return self._keep(owner, asked, self._runtime.run(grants.acquire(asked, self._patience(wait))))
+
+    async def aacquire(self, wait: Duration | None = None) -> Grant:
+        """The same for a task; cancelled, it leaves the line, or gives back what it got."""
+        owner, again = self._enter()
+        if again is not None:
+            return again
+        asked = self._request(owner)
+        return self._keep(owner, asked, await self._runtime.arun(grants.acquire(asked, self._patience(wait))))
+
+    def try_acquire(self) -> Grant | None:
+        """Take it if it is free and nobody waits for it; None otherwise."""
+        try:
+            return self.acquire(wait=0)
+        except LockTimeout:
+            return None
+
+    async def atry_acquire(self) -> Grant | None:
+        """The same for a task."""
+        try:
+            return await self.aacquire(wait=0)
+        except LockTimeout:
+            return None
+
+    def release(self) -> None:
+        """Release once; the last release hands it to the next in line. Raises NotHeld or LockLost."""
+        no_running_loop()
+        grant = self._mine()
+        grant.depth -= 1
+        if not grant.depth:
+            self._release_whole(grant)
+
+    async def arelease(self) -> None:
+        """The same for a task."""
+        grant = self._mine()
+        grant.depth -= 1
+        if not grant.depth:
+            await self._arelease_whole(grant)
+
+    def release_all(self) -> None:
+        """Release it however often the current thread or task acquired it. Raises NotHeld or LockLost."""
+        no_running_loop()
+        self._release_whole(self._mine())
+
+    async def arelease_all(self) -> None:
+        """The same for a task."""
+        await self._arelease_whole(self._mine())
+
+    def extend(self, lease: Duration | None = None) -> None:
+        """Let the lease last for `lease` from now on at least (None: as first given). Raises NotHeld, LockLost."""
+        self._mine().extend(lease)
+
+    async def aextend(self, lease: Duration | None = None) -> None:
+        """The same for a task."""
+        await self._mine().aextend(lease)
+
+    def held(self) -> bool:
+        """Whether the current thread or task holds it, and its lease has not ended."""
+        grant = self._runtime.grants.get((self._key, owners.current()))
+        return grant is not None and not grant.lost
+
+    def __enter__(self) -> Grant:
+        grant = self.acquire()
+        grant._bodies += 1
+        return grant
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._leave_body() is None:
+            return
+        try:
+            self.release()
+        except LockworkError:
+            if error is None:
+                raise
+
+    async def __aenter__(self) -> Grant:
+        grant = await self.aacquire()
+        grant._bodies += 1
+        if grant.depth == 1:
+            task = asyncio.current_task()
+            assert task is not None
+            grant._body = asyncio.get_running_loop(), task
+        return grant
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        grant = self._leave_body()
+        if grant is None:
+            return
+        if grant.depth == 1:
+            body, grant._body = grant._body, None  # from here on nobody cancels us for this grant
+            if grant._cancelled and body is not None:
+                await self._after_cancelled(grant, body[1], error)
+                return
+        try:
+            await self.arelease()
+        except LockworkError:
+            if error is None:
+                raise
+
+    def _leave_body(self) -> Grant | None:
+        """The grant to release at the end of a body; None when the body has given it up itself."""
+        place = self._key, owners.current()
+        grant: Grant | None = self._runtime.grants.get(place)
+        if grant is None:
+            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
+        if grant._bodies:
+            grant._bodies -= 1
+        if grant._lease is not None:
+            return grant
+        if not grant._bodies:
+            del self._runtime.grants[place]
+        return None
+
+    async def _after_cancelled(self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None) -> None:
+        """The engine cancelled the body because the lease was lost: turn that, and only that, into LockLost."""
+        others = task.uncancel()
+        self._forget(grant)
+        if error is None or (isinstance(error, asyncio.CancelledError) and others == 0):
+            try:
+                await asyncio.sleep(0)  # the body ended before its cancellation arrived: it arrives here
+            except asyncio.CancelledError:
+                if others:
+                    raise
+            raise LockLost(f"the lease of {self.noun} {self.name!r} was lost, and the body was cancelled") from error

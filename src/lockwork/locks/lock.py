@@ -1,0 +1,151 @@
+"""The lock as users hold it: `with lw.lock("order:42") as grant`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lockwork import owners
+from lockwork.config import Config
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import ConfigError, LockLost
+from lockwork.locks import passing
+from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.handle import Handle
+from lockwork.protocol import lock as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.holders import Holder, read
+from lockwork.protocol.lock import LockState
+from lockwork.runtime.clock import now
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
+
+
+class Lock(Handle):
+    """A handle to one named lock; it holds nothing itself, so threads and tasks may share it."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        name: str,
+        *,
+        wait: Duration | None,
+        lease: Duration | None,
+        on_lost: OnLost | None,
+        tags: Sequence[str] = (),
+        at_least: Duration | None = None,
+        replicas: int = 0,
+    ) -> None:
+        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas <= 100:
+            raise ConfigError(f"replicas must be a whole number from 0 to 100, not {replicas!r}")
+        self.replicas = replicas
+        self._at_least = 0.0 if at_least is None else milliseconds(at_least, "at_least") / 1000
+        if not self._renewed and self._at_least * 1000 > self._lease_ms:
+            raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")
+        self._lease_ms = max(self._lease_ms, round(self._at_least * 1000))
+
+    def state(self) -> LockState:
+        """Read from the server who holds the lock and how many wait."""
+        return self._runtime.run(protocol.state(self._known()))
+
+    async def astate(self) -> LockState:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.state(self._known()))
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock, or it is kept for its minimum."""
+        return self.state().expires_in > 0
+
+    async def alocked(self) -> bool:
+        """The same for a task."""
+        return (await self.astate()).expires_in > 0
+
+    def owner(self) -> Holder | None:
+        """Who holds the lock: host, process, thread or task, and tags; None when nobody does."""
+        return _owner(self.state())
+
+    async def aowner(self) -> Holder | None:
+        """The same for a task."""
+        return _owner(await self.astate())
+
+    def remaining(self) -> float:
+        """Seconds that the holder's lease lasts unless it is renewed, whoever holds it; 0 when the lock is free."""
+        return self.state().expires_in
+
+    async def aremaining(self) -> float:
+        """The same for a task."""
+        return (await self.astate()).expires_in
+
+    def force_release(self) -> bool:
+        """Take the lock away from whoever holds it; True if somebody did.
+
+        The next in line gets it at once, and the holder is told that its lease is lost. What the holder still writes,
+        only a store that checks the fence refuses.
+        """
+        return self._runtime.run(self._force())
+
+    async def aforce_release(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(self._force())
+
+    def export(self) -> str:
+        """End this thread's or task's grant here, and return a text with which another process can `adopt` it.
+
+        It must do so before the lease ends, which is not renewed any more; `extend` it first for more time.
+        Raises NotHeld or LockLost.
+        """
+        return passing.export(self, self._mine())
+
+    def adopt(self, exported: str) -> Grant:
+        """Go on with a grant that was exported, under a higher fence. Raises LockLost when its lease has ended."""
+        no_running_loop()
+        owner, asked, protocol = self._adopting(exported)
+        return self._adopted(owner, asked, self._runtime.run(protocol))
+
+    async def aadopt(self, exported: str) -> Grant:
+        """The same for a task."""
+        owner, asked, protocol = self._adopting(exported)
+        return self._adopted(owner, asked, await self._runtime.arun(protocol))
+
+    def _adopting(self, exported: str) -> tuple[owners.Owner, Request, Protocol[Granted | None]]:
+        passed = passing.read(exported, self._known())
+        owner, again = self._enter()
+        if again is not None:
+            again.depth -= 1
+            raise ConfigError(
+                f"lock {self.name!r} is held by this thread or task already: it cannot adopt another grant"
+            )
+        asked = self._request(owner)
+        return owner, asked, protocol.adopt(asked, passed.owner, passed.fence)
+
+    def _adopted(self, owner: owners.Owner, asked: Request, granted: Granted | None) -> Grant:
+        if granted is None:
+            raise LockLost(
+                f"the lease of lock {self.name!r} ended before the grant was adopted, or it was adopted before"
+            )
+        return self._keep(owner, asked, granted)
+
+    def _force(self) -> Protocol[bool]:
+        # the fence says which grant is meant: called again after a lost reply, it must not end the next one
+        seen = yield from protocol.state(self._known())
+        if not seen.expires_in:
+            return False
+        return (
+            yield from protocol.force(self._key, seen.fence, self._runtime.channel.removesuffix(self._runtime.process))
+        )
+
+    def _known(self) -> str:
+        if self._template is not None:
+            raise self._template.unfilled()
+        return self._key
+
+    def _ending(self, grant: Grant) -> tuple[Any, ...]:
+        left = grant._since + self._at_least - now()
+        return (round(left * 1000),) if left >= 0.001 else ()
+
+
+def _owner(state: LockState) -> Holder | None:
+    return None if state.owner is None else read(state.owner, state.request)

@@ -1,0 +1,117 @@
+"""A lock that stays in the process after its release, until somebody else asks for it."""
+
+from __future__ import annotations
+
+from asyncio import _get_running_loop
+from dataclasses import replace
+
+from lockwork.durations import Duration
+from lockwork.locks.grant import Grant
+from lockwork.locks.lock import Lock
+from lockwork.owners import Owner, current
+from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.leases import Lease
+from lockwork.runtime.clock import now
+from lockwork.runtime.sync import no_running_loop
+
+
+class StickyLock(Lock):
+    """See `lw.lock(..., sticky=True)`. To the server all its holders are one: this process, under one fence.
+
+    What happens on every call is written flat: it is the point of a sticky lock that this costs next to nothing.
+    """
+
+    def acquire(self, wait: Duration | None = None) -> Grant:
+        """Take the lock, without a call if this process has it already. Raises LockTimeout."""
+        if _get_running_loop() is not None:
+            no_running_loop()
+        return self._at_hand() or super().acquire(wait)
+
+    async def aacquire(self, wait: Duration | None = None) -> Grant:
+        """The same for a task."""
+        return self._at_hand() or await super().aacquire(wait)
+
+    def release(self) -> None:
+        """Release it, and keep it in this process unless somebody else wants it. Raises NotHeld or LockLost."""
+        if _get_running_loop() is not None:
+            no_running_loop()
+        grant = self._mine()
+        grant.depth -= 1
+        if not grant.depth and not self._put_down(grant):
+            super()._release_whole(grant)
+
+    async def arelease(self) -> None:
+        """The same for a task."""
+        grant = self._mine()
+        grant.depth -= 1
+        if not grant.depth and not self._put_down(grant):
+            await super()._arelease_whole(grant)
+
+    def _at_hand(self) -> Grant | None:
+        """The grant of who asks, if this process keeps the lock and nobody uses it."""
+        runtime = self._runtime
+        kept = runtime.keeper.idle.pop(self._key, None)
+        if kept is None:
+            return None
+        lease = kept.lease
+        owner = current()
+        since = now()
+        grant = Grant(self, owner, kept.fence, lease, since)
+        lease.on_lost = grant._told_lost
+        if lease.lost or since >= lease.deadline:
+            lease.on_lost = _nothing
+            runtime.keeper.end(kept)
+            return None
+        runtime.grants[self._key, owner] = grant
+        return grant
+
+    def _put_down(self, grant: Grant) -> bool:
+        """Keep the lock for the next who needs it here; False when it must go back to the server."""
+        runtime = self._runtime
+        lease = grant._lease
+        kept = runtime.keeper.all.get(self._key)
+        if kept is None or kept.lease is not lease or kept.asked:
+            return False
+        lease.on_lost = kept.lost
+        if lease.lost or now() >= lease.deadline:
+            return False
+        grant._lease = None  # whoever still looks at the grant must not take it for held
+        if not grant._bodies:
+            del runtime.grants[self._key, grant._owner]
+        back = runtime.keeper.keep(self._key, kept)
+        if back is not None:
+            runtime.engine.give_back(back)
+        return True
+
+    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
+        grant = super()._keep(owner, asked, granted)
+        if not granted.waited:  # others wanted it, too: then it goes back to the line
+            lease = grant._lease
+            assert lease is not None
+            self._runtime.keeper.begin(lease)
+            self._runtime.engine.listen()
+        return grant
+
+    def _release_whole(self, grant: Grant) -> None:
+        if not self._put_down(grant):
+            super()._release_whole(grant)
+
+    async def _arelease_whole(self, grant: Grant) -> None:
+        if not self._put_down(grant):
+            await super()._arelease_whole(grant)
+
+    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
+        kept = self._runtime.keeper.all.get(self._key)
+        if kept is not None and kept.lease is grant._lease:
+            self._runtime.keeper.end(kept)
+        return super()._forget(grant)
+
+    def _request(self, owner: Owner) -> Request:
+        # The server sees an owner per request. Were it the thread, a call of the same thread would look to the server
+        # like the owner of the grant that another thread is using now.
+        asked = super()._request(owner)
+        return replace(asked, owner=f"{asked.owner}~{asked.request}", request=f"~{asked.request}")
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,78 @@
+"""Locks that this process keeps although nobody here needs them, until somebody else asks: the sticky ones.
+
+This is the "blocking AST" of distributed lock managers (VAX/VMS): a cached lock is given back on request.
+"""
+
+from __future__ import annotations
+
+from lockwork.protocol.leases import Lease
+
+MOST = 1000
+"""Locks kept at once; then the one that was kept first is given back."""
+
+
+class Kept:
+    """One sticky lock of this process, in use or not."""
+
+    __slots__ = ("_keeper", "asked", "fence", "lease")
+
+    def __init__(self, keeper: Keeper, lease: Lease) -> None:
+        self._keeper = keeper
+        self.lease: Lease = lease
+        self.fence: int = lease.renewal.fence
+        self.asked: bool = False
+        """Somebody else wants it: it is given back when it is released."""
+
+    def lost(self) -> None:
+        """The lease ended while nobody used it."""
+        keeper = self._keeper
+        if keeper.idle.get(self.lease.renewal.key) is self:
+            keeper.idle.pop(self.lease.renewal.key, None)
+        keeper.end(self)
+
+
+class Keeper:
+    """All of one process. Threads meet in single dictionary operations: whoever pops a lock from `idle` has it."""
+
+    def __init__(self) -> None:
+        self.idle: dict[str, Kept] = {}
+        self.all: dict[str, Kept] = {}
+
+    def begin(self, lease: Lease) -> None:
+        """A sticky lock was granted to this process."""
+        self.all[lease.renewal.key] = Kept(self, lease)
+
+    def keep(self, key: str, kept: Kept) -> Lease | None:
+        """It is not in use any more; returns a lease that must be given back now."""
+        idle = self.idle
+        idle[key] = kept
+        if kept.asked:
+            return self._taken(key)
+        if len(idle) > MOST:
+            return self._taken(next(iter(idle), key))
+        return None
+
+    def asked(self, key: str) -> Lease | None:
+        """Somebody wants the lock: returns its lease if it is idle; otherwise its release will give it back."""
+        kept = self.all.get(key)
+        if kept is None:
+            return None
+        kept.asked = True  # before looking for it: whoever releases it looks in the other order
+        return self._taken(key)
+
+    def end(self, kept: Kept) -> None:
+        """It leaves this process."""
+        key = kept.lease.renewal.key
+        if self.all.get(key) is kept:
+            self.all.pop(key, None)
+
+    def drain(self) -> list[Lease]:
+        """Everything idle leaves."""
+        return [lease for key in list(self.idle) if (lease := self._taken(key)) is not None]
+
+    def _taken(self, key: str) -> Lease | None:
+        kept = self.idle.pop(key, None)
+        if kept is None:
+            return None
+        self.end(kept)
+        return kept.lease
