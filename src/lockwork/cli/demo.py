@@ -26,7 +26,6 @@ def demo(buyers: int, stock: int, seed: int, shop: Path | None, *, as_object: bo
     The exit status is 1 if anything was oversold, lost or duplicated.
     """
     with Signals() as signals:
-        # not above: the other commands need not wait for it
-        from lockwork.demo.main import run  # noqa: PLC0415
+        from lockwork.demo.main import run  # noqa: PLC0415 - the other commands need not wait for it
 
         sys.exit(run(buyers, stock, seed, shop, signals, as_object=as_object))

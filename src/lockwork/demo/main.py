@@ -46,12 +46,12 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
         if not signals.number:
             raise
         name = signal.Signals(signals.number).name
-        print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)  # noqa: T201
+        print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)  # noqa: T201 - a command's output
         return 128 + signals.number
     if as_object:
-        print(json.dumps(as_json(outcome)))  # noqa: T201
+        print(json.dumps(as_json(outcome)))  # noqa: T201 - a command's output
         for line in findings(outcome):
-            print(f"lockwork: {line}", file=sys.stderr)  # noqa: T201
+            print(f"lockwork: {line}", file=sys.stderr)  # noqa: T201 - a command's output
     else:
         print_table(console, outcome)
     if outcome.victim is None:

@@ -13,7 +13,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
-from lockwork.runtime.packing import pack_script
+from lockwork.runtime.packing import pack_script, pack_wait
 from lockwork.runtime.replies import NoScript, Retry, gone, raise_error
 from lockwork.runtime.sync import backoff
 
@@ -27,7 +27,10 @@ class AsyncDriver:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience
+        self._allow_eviction = allow_eviction
         self.mux: Mux = Mux(endpoint, allow_eviction=allow_eviction)
+        self._slow: Mux | None = None
+        """A second connection, for calls that wait for replicas: nobody else shall wait behind them."""
 
     async def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
@@ -86,14 +89,14 @@ class AsyncDriver:
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole = 0.0, 0, False
-        mux = self.mux
+        mux = self.mux if not call.replicas else self._for_replicas()
         while True:
             try:
-                if call.patience is None and mux.connected:
+                if call.patience is None and mux.connected and not call.replicas:
                     reply = await mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
                 else:
                     began = began or now()
-                    reply = await self._limited(call, whole=whole)
+                    reply = await self._limited(mux, call, whole=whole)
                 if type(reply) is not hiredis.ReplyError:
                     return reply
                 raise_error(str(reply), self._endpoint.shown, call.script.name)
@@ -108,16 +111,34 @@ class AsyncDriver:
                 await asyncio.sleep(pause)
                 call = call.again()
 
-    async def _limited(self, call: Call, *, whole: bool) -> Any:
+    async def _limited(self, mux: Mux, call: Call, *, whole: bool) -> Any:
         seconds = limit(call.patience)
         try:
             async with asyncio.timeout(seconds):
-                if not self.mux.connected:
-                    await self.mux.connect()
-                return await self.mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
+                if not mux.connected:
+                    await mux.connect()
+                reply = mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
+                if not call.replicas:
+                    return await reply
+                acknowledged = mux.submit(pack_wait(call.replicas))
+                first = await reply
+                return first if type(first) is hiredis.ReplyError else (first, await acknowledged)
         except TimeoutError:
             raise Retry(f"no answer within {seconds:.1f} s") from None
 
+    def _for_replicas(self) -> Mux:
+        if self._slow is None:
+            self._slow = Mux(self._endpoint, allow_eviction=self._allow_eviction)
+        return self._slow
+
     async def aclose(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         await self.mux.aclose()
+        if self._slow is not None:
+            await self._slow.aclose()
+
+    def abandon(self) -> None:
+        """Drop the connections without a loop to run on."""
+        self.mux.abandon()
+        if self._slow is not None:
+            self._slow.abandon()

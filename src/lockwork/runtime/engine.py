@@ -62,6 +62,8 @@ class Engine:
     def keep(self, lease: Lease) -> None:
         """Watch over a lease: renew it if it wants that, and tell its holder when it is lost."""
         self._book.add(lease)
+        if not lease.renewed:
+            self._listen = True  # nobody asks the server about it, so a word from there is all that can tell
         if lease.next < self._planned:
             self._ring()
         elif self._thread is None:
@@ -200,6 +202,7 @@ class Engine:
             self._book.postponed(batch, now())
         else:
             self._book.renewed(batch, answer, now())
+            self._listen = True  # who holds for long hears at once when a lock is taken away
 
     def _give_back(self) -> None:
         while self._back:

@@ -5,6 +5,8 @@ This is the "blocking AST" of distributed lock managers (VAX/VMS): a cached lock
 
 from __future__ import annotations
 
+import contextlib
+
 from lockwork.protocol.leases import Lease
 
 MOST = 1000
@@ -49,7 +51,8 @@ class Keeper:
         if kept.asked:
             return self._taken(key)
         if len(idle) > MOST:
-            return self._taken(next(iter(idle), key))
+            with contextlib.suppress(RuntimeError):  # it changed that moment: the next release sees to it
+                return self._taken(next(iter(idle), key))
         return None
 
     def asked(self, key: str) -> Lease | None:

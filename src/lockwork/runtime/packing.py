@@ -9,6 +9,8 @@ import hiredis
 from lockwork.protocol.scripts import Script
 
 NOTHING = object()
+REPLICA_MS = 1000
+"""How long replicas have to acknowledge a grant."""
 
 
 def pack(*command: Any) -> bytes:
@@ -21,6 +23,11 @@ def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) ->
     """Encode a script call; `whole` sends the script itself, which also makes the server remember it."""
     head = ("EVAL", script.source) if whole else ("EVALSHA", script.sha)
     return pack(*head, len(keys), *keys, *args)
+
+
+def pack_wait(replicas: int) -> bytes:
+    """Encode the question how many replicas have what this connection wrote so far; the server waits for `replicas`."""
+    return pack("WAIT", replicas, REPLICA_MS)
 
 
 def new_reader() -> hiredis.Reader:

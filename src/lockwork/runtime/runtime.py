@@ -86,7 +86,7 @@ class Runtime:
         driver = self._loops.get(loop)
         if driver is None:
             for old in [known for known in self._loops if known.is_closed()]:
-                self._loops.pop(old).mux.abandon()
+                self._loops.pop(old).abandon()
             driver = self._loops[loop] = AsyncDriver(
                 self._endpoint(), self.engine, patience=self._patience, allow_eviction=self._allow_eviction
             )
@@ -121,7 +121,7 @@ class Runtime:
         if sync is not None:
             sync.close()
         for driver in loops.values():
-            driver.mux.abandon()
+            driver.abandon()
         if opened is not None:
             opened[1]()
 

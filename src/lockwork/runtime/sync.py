@@ -15,6 +15,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, limit
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
+from lockwork.runtime.packing import pack_wait
 from lockwork.runtime.replies import Retry, gone
 from lockwork.runtime.wire import Wire
 
@@ -86,6 +87,8 @@ class SyncDriver:
                     wire.end(abandoned[-1])
                     abandoned.pop()
                 reply = wire.run(call.script, call.keys, call.args)
+                if call.replicas:
+                    reply = reply, wire.request(pack_wait(call.replicas))
             except Retry as error:
                 if wire.identity is not None and not wire.connected:
                     abandoned.append(wire.identity)

@@ -1,0 +1,117 @@
+"""A grant counts only when so many replicas have it; otherwise it is given back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.errors import ConfigError, NotReplicated
+from lockwork.runtime.embedded import start_private
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, redis.Redis]]:
+    """A primary's URL, and a client of its one replica, which follows."""
+    with (
+        start_private(tmp_path_factory.mktemp("primary")) as primary,
+        start_private(tmp_path_factory.mktemp("replica")) as second,
+    ):
+        with redis.Redis.from_url(primary.url) as client, redis.Redis.from_url(second.url) as replica:
+            # servers on unix sockets have no port to follow: give the primary one
+            port = _open_port(client)
+            replica.replicaof("127.0.0.1", port)
+            _until(lambda: client.info("replication")["connected_slaves"] == 1 and client.wait(1, 100) == 1)
+            yield primary.url, replica
+
+
+def test_a_grant_that_the_replica_has(pair: tuple[str, redis.Redis]) -> None:
+    url, replica = pair
+    with Lockwork(url) as lw, lw.lock("a", replicas=1) as grant:
+        assert int(replica.hget("lw:{lock:a}", "f") or 0) == grant.fence
+
+
+async def test_the_same_for_tasks(pair: tuple[str, redis.Redis]) -> None:
+    url, replica = pair
+    async with Lockwork(url) as lw, lw.lock("b", replicas=1) as grant:
+        assert int(replica.hget("lw:{lock:b}", "f") or 0) == grant.fence
+
+
+def test_too_few_replicas_give_it_back(pair: tuple[str, redis.Redis]) -> None:
+    with Lockwork(pair[0]) as lw:
+        with pytest.raises(NotReplicated, match="1 of 2 replicas"):
+            lw.lock("c", replicas=2).acquire()
+        assert not lw.lock("c").locked(), "the grant that too few have was given back"
+        with lw.lock("c"):
+            pass
+
+
+async def test_too_few_replicas_for_tasks(pair: tuple[str, redis.Redis]) -> None:
+    async with Lockwork(pair[0]) as lw:
+        with pytest.raises(NotReplicated, match="1 of 2 replicas"):
+            await lw.lock("d", replicas=2).aacquire()
+        assert not await lw.lock("d").alocked()
+
+
+def test_a_lock_that_was_handed_over_waits_for_replicas_as_well(pair: tuple[str, redis.Redis]) -> None:
+    """The hand-over was written by somebody else's call: the new holder has it confirmed by a call of its own."""
+    url, replica = pair
+    with Lockwork(url) as lw, Lockwork(url) as other:
+        first = other.lock("e").acquire()
+        lock = lw.lock("e", replicas=1, wait=10)
+        import threading
+
+        got: list[int] = []
+
+        def wait() -> None:
+            grant = lock.acquire()
+            got.append(grant.fence)
+            assert int(replica.hget("lw:{lock:e}", "f") or 0) == grant.fence
+            lock.release()
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        _until(lambda: other.lock("e").state().waiters == 1)
+        other.lock("e").release()
+        thread.join(10)
+        assert got
+        assert got[0] > first.fence
+
+
+async def test_nobody_waits_behind_a_call_that_waits_for_replicas(pair: tuple[str, redis.Redis]) -> None:
+    import asyncio
+
+    async with Lockwork(pair[0]) as lw:
+        await lw.lock("f").aacquire()
+        slow = asyncio.create_task(lw.lock("g", replicas=5).aacquire())
+        for _ in range(50):
+            await lw.lock("f").astate()
+        assert not slow.done(), "fifty calls went through while one waited for replicas"
+        with pytest.raises(NotReplicated):
+            await slow
+        await lw.lock("f").arelease()
+
+
+@pytest.mark.parametrize("replicas", [-1, True, 1.5, "1", 101])
+def test_a_number_that_is_none(lw: Lockwork, replicas: int) -> None:
+    with pytest.raises(ConfigError, match="replicas must be a whole number"):
+        lw.lock("x", replicas=replicas)
+
+
+def _open_port(client: redis.Redis) -> int:
+    from ports import free_port
+
+    port = free_port()
+    client.config_set("bind", "127.0.0.1")
+    client.config_set("port", port)
+    return port
+
+
+def _until(condition: object) -> None:
+    ends = time.monotonic() + 20
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < ends, "it did not happen in time"
+        time.sleep(0.01)
