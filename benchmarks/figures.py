@@ -1,36 +1,41 @@
-"""What a benchmark returns, and how it measures: ours and the floor take turns, and the best round of each counts.
+"""What a benchmark returns, and how it measures: ours, the floor and other libraries take turns, the best round counts.
 
 The machine may be shared and noisy. Rounds that take turns meet the same noise, and the best one has the least of it;
-so the ratio of the two says more than either figure.
+so the ratio of two figures says more than either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table; `goal` is a value of `ours`, or of `ours / floor` if `goal_is_ratio`."""
+    """One line of the table; `goal` is a value of `ours`, or of `ours / floor` if `goal_is_ratio`, None if it has none."""
 
     name: str
     unit: str
     ours: float
     floor: float
     floor_is: str
-    goal: float
+    goal: float | None
     goal_is_ratio: bool = False
     less_is_better: bool = False
+    others: tuple[tuple[str, float], ...] = ()
+    """The same figure of other libraries, measured in the same run."""
 
     @property
     def ratio(self) -> float:
         """Ours as a share of the floor."""
-        return self.ours / self.floor
+        return self.ours / self.floor if self.floor else float("nan")
 
     @property
-    def reached(self) -> bool:
+    def reached(self) -> bool | None:
         """Whether the goal is reached."""
+        if self.goal is None:
+            return None
         value = self.ratio if self.goal_is_ratio else self.ours
         return value <= self.goal if self.less_is_better else value >= self.goal
 
@@ -47,7 +52,23 @@ class Bench:
         """How many operations a round has."""
         return max(10, int(usual * self.scale))
 
-    def best(self, ours: Callable[[], float], floor: Callable[[], float]) -> tuple[float, float]:
-        """Let both take turns; returns the highest value of each."""
-        rounds = [(ours(), floor()) for _ in range(self.rounds)]
-        return max(mine for mine, _ in rounds), max(bare for _, bare in rounds)
+    def seconds(self, usual: float, least: float) -> float:
+        """How long a round lasts."""
+        return max(least, usual * self.scale)
+
+    def best(self, *contestants: Callable[[], float]) -> list[float]:
+        """Let all take turns; returns the highest value of each."""
+        rounds = [[measure() for measure in contestants] for _ in range(self.rounds)]
+        return [max(values) for values in zip(*rounds, strict=True)]
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of the values lies."""
+    if len(values) < 2:
+        return values[0]
+    return statistics.quantiles(values, n=1000, method="inclusive")[int(share * 1000) - 1]
+
+
+def jain(counts: Sequence[float]) -> float:
+    """Jain's index of fairness: 1 when all got the same, 1/n when one got everything."""
+    return sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts))

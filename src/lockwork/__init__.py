@@ -16,6 +16,7 @@ from lockwork.errors import (
     LockworkError,
     NotHeld,
     PayloadTooLarge,
+    RateLimited,
     ReservationEnded,
     ResultTimeout,
     ResultUnavailable,
@@ -23,7 +24,9 @@ from lockwork.errors import (
     ServerUnavailable,
     ServerUnsuitable,
     SoldOut,
+    StaleFence,
     UnknownTask,
+    WaitTimeout,
 )
 
 # what the app hands out
@@ -52,6 +55,7 @@ __all__ = [
     "NotHeld",
     "PayloadTooLarge",
     "Queue",
+    "RateLimited",
     "ReservationEnded",
     "ResultTimeout",
     "ResultUnavailable",
@@ -59,8 +63,10 @@ __all__ = [
     "ServerUnavailable",
     "ServerUnsuitable",
     "SoldOut",
+    "StaleFence",
     "Stock",
     "Task",
     "UnknownTask",
+    "WaitTimeout",
     "current_job",
 ]

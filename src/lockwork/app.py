@@ -9,7 +9,9 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from lockwork import tasks
 from lockwork.config import Config, Settings
+from lockwork.delay_queues import DelayQueue
 from lockwork.errors import ConfigError
+from lockwork.fencing.factory import Fencing
 from lockwork.jobs import Job
 from lockwork.locks.factory import Locks
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
@@ -17,13 +19,14 @@ from lockwork.queues import Queue
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Opened, Runtime
 from lockwork.stocks import Stock
+from lockwork.synchronizers.factory import Synchronizers
 from lockwork.tasks import Registry, Task, TaskOptions, TaskSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lockwork(Locks):
+class Lockwork(Locks, Synchronizers, Fencing):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
@@ -44,6 +47,10 @@ class Lockwork(Locks):
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
         """A stock that opens with `quantity` units when first used; `limit` is how many one buyer may have."""
         return Stock(self.runtime, self.config.prefix, name, quantity, limit=limit, queue=queue)
+
+    def delay_queue(self, name: str) -> DelayQueue:
+        """Unique ids in time order, each taken by one caller when it is due."""
+        return DelayQueue(self.runtime, self.config.prefix, name)
 
     def queue(self, name: str = "default") -> Queue:
         """A queue, to look at."""

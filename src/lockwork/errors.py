@@ -43,6 +43,29 @@ class NotHeld(LockworkError, RuntimeError):
     """A lock was released by a thread or task that does not hold it; nothing changed."""
 
 
+class WouldDeadlock(LockworkError, RuntimeError):
+    """What was asked for could only be granted after the caller itself has given something up; nothing changed."""
+
+
+class StaleFence(LockworkError):
+    """A store has seen a higher fence: the grant behind this write is over, and nothing was written.
+
+    `fence` is the one that was refused, `seen` the one that the store has.
+    """
+
+    def __init__(self, message: str, fence: int, seen: int) -> None:
+        super().__init__(message)
+        self.fence: int = fence
+        self.seen: int = seen
+
+    def __reduce__(self) -> tuple[type[StaleFence], tuple[str, int, int]]:
+        return type(self), (str(self), self.fence, self.seen)
+
+
+class NoSuchRow(LockworkError, LookupError):
+    """A fenced update found no row with this key; nothing was written."""
+
+
 class WaitTimeout(LockworkError, TimeoutError):
     """What was waited for did not happen within `timeout`; this caller is no longer counted as waiting."""
 
@@ -56,6 +79,18 @@ class RateLimited(LockworkError):
 
     def __reduce__(self) -> tuple[type[RateLimited], tuple[str, float]]:
         return type(self), (str(self), self.retry_after)
+
+
+class OnceFailed(LockworkError):
+    """What runs once per period did not end well, and is not run again in this period; `type` and `text` say how."""
+
+    def __init__(self, message: str, type: str, text: str) -> None:
+        super().__init__(message)
+        self.type: str = type
+        self.text: str = text
+
+    def __reduce__(self) -> tuple[type[OnceFailed], tuple[str, str, str]]:
+        return OnceFailed, (str(self), self.type, self.text)
 
 
 class SoldOut(LockworkError):

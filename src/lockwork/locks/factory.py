@@ -10,6 +10,8 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.locks.grant import OnLost
 from lockwork.locks.lock import Lock
+from lockwork.locks.rwlock import RWLock
+from lockwork.locks.semaphore import Semaphore
 from lockwork.locks.sticky import StickyLock
 from lockwork.runtime.runtime import Runtime
 
@@ -58,6 +60,37 @@ class Locks:
         return StickyLock(
             self.runtime, self.config, name, wait=wait, lease=None, on_lost=on_lost, tags=tags, replicas=replicas
         )
+
+    def semaphore(
+        self,
+        name: str,
+        permits: int,
+        *,
+        units: int = 1,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        tags: Sequence[str] = (),
+    ) -> Semaphore:
+        """At most `permits` at a time, in all processes together, served in the order they came; each takes `units`.
+
+        Permits of a holder that died come back with the end of its lease. The newest `permits` given anywhere counts.
+        """
+        return Semaphore(
+            self.runtime, self.config, name, permits, units=units, wait=wait, lease=lease, on_lost=on_lost, tags=tags
+        )
+
+    def rwlock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        tags: Sequence[str] = (),
+    ) -> RWLock:
+        """Many readers or one writer: `read()` and `write()` are acquired like locks. Served in the order they came."""
+        return RWLock(self.runtime, self.config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 
     def release_all(self) -> int:
         """Release every lock that this process holds, whichever thread or task took it; returns how many.

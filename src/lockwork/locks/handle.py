@@ -108,7 +108,7 @@ class Handle(Holding):
     async def __aenter__(self) -> Grant:
         grant = await self.aacquire()
         grant._bodies += 1
-        if grant.depth == 1:
+        if grant._bodies == 1:
             task = asyncio.current_task()
             assert task is not None
             grant._body = asyncio.get_running_loop(), task
@@ -120,7 +120,7 @@ class Handle(Holding):
         grant = self._leave_body()
         if grant is None:
             return
-        if grant.depth == 1:
+        if not grant._bodies:
             body, grant._body = grant._body, None  # from here on nobody cancels us for this grant
             if grant._cancelled and body is not None:
                 await self._after_cancelled(grant, body[1], error)

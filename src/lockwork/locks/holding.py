@@ -36,6 +36,8 @@ class Holding(Decorating):
 
     kind: ClassVar[str] = "lock"
     noun: ClassVar[str] = "lock"
+    grant_class: ClassVar[type[Grant]] = Grant
+    """What its grants are."""
     replicas: int = 0
     """How many replicas must have a grant before it counts."""
 
@@ -99,7 +101,7 @@ class Holding(Decorating):
         renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, f"{asked.kind}_renew")
         since = now()
         lease = Lease(renewal, granted, since, renewed=asked.renewed, on_lost=_nothing)
-        grant = Grant(self, owner, granted.fence, lease, since)
+        grant = self.grant_class(self, owner, granted.fence, lease, since)
         lease.on_lost = grant._told_lost
         self._runtime.grants[asked.key, owner] = grant
         self._runtime.engine.keep(lease)

@@ -30,6 +30,21 @@ def lock(prefix: str, name: str) -> str:
     return f"{prefix}:{{lock:{name}}}"
 
 
+def semaphore(prefix: str, name: str) -> str:
+    """The one key of a semaphore: capacity, holders and waiting line."""
+    return f"{prefix}:{{sem:{name}}}"
+
+
+def rwlock(prefix: str, name: str) -> str:
+    """The one key of a read-write lock: holders and waiting line."""
+    return f"{prefix}:{{rw:{name}}}"
+
+
+def fenced(prefix: str, name: str) -> str:
+    """The one key of a fenced register: its value, and the fence under which it was written."""
+    return f"{prefix}:{{fenced:{name}}}"
+
+
 def limiter(prefix: str, name: str) -> tuple[str, str]:
     """A limiter's books, and the log of what it gave out."""
     base = f"{prefix}:{{limiter:{name}}}"
@@ -43,9 +58,20 @@ def barrier(prefix: str, name: str) -> tuple[str, str]:
 
 
 def latch(prefix: str, name: str) -> tuple[str, str, str]:
-    """A latch, and the requests that counted it down in this round and in the one before, by turns."""
+    """A latch, and the logs of the requests that counted it down, written by turns."""
     base = f"{prefix}:{{latch:{name}}}"
     return base, f"{base}:done:0", f"{base}:done:1"
+
+
+def delay_queue(prefix: str, name: str) -> tuple[str, str, str, str, str]:
+    """A delay queue's entries; who waits for them; its books; and the logs of its calls, written by turns."""
+    base = f"{prefix}:{{dq:{name}}}"
+    return base, f"{base}:line", f"{base}:books", f"{base}:done:0", f"{base}:done:1"
+
+
+def once(prefix: str, name: str) -> str:
+    """The one key of what runs once per period: its run, and its result."""
+    return f"{prefix}:{{once:{name}}}"
 
 
 class QueueKeys:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.protocol.effects import Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.grants import Granted, Request, local_deadline
 from lockwork.protocol.scripts import script
 
@@ -40,6 +40,6 @@ def force(key: str, fence: int, channels: str) -> Protocol[bool]:
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
     """Make the grant of `owner` with `fence` a new grant of who asks; None when it has ended."""
     sent = yield Clock()
-    args = [asked.owner, asked.request, asked.lease_ms, owner, fence]
+    args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
     raised, deadline, now = yield Call(script("lock_adopt"), [asked.key], args)
     return Granted(raised, local_deadline(sent, now, deadline)) if raised else None

@@ -42,14 +42,16 @@ class AsyncDriver:
             except StopIteration as done:
                 result: T = done.value
                 return result
+            step = protocol.send
+            if type(effect) is Clock:
+                value = now()
+                continue
             try:
-                value = await self.perform(effect)
+                value = await (self._call(effect) if type(effect) is Call else self.perform(effect))
             except asyncio.CancelledError as cancelled:
                 await self._clean_up(protocol, cancelled)
             except BaseException as error:  # noqa: BLE001 - the protocol decides, and raises it again
                 step, value = protocol.throw, error
-            else:
-                step = protocol.send
 
     async def perform(self, effect: Effect) -> Any:
         """Perform one effect."""

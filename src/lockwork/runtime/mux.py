@@ -1,4 +1,4 @@
-"""One asyncio connection shared by all tasks of a loop: calls made in the same turn of the loop leave in one write."""
+"""One asyncio connection shared by all tasks of a loop: calls made in the same turn of the loop leave in few writes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from lockwork.runtime.packing import NOTHING, new_reader
 from lockwork.runtime.replies import Retry, connecting
 
 _READ_SIZE = 1 << 18
+_SOON = 8
+"""Calls that are worth a write of their own, unless many more are under way."""
 
 
 class Mux:
@@ -82,16 +84,20 @@ class Mux:
             opening.exception()  # those who wait for it raise it; nobody may be left
 
     def submit(self, packed: bytes) -> asyncio.Future[Any]:
-        """Send a command with this turn's others; the future gets its reply, errors as values, or raises Retry."""
+        """Send a command, soon and with others; the future gets its reply, errors as values, or raises Retry."""
         future: asyncio.Future[Any] = self._loop.create_future()
-        if not self._unsent:
-            self._loop.call_soon(self._flush)
-        self._unsent.append(packed)
-        if not self._pending:
+        unsent, pending = self._unsent, self._pending
+        if not pending:
             self._progress = now()
             if self._watch is None:
                 self._watch = self._loop.call_later(TIMEOUT, self._check)
-        self._pending.append(future)
+        pending.append(future)
+        unsent.append(packed)
+        if len(unsent) >= _SOON and 4 * len(unsent) >= len(pending):
+            # the server works on these while the loop's other tasks make theirs
+            self._flush()
+        elif len(unsent) == 1:
+            self._loop.call_soon(self._flush)
         return future
 
     async def aclose(self) -> None:

@@ -10,7 +10,7 @@ import secrets
 import socket
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
@@ -70,12 +70,14 @@ class Runtime:
             driver = self._open()
         return driver.run(protocol)
 
-    async def arun(self, protocol: Protocol[T]) -> T:
+    def arun(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
         """Run a protocol in this task."""
         last = self._last
-        loop = asyncio.get_running_loop()
-        if last is not None and last[0] is loop:
-            return await last[1].run(protocol)
+        if last is not None and last[0] is asyncio.get_running_loop():
+            return last[1].run(protocol)
+        return self._first(protocol)
+
+    async def _first(self, protocol: Protocol[T]) -> T:
         return await (await self.driver()).run(protocol)
 
     async def driver(self) -> AsyncDriver:

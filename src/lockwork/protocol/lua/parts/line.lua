@@ -5,8 +5,8 @@
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
-local LOOK = 5000 -- ms after which every waiter looks again by itself
-local LATE = 900 -- ms that the next in line may look too late when a grant runs out
+local LOOK = 4900 -- ms after which every waiter looks again by itself
+local LATE = 900 -- ms that the next in line may look too late when a grant runs out; a claim (4 s) and that are LOOK
 
 -- Deadlines decide; the key's expiry only collects what nobody needs any more.
 local function keep(deadline)

@@ -1,0 +1,58 @@
+"""A lock on one string key, shared with redis-py's `Lock`, Laravel's cache lock, node-redlock or redsync."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from lockwork.compat.polled import PolledLock
+from lockwork.protocol import plain as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.plain import PlainState
+
+
+class PlainLock(PolledLock):
+    """`SET key token NX PX`, renewed and deleted only while the key holds our token.
+
+    `key` is the whole key, as the other side writes it: redis-py's Lock takes its name as it is, Laravel puts the
+    prefixes of its connection and its cache before it. The token is new for every acquisition.
+    """
+
+    kind: ClassVar[str] = "plain"
+    noun: ClassVar[str] = "plain lock"
+
+    def state(self) -> PlainState:
+        """Read from the server which token the key holds, and for how long."""
+        return self._runtime.run(protocol.state(self._key))
+
+    async def astate(self) -> PlainState:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.state(self._key))
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock."""
+        return self.state().token is not None
+
+    async def alocked(self) -> bool:
+        """The same for a task."""
+        return (await self.astate()).token is not None
+
+    def token(self) -> str:
+        """What the key holds while this thread or task holds the lock, for the other side to go on with.
+
+        For Laravel that is the owner of `Cache::restoreLock`. Raises NotHeld.
+        """
+        lease = self._mine()._lease  # noqa: SLF001 - a grant and its handle are one thing
+        assert lease is not None
+        return lease.renewal.owner
+
+    def force_release(self) -> bool:
+        """Take the lock away from whoever holds it; True if somebody did. A holder of ours learns it when it renews."""
+        return self._runtime.run(protocol.force(self._key))
+
+    async def aforce_release(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.force(self._key))
+
+    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
+        return protocol.acquire(asked, wait)

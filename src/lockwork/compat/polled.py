@@ -1,0 +1,75 @@
+"""What the shared formats have in common: the key is used as it is, and waiting means asking again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lockwork.app import Lockwork
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError
+from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.handle import Handle
+from lockwork.owners import Owner
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.grants import Granted, Request
+
+_LONGEST = 1000
+
+
+class PolledLock(Handle):
+    """A lock on one key that other programs use, too. It has no fence and no waiting line, because theirs has none.
+
+    Within a thread or task it may be acquired again, as any other handle; the server does not see that.
+    """
+
+    def __init__(
+        self,
+        lw: Lockwork,
+        key: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+    ) -> None:
+        super().__init__(lw.runtime, lw.config, "key", wait=wait, lease=lease, on_lost=on_lost)
+        self.name = self._key = _checked_key(key)
+
+    def acquire(self, wait: Duration | None = None) -> Grant:
+        """Try until the lock is free, for at most `wait` (None: as given to the handle), and return the grant.
+
+        Who of those that wait gets it is left to chance. Raises LockTimeout.
+        """
+        owner, again = self._enter()
+        if again is not None:
+            return again
+        asked = self._request(owner)
+        return self._keep(owner, asked, self._runtime.run(self._acquiring(asked, self._patience(wait))))
+
+    async def aacquire(self, wait: Duration | None = None) -> Grant:
+        """The same for a task; cancelled, it gives back what it may have got."""
+        owner, again = self._enter()
+        if again is not None:
+            return again
+        asked = self._request(owner)
+        return self._keep(owner, asked, await self._runtime.arun(self._acquiring(asked, self._patience(wait))))
+
+    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
+        raise NotImplementedError
+
+    def _request(self, owner: Owner) -> Request:
+        asked = super()._request(owner)
+        return replace(asked, owner=self._token(asked))
+
+    def _token(self, asked: Request) -> str:
+        """What tells this acquisition from all others."""
+        return asked.request
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str) or not 1 <= len(key) <= _LONGEST:
+        raise ConfigError(f"the key of a shared lock must be a text of 1 to {_LONGEST} characters, not {key!r:.60}")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the key of a shared lock must be a text that UTF-8 can hold, not {key!r:.60}") from None
+    return key

@@ -1,0 +1,77 @@
+"""A lock whose value is the Unix time at which it ends, shared with clients that use SETNX and GETSET or EXPIRE."""
+
+from __future__ import annotations
+
+from secrets import randbelow
+from typing import ClassVar
+
+from lockwork.app import Lockwork
+from lockwork.compat.polled import PolledLock
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError
+from lockwork.locks.grant import OnLost
+from lockwork.protocol import timestamp as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.timestamp import MICROSECONDS, TimestampState, Unit
+
+
+class TimestampLock(PolledLock):
+    """One step on the server, by the server's clock, where the other side takes several and trusts its own.
+
+    `key` is the whole key. The value is a time in `unit`, at or up to one unit after the end of the lease, with nine
+    digits behind the point that tell ours from all others: the other side must read it as a decimal number. A value
+    whose time is past is free for everybody. With `needs_expiry`, so is one that has had no expiry for a second: its
+    holder died between SETNX and EXPIRE. What clients with wrong clocks do to the key, no lock can prevent: where one
+    overwrites ours, we count it as lost.
+    """
+
+    kind: ClassVar[str] = "timestamp"
+    noun: ClassVar[str] = "timestamp lock"
+
+    def __init__(
+        self,
+        lw: Lockwork,
+        key: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        unit: Unit = "s",
+        needs_expiry: bool = False,
+    ) -> None:
+        super().__init__(lw, key, wait=wait, lease=lease, on_lost=on_lost)
+        if unit not in MICROSECONDS:
+            raise ConfigError(f'unit must be "s" or "ms", not {unit!r}')
+        self._unit: Unit = unit
+        self._needs_expiry = needs_expiry
+
+    def state(self) -> TimestampState:
+        """Read from the server what the key holds."""
+        return self._runtime.run(protocol.state(self._key))
+
+    async def astate(self) -> TimestampState:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.state(self._key))
+
+    def locked(self) -> bool:
+        """Whether anybody holds the lock: its time lies ahead."""
+        return self.state().expires_in > 0
+
+    async def alocked(self) -> bool:
+        """The same for a task."""
+        return (await self.astate()).expires_in > 0
+
+    def force_release(self) -> bool:
+        """Take the lock away from whoever holds it; True if somebody did. A holder of ours learns it when it renews."""
+        return self._runtime.run(protocol.force(self._key))
+
+    async def aforce_release(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.force(self._key))
+
+    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
+        return protocol.acquire(asked, wait, self._unit, needs_expiry=self._needs_expiry)
+
+    def _token(self, asked: Request) -> str:  # noqa: ARG002 - theirs is a number, so ours cannot say who we are
+        return f"{randbelow(10**9):09}"

@@ -1,0 +1,221 @@
+"""A semaphore: at most so many at a time, in all processes together; what a dead holder had comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+from lockwork import owners
+from lockwork.config import Config
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.handle import Handle
+from lockwork.owners import Owner
+from lockwork.protocol import keys
+from lockwork.protocol import permits as protocol
+from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.leases import Lease
+from lockwork.protocol.permits import PermitsState
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
+
+
+class Semaphore(Handle):
+    """A handle to one named semaphore; it holds nothing itself, so threads and tasks may share it.
+
+    It is not re-entrant: each acquire takes permits of its own, and returns a grant that can be released by itself,
+    from any thread. `release` and the end of a `with` block give back what this thread or task took last.
+    """
+
+    kind = protocol.KIND
+    noun = "semaphore"
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        name: str,
+        permits: int,
+        *,
+        units: int = 1,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        self.permits: int = _whole(permits, "permits", protocol.ALL)
+        self.units: int = _whole(units, "units", self.permits)
+
+    def acquire(self, wait: Duration | None = None) -> Grant:
+        """Wait in line, at most `wait` (None: as given to the handle), and return a grant of its own for each call.
+
+        Raises LockTimeout.
+        """
+        return super().acquire(wait)
+
+    async def aacquire(self, wait: Duration | None = None) -> Grant:
+        """The same for a task; cancelled, it leaves the line, or gives back what it got."""
+        return await super().aacquire(wait)
+
+    def release(self) -> None:
+        """Release what this thread or task took last; the next in line gets it. Raises NotHeld or LockLost."""
+        super().release()
+
+    async def arelease(self) -> None:
+        """The same for a task."""
+        await super().arelease()
+
+    def release_all(self) -> None:
+        """Release all that this thread or task took. Raises NotHeld if it has nothing, or LockLost."""
+        no_running_loop()
+        lost = None
+        for grant in self._all_mine():
+            try:
+                self._release_whole(grant)
+            except LockLost as error:
+                lost = error
+        if lost is not None:
+            raise lost
+
+    async def arelease_all(self) -> None:
+        """The same for a task."""
+        lost = None
+        for grant in self._all_mine():
+            try:
+                await self._arelease_whole(grant)
+            except LockLost as error:
+                lost = error
+        if lost is not None:
+            raise lost
+
+    def held(self) -> bool:
+        """Whether the current thread or task holds a permit whose lease has not ended."""
+        return any(not grant.lost for grant in tuple(self._stack()))
+
+    def available(self) -> int:
+        """How many permits nobody has now; somebody who waits in line may be about to get them."""
+        return _available(self.state())
+
+    async def aavailable(self) -> int:
+        """The same for a task."""
+        return _available(await self.astate())
+
+    def state(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
+        """Read how many permits there are and are in use; at most so many holders and waiters are named."""
+        return self._shown(self._runtime.run(protocol.state(self._used_key(), holders=holders, waiters=waiters)))
+
+    async def astate(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
+        """The same for a task."""
+        return self._shown(await self._runtime.arun(protocol.state(self._used_key(), holders=holders, waiters=waiters)))
+
+    def force_release(self) -> int:
+        """Take all permits away from whoever has them; returns how many grants ended. Who waits in line comes next."""
+        return self._runtime.run(protocol.force(self._used_key(), self._channels()))
+
+    async def aforce_release(self) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.force(self._used_key(), self._channels()))
+
+    # -- each permit is a place of its own --------------------------------------------------------------------------
+
+    def _key_of(self, name: str) -> str:
+        return keys.semaphore(self._prefix, name)
+
+    def _extra(self) -> tuple[Any, ...]:
+        return self.units, self.permits
+
+    def _enter(self) -> tuple[Owner, Grant | None]:
+        self._used_key()
+        by = owners.current()
+        place = self._runtime.process, self._key, by
+        stack = _stacks.get(place)
+        if stack is None:
+            stack = _stacks[place] = _Stack()
+        return _Taker(by, stack), None
+
+    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
+        grant = super()._keep(owner, asked, granted)
+        _stack_of(grant).append(grant)
+        return grant
+
+    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
+        ended = super()._forget(grant)
+        if ended is not None and not grant._bodies:  # else the end of the body will look for it
+            _stack_of(grant).remove(grant)
+        return ended
+
+    def _stack(self) -> _Stack:
+        """What the current thread or task took; in a forked child, nothing."""
+        return _stacks.get((self._runtime.process, self._key, owners.current())) or _Stack()
+
+    def _all_mine(self) -> list[Grant]:
+        """Its grants that were not given up, the newest first."""
+        grants = [grant for grant in reversed(tuple(self._stack())) if grant._lease is not None]
+        if not grants:
+            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
+        return grants
+
+    def _mine(self) -> Grant:
+        return self._all_mine()[0]
+
+    def _leave_body(self) -> Grant | None:
+        stack = self._stack()
+        grant = next((grant for grant in reversed(tuple(stack)) if grant._bodies), None)
+        if grant is None:
+            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
+        grant._bodies -= 1
+        if grant._lease is not None:
+            stack.append(grant)  # it is this one that the end of the body releases
+        elif not grant._bodies:  # the body has given it up itself
+            self._runtime.grants.pop((self._key, grant._owner), None)
+        stack.remove(grant)  # from where it was before
+        return None if grant._lease is None else grant
+
+    def _used_key(self) -> str:
+        if self._template is not None:
+            raise ConfigError(f"{self._what()} with braces is for decorating a function, not {self.name!r}")
+        return self._key
+
+    def _shown(self, state: PermitsState) -> PermitsState:
+        return state if state.capacity else replace(state, capacity=self.permits)
+
+    def _channels(self) -> str:
+        return self._runtime.channel.removesuffix(self._runtime.process)
+
+
+class _Stack(list[Grant]):
+    """The permits that one thread or task took, the newest last. Others may remove one, only it adds."""
+
+
+class _Taker(Owner):
+    """Who owns one permit: to the server the thread or task that took it, in this process a place of its own."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, by: Owner, stack: _Stack) -> None:
+        self.text = by.text
+        self.stack: _Stack = stack
+
+
+# A stack lives as long as a permit that is in it: nothing is left of a thread or task that gave back all it took.
+_stacks: WeakValueDictionary[tuple[str, str, Owner], _Stack] = WeakValueDictionary()
+
+
+def _stack_of(grant: Grant) -> _Stack:
+    taker = grant._owner
+    assert isinstance(taker, _Taker)
+    return taker.stack
+
+
+def _whole(value: object, what: str, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ConfigError(f"{what} must be a whole number from 1 to {most}, not {value!r}")
+    return value
+
+
+def _available(state: PermitsState) -> int:
+    return max(0, state.capacity - state.used)

@@ -1,0 +1,76 @@
+"""The barrier: who arrives waits until all parties are here, then all pass; one generation after the other."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from lockwork.errors import ConfigError, LockworkError, WaitTimeout
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.looking import Looks, patience
+from lockwork.protocol.scripts import script
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One party's arrival: the barrier, and what the server needs to know to count it once and to wake it."""
+
+    keys: tuple[str, str]
+    name: str
+    parties: int
+    request: str
+    channel: str
+
+
+def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
+    """Arrive, and wait at most `timeout` seconds for the others; returns the index within the generation.
+
+    Raises WaitTimeout. That, and any interruption, withdraws the arrival, unless the barrier opened meanwhile.
+    """
+    began = yield Clock()
+    give_up = None if timeout is None else began + timeout
+    looks = Looks(0.5)
+    try:
+        while True:
+            sent = yield Clock()
+            args: list[Argument] = [arrival.parties, arrival.request, arrival.channel]
+            code, answer, _ = yield Call(script("barrier_arrive"), arrival.keys, args, patience(give_up, sent))
+            if code == 1:
+                return int(answer)
+            if code < 0:
+                raise ConfigError(
+                    f"barrier {arrival.name!r} is for {answer} parties, and some of them wait; "
+                    f"this handle says {arrival.parties}"
+                )
+            now = yield Clock()
+            if give_up is not None and now >= give_up:
+                return (yield from _give_up(arrival, timeout, answer))
+            # a message is the index: it came to this arrival alone
+            message = yield Park(arrival.request, looks.next(now, give_up))
+            if message:
+                return int(message)
+            if message is None and give_up is not None and (yield Clock()) >= give_up:
+                return (yield from _give_up(arrival, timeout, answer))
+    except (GeneratorExit, ConfigError, WaitTimeout):
+        raise
+    except BaseException:
+        # when the server is away, the arrival ends by its deadline
+        with contextlib.suppress(LockworkError):
+            yield Call(script("barrier_leave"), arrival.keys, [arrival.request], patience=1)
+        raise
+
+
+def arrived(keys: tuple[str, str]) -> Protocol[int]:
+    """Count who has arrived and waits."""
+    count, _ = yield Call(script("barrier_state"), keys, [])
+    return int(count)
+
+
+def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[int]:
+    code, index, _ = yield Call(script("barrier_leave"), arrival.keys, [arrival.request])
+    if code == 1:
+        return int(index)
+    raise WaitTimeout(
+        f"barrier {arrival.name!r}: within {timeout:g} s not all of the {arrival.parties} parties came "
+        f"({arrived} when last counted); this one does not count any more"
+    )

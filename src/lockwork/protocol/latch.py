@@ -1,0 +1,72 @@
+"""The latch: opens when it has been counted down to zero, and stays open; a reset begins a new round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockwork.errors import ConfigError
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.looking import Looks, patience
+from lockwork.protocol.scripts import script
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One latch as its users agree on it."""
+
+    keys: tuple[str, str, str]
+    name: str
+    count: int
+    ttl_ms: int
+
+
+def count_down(latch: Counted, request: str, n: int) -> Protocol[int]:
+    """Count `n` down, once per `request`; returns what is left."""
+    args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
+    return _checked(latch, *(yield Call(script("latch_count"), latch.keys, args)))
+
+
+def wait(latch: Counted, channel: str, timeout: float | None) -> Protocol[bool]:
+    """Wait until the latch has opened, at most `timeout` seconds; False when the time is up.
+
+    Interrupted, it leaves nothing to undo: its process's place lapses, and a message that comes by then is not heard.
+    """
+    began = yield Clock()
+    give_up = None if timeout is None else began + timeout
+    # one message wakes all waiters of a process: who has not parked yet when it comes must look again soon
+    looks = Looks(0.1)
+    since = 0
+    while True:
+        sent = yield Clock()
+        here = channel if give_up is None or sent < give_up else ""
+        args: list[Argument] = [latch.count, latch.ttl_ms, since, here]
+        code, left, round = yield Call(script("latch_wait"), latch.keys, args, patience(give_up, sent))
+        if code == 1:
+            return True
+        _checked(latch, code, left)
+        since = since or round
+        now = yield Clock()
+        if give_up is not None and now >= give_up:
+            return False
+        message = yield Park(latch.keys[0], looks.next(now, give_up))
+        if message and int(message) >= since:
+            return True
+
+
+def count(latch: Counted) -> Protocol[int]:
+    """Read what is left of the count; 0: it is open."""
+    return _checked(latch, *(yield Call(script("latch_state"), latch.keys, [latch.count])))
+
+
+def reset(latch: Counted, request: str) -> Protocol[None]:
+    """Begin a new round, once per `request`."""
+    yield Call(script("latch_reset"), latch.keys, [latch.count, latch.ttl_ms, request])
+
+
+def _checked(latch: Counted, code: int, left: int) -> int:
+    if code < 0:
+        raise ConfigError(
+            f"latch {latch.name!r} is in use with a count of {left}, and this handle says {latch.count}: "
+            "use the same count everywhere, or reset it"
+        )
+    return left

@@ -1,0 +1,107 @@
+"""The limiter: units are booked for the first free moment with one call, and the caller waits for that moment.
+
+Bucket: units come back one by one, evenly, up to `limit`; times are kept in fractions of a microsecond, so that no rate
+drifts. Window: at most `limit` units in any period, from an exact log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from lockwork.errors import ConfigError, LockworkError, RateLimited
+from lockwork.protocol.effects import Call, Clock, Park, Protocol
+from lockwork.protocol.scripts import script
+
+Algorithm = Literal["bucket", "window"]
+_OTHER: dict[Algorithm, Algorithm] = {"bucket": "window", "window": "bucket"}
+_LONGEST = 60.0
+"""Seconds of one wait; nobody sends a message, so it only bounds what a listener keeps."""
+_AGAIN = 1.0
+"""Seconds to go on trying while the server is away, for a caller that would not wait at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One limiter: its keys, its name, and its rule; `shown` is its rate as it was written."""
+
+    keys: tuple[str, str]
+    name: str
+    shown: str
+    algorithm: Algorithm
+    count: int
+    """Units that come back, or that are allowed, in each `period`."""
+    period: int
+    """In microseconds."""
+    limit: int
+    """Units that can be taken at once: the bucket's depth, or a window's count."""
+
+    @property
+    def rule(self) -> str:
+        """The rule as the server keeps it: for a bucket, a unit's time as whole microseconds and a fraction."""
+        if self.algorithm == "window":
+            return f"w:0:0:1:{self.limit}:{self.period}"
+        shared = math.gcd(self.period, self.count)
+        parts = self.count // shared
+        whole, rest = divmod(self.period // shared, parts)
+        return f"b:{whole}:{rest}:{parts}:{self.limit}:0"
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterStatus:
+    """`available` units can be taken now, of `limit`; all of them in `full_in` seconds if nobody takes any."""
+
+    available: int
+    limit: int
+    full_in: float
+
+
+def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protocol[None]:
+    """Take `n` units, and wait for their moment; raises RateLimited at once when it is more than `wait` seconds ahead.
+
+    Interrupted, it gives them back where that cannot let others in too early.
+    """
+    wanted = -1 if wait is None else math.floor(wait * 1_000_000)
+    patience = None if wait is None else max(wait, _AGAIN)
+    ticket = f"{limits.keys[0]}:{request}"
+    try:
+        reply = yield Call(script("limiter_take"), limits.keys, [limits.rule, request, n, wanted], patience)
+        code, ahead, _ = reply
+        # from the answer on: counted from the call's beginning, it could be too early
+        until = (yield Clock()) + ahead / 1_000_000
+        if code == 0:
+            raise RateLimited(_refusal(limits, n, ahead / 1_000_000), ahead / 1_000_000)
+        if code < 0:
+            raise _mixed(limits)
+        while (now := (yield Clock())) < until:
+            yield Park(ticket, min(until, now + _LONGEST))
+    except (GeneratorExit, RateLimited, ConfigError):
+        raise
+    except BaseException:
+        # when the server is away, what was booked stays booked: nobody gets in too early
+        with contextlib.suppress(LockworkError):
+            yield Call(script("limiter_return"), limits.keys, [request], patience=1)
+        raise
+
+
+def status(limits: Limits) -> Protocol[LimiterStatus]:
+    """Read how much could be taken now."""
+    available, full, _ = yield Call(script("limiter_state"), limits.keys, [limits.rule])
+    if available < 0:
+        raise _mixed(limits)
+    return LimiterStatus(available, limits.limit, full / 1_000_000)
+
+
+def _refusal(limits: Limits, n: int, ahead: float) -> str:
+    units = "" if n == 1 else f"{n} units of "
+    return f"{units}limiter {limits.name!r} ({limits.shown}): no room within the wait, try again in {ahead:.3f} s"
+
+
+def _mixed(limits: Limits) -> ConfigError:
+    other = _OTHER[limits.algorithm]
+    return ConfigError(
+        f"limiter {limits.name!r} is in use as a {other}, and this handle says {limits.algorithm}: "
+        f"use the same algorithm everywhere, or wait until the {other} is full again"
+    )

@@ -1,0 +1,7 @@
+-- Reads how many have arrived and wait.
+-- KEYS: barrier, places
+-- ARGV: none
+-- Reply: {arrived, generation}
+-- include: now
+-- include: barrier
+return {live(), tonumber(redis.call('HGET', barrier, 'g') or 0)}

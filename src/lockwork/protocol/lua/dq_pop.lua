@@ -1,0 +1,53 @@
+-- Takes due entries, oldest first; can stand in line when there are none.
+-- KEYS: entries, line, books, log 0, log 1
+-- ARGV: request, count, channel ('': do not wait)
+-- Reply: {us until the caller should look again if it waits and is not told, then per entry: id, due us}
+-- Invariants: an entry is taken once; a request that took something gets the same again; nothing is taken early
+-- include: now
+-- include: dq
+redis.call('ZREM', entries, '') -- a script that has deleted may go on writing when the server is out of memory
+local request, count, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+
+local function answer(taken)
+  local reply = {0}
+  for at = 1, #taken do reply[at + 1] = taken[at] end
+  return reply
+end
+
+local done = known(request)
+if done then return answer(cmsgpack.unpack(done)) end
+
+local found = redis.call('ZRANGEBYSCORE', entries, '-inf', now, 'WITHSCORES', 'LIMIT', 0, count)
+if #found > 0 then
+  local ids = {}
+  for at = 1, #found, 2 do
+    ids[#ids + 1] = found[at]
+    found[at + 1] = math.floor(tonumber(found[at + 1]))
+  end
+  redis.call('ZREM', entries, unpack(ids))
+  remember(request, cmsgpack.pack(found), #ids)
+end
+local waited = redis.call('HGET', books, 'w' .. request)
+local first = redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')
+if #found > 0 or channel == '' then
+  -- somebody else in line must know what comes next, because this one does not wait for it any more
+  if leave(request) and first[1] or (first[1] and tonumber(first[2]) <= now) then wake(1) end
+  return answer(found)
+end
+
+local since = waited and cmsgpack.unpack(waited)[3] or now
+redis.call('HSET', books, 'w' .. request, cmsgpack.pack({channel, now + PLACE * 1000, since}))
+redis.call('ZADD', line, since, request)
+redis.call('PEXPIRE', line, 2 * KEPT)
+redis.call('PEXPIRE', books, 2 * KEPT)
+for _, ahead in ipairs(redis.call('ZRANGE', line, 0, 2)) do
+  local packed = redis.call('HGET', books, 'w' .. ahead)
+  if not packed or cmsgpack.unpack(packed)[2] <= now then leave(ahead) end
+end
+-- The first in line looks when the next entry is due, the second and third a little later, in case those before them died;
+-- the others are told when they have moved up.
+local look, rank = LOOK * 1000, redis.call('ZRANK', line, request)
+if first[1] and rank <= 2 then
+  look = math.min(look, math.max(1, tonumber(first[2]) - now) + rank * 50000)
+end
+return {look}

@@ -1,0 +1,29 @@
+-- Gives back units that were booked and will not be used, where nobody's slot was built on them.
+-- KEYS: limiter, log
+-- ARGV: request
+-- Reply: 1 given back; 0 not: the request is unknown or was given back before, or others count on it
+-- Invariants: slots that were given stay as they are; the limits of limiter_take hold
+-- include: now
+-- include: limiter
+redis.call('HDEL', limiter, '') -- a script that has deleted may go on writing when the server is out of memory
+local request = ARGV[1]
+local mine = entry(request)
+if not mine then return 0 end
+local books = read(redis.call('HGET', limiter, 's'), request)
+local rank = redis.call('ZRANK', log, request)
+local later = redis.call('ZRANGE', log, rank + 1, rank + 1 + MANY, 'WITHSCORES')
+if books.rule.kind == 'b' then
+  -- later slots follow from this one: taking it away beneath them would let others in beside them
+  if #later > 0 or books.full ~= mine[3] or books.part ~= mine[4] then return 0 end
+  books.full, books.part = mine[5], mine[6]
+else
+  if #later > 2 * MANY then return 0 end -- each of them is renumbered, and a call does bounded work
+  for at = 1, #later, 2 do redis.call('ZADD', log, later[at + 1] - mine[2], later[at]) end
+  books.count = books.count - mine[2]
+end
+redis.call('ZREM', log, request)
+redis.call('HDEL', limiter, 'e' .. request)
+local last = redis.call('ZRANGE', log, -1, -1)[1]
+books.last = last and entry(last)[1] or 0
+save(books)
+return 1

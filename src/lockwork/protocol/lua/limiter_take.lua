@@ -1,0 +1,31 @@
+-- Books the first free slot for n units, unless it lies further ahead than the caller would wait.
+-- KEYS: limiter, log
+-- ARGV: rule, request, n, us to wait (-1: as long as it takes)
+-- Reply: {1, us until the slot, now us} booked (now or before); {0, us until it would be, now us} not booked;
+--   {-1, 0, now us} the limiter is in use with the other algorithm
+-- Invariants: bucket: in any span of time at most limit units and those that come back in it; window: in any period at most
+--   limit units; slots are given in order; a request takes once
+-- include: now
+-- include: limiter
+local request, n, wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local books = read(ARGV[1], request)
+local mine = books.mine
+if mine then return {1, math.max(0, mine[1] - now), now} end
+if books.before and books.before ~= books.rule.kind then
+  if books.live then return {-1, 0, now} end
+  redis.call('DEL', limiter, log)
+  size = 0
+  books = read(ARGV[1], request)
+end
+
+local at, full, part = slot(books, n)
+if wait >= 0 and at - now > wait then
+  if books.before then save(books) end
+  return {0, at - now, now}
+end
+local record = {at, n, full, part, books.full, books.part}
+books.count, books.last, books.full, books.part = books.count + n, at, full, part
+trim(books)
+redis.call('ZADD', log, books.count, request)
+save(books, 'e' .. request, cmsgpack.pack(record))
+return {1, at - now, now}

@@ -1,0 +1,48 @@
+-- A delay queue. The entries: id -> when it is due, us. The line: requests of those who wait for entries, by when they came, us.
+-- The books, a hash: w<request> = {channel, end of its place us, when it came us}; k which of the two logs is written, x since
+-- when (us), c how much is in it. The logs: request -> what it did, so that a call that is sent again does nothing more.
+local entries, line, books = KEYS[1], KEYS[2], KEYS[3]
+local KEPT = 60000 -- ms that a log is written; then it is kept for as long
+local MANY = 50000 -- entries in a log, after which it is kept no longer, whatever its age
+local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
+local LOOK = 5000 -- ms after which everybody who waits looks again by itself
+redis.call('ZCARD', entries)
+redis.call('ZCARD', line)
+redis.call('HLEN', KEYS[4])
+redis.call('HLEN', KEYS[5])
+local log = redis.call('HMGET', books, 'k', 'x', 'c')
+
+local function known(request)
+  return redis.call('HGET', KEYS[4], request) or redis.call('HGET', KEYS[5], request)
+end
+
+-- Remember what a request did; `size` says how much room that takes.
+local function remember(request, done, size)
+  local turn, since, count = tonumber(log[1] or 0), tonumber(log[2] or 0), tonumber(log[3] or 0)
+  if now - since >= KEPT * 1000 or since > now + KEPT * 1000 or count >= MANY then
+    turn, since, count = 1 - turn, now, 0
+    redis.call('UNLINK', KEYS[4 + turn])
+  end
+  redis.call('HSET', KEYS[4 + turn], request, done)
+  redis.call('HSET', books, 'k', turn, 'x', since, 'c', count + size)
+  for at = 3, 5 do redis.call('PEXPIRE', KEYS[at], 2 * KEPT) end
+end
+
+-- Tell up to `count` of those who wait, the first ones, to look; those whose process is gone do not count. Who was told is out
+-- of the line, and keeps the right to its place.
+local function wake(count)
+  for _ = 1, 100 do
+    if count <= 0 then return end
+    local request = redis.call('ZPOPMIN', line)[1]
+    if not request then return end
+    local packed = redis.call('HGET', books, 'w' .. request)
+    if packed then
+      count = count - math.min(1, redis.call('PUBLISH', cmsgpack.unpack(packed)[1], request))
+    end
+  end
+end
+
+local function leave(request)
+  local stood = redis.call('ZREM', line, request)
+  return redis.call('HDEL', books, 'w' .. request) + stood > 0
+end

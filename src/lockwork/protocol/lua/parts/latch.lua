@@ -1,0 +1,45 @@
+-- A latch, one hash: c count, n how much of it is left, e when it is forgotten (us), g its round, o the newest round that has
+-- opened; k which of the two logs is written, x since when (us); w<channel> = end of a waiting process's place, us; q, z the
+-- requests of the last resets and of the last calls that found it open. The logs: request -> what was left after it, for this
+-- round, the one before, and a minute at least, so that a call that is sent again counts once.
+local latch = KEYS[1]
+local PLACE = 15000 -- ms that a process is woken unless it asks again
+local MARGIN = 60000 -- ms that a key outlives what it is needed for, and that a log is written
+local found = redis.call('HMGET', latch, 'c', 'n', 'e', 'g', 'o', 'k', 'x')
+redis.call('HLEN', KEYS[2])
+redis.call('HLEN', KEYS[3])
+local count, left, ends = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0)
+local round, opened, turn = tonumber(found[4] or 0), tonumber(found[5] or 0), tonumber(found[6] or 1)
+
+local function keep(ttl)
+  ends = now + ttl * 1000
+  redis.call('HSET', latch, 'e', ends)
+  for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, math.max(ttl, PLACE) + MARGIN) end
+end
+
+-- Begin a round: its number is higher than any before, also when the latch was forgotten in between.
+local function begin(size, ttl)
+  count, left, round = size, size, math.max(round + 1, now)
+  if now - tonumber(found[7] or 0) >= MARGIN * 1000 then
+    turn = 1 - turn
+    redis.call('UNLINK', KEYS[2 + turn])
+    redis.call('HSET', latch, 'k', turn, 'x', now)
+  end
+  redis.call('HSET', latch, 'c', count, 'n', left, 'g', round)
+  keep(ttl)
+end
+
+-- The first touch opens it with the caller's count; false when it is open with another one.
+local function touch(size, ttl)
+  if ends <= now then begin(size, ttl) end
+  return count == size
+end
+
+-- The last hundred requests of a kind.
+local function known(field, request)
+  return string.find(redis.call('HGET', latch, field) or '', request, 1, true)
+end
+
+local function remember(field, request)
+  redis.call('HSET', latch, field, string.sub(request .. ' ' .. (redis.call('HGET', latch, field) or ''), 1, 1700))
+end

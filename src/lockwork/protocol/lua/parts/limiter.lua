@@ -1,0 +1,104 @@
+-- A limiter's books. The hash: s its rule; c units ever booked; l the last slot; z the count of the last entry dropped;
+-- t, u when the bucket is full again, us and parts of a us; x when the keys expire, us; e<request> = {slot us, units, then
+-- t, u after and before it}.
+-- The log: requests by the count of units booked up to and with them, so also by slot: bookings are served in order.
+local limiter, log = KEYS[1], KEYS[2]
+local KEPT = 60000000 -- us that a request is remembered after its slot, so that a call that is sent again takes once
+local MANY = 1000 -- requests remembered only for that; more go early
+local size = redis.call('ZCARD', log)
+
+-- A rule: b(ucket) or w(indow); a unit comes back every whole + rest / parts us; at most limit units, in period us if a window.
+local function parsed(text)
+  local kind, whole, rest, parts, limit, period = string.match(text, '^(%a):(%d+):(%d+):(%d+):(%d+):(%d+)$')
+  return {
+    kind = kind, whole = tonumber(whole), rest = tonumber(rest), parts = tonumber(parts),
+    limit = tonumber(limit), period = tonumber(period)
+  }
+end
+
+-- How long it takes until n units have come back, in us and parts of a us; exact.
+local function span(rule, n)
+  local part = n * rule.rest
+  local left = part % rule.parts
+  return n * rule.whole + (part - left) / rule.parts, left
+end
+
+local function entry(request)
+  local packed = redis.call('HGET', limiter, 'e' .. request)
+  return packed and cmsgpack.unpack(packed)
+end
+
+-- Read the books under the rule `text`, and the entry of a request; under another rule than before, what was used stays used.
+-- Nothing is written.
+local function read(text, request)
+  local rule = parsed(text)
+  local found = redis.call('HMGET', limiter, 's', 'c', 'l', 't', 'u', 'z', 'x', 'e' .. request)
+  local books = {rule = rule, text = text, count = 0, last = 0, full = 0, part = 0, dropped = 0, expires = 0}
+  if not found[1] then return books end
+  books.count, books.last, books.full, books.part = tonumber(found[2]), tonumber(found[3]), tonumber(found[4]), tonumber(found[5])
+  books.dropped, books.expires, books.mine = tonumber(found[6]), tonumber(found[7]), found[8] and cmsgpack.unpack(found[8])
+  if found[1] == text then return books end
+  local old = parsed(found[1])
+  books.before = old.kind
+  local idle = old.kind == 'b' and books.full or books.last + old.period
+  books.live = idle >= now
+  if old.kind ~= rule.kind or rule.kind == 'w' then return books end
+  -- whoever was told a slot keeps it; from then on the bucket lacks as many units as before. (Counted from now on, what is
+  -- booked would be stretched by each change to a slower rate and never shrink again.)
+  local base = math.max(now, books.last)
+  local ratio = (rule.whole + rule.rest / rule.parts) / (old.whole + old.rest / old.parts)
+  if books.full > base and (ratio ~= 1 or old.parts ~= rule.parts) then
+    books.full, books.part = base + math.ceil((books.full + (books.part > 0 and 1 or 0) - base) * ratio), 0
+  end
+  return books
+end
+
+-- The first moment from `now` on at which n units may be taken, and what a bucket's books are then.
+local function slot(books, n)
+  local rule = books.rule
+  if rule.kind == 'b' then
+    local full, part = books.full, books.part
+    if full < now then full, part = now, 0 end
+    local whole, rest = span(rule, n)
+    full, part = full + whole, part + rest
+    if part >= rule.parts then full, part = full + 1, part - rule.parts end
+    local depth, deep = span(rule, rule.limit)
+    return math.max(now, books.last, full - depth + (part > deep and 1 or 0)), full, part
+  end
+  -- the units that do not fit beside these n must have left the window
+  local leave = books.count + n - rule.limit
+  local at = math.max(now, books.last)
+  if leave > books.dropped then
+    local first = redis.call('ZRANGEBYSCORE', log, leave, '+inf', 'LIMIT', 0, 1)[1]
+    if first then at = math.max(at, entry(first)[1] + rule.period) end
+  end
+  return at, 0, 0
+end
+
+-- Drop entries that neither count nor are remembered any more: now and then, and a few at once, but more than come in.
+local function trim(books)
+  if size % 8 ~= 0 then return end
+  for _ = 1, 20 do
+    local first = redis.call('ZRANGE', log, 0, 0, 'WITHSCORES')
+    if not first[1] then return end
+    local at = entry(first[1])[1]
+    if at > now - books.rule.period or (at > now - KEPT and size <= MANY) then return end
+    redis.call('ZREM', log, first[1])
+    redis.call('HDEL', limiter, 'e' .. first[1])
+    books.dropped, size = tonumber(first[2]), size - 1
+  end
+end
+
+-- Write the books, and any further fields with them.
+local function save(books, ...)
+  local kept = math.max(books.full, books.last + books.rule.period) + KEPT
+  local renewed = books.expires < kept or size == 0
+  if renewed then books.expires = kept + KEPT end
+  redis.call('HSET', limiter, 's', books.text, 'c', books.count, 'l', books.last, 't', books.full, 'u', books.part,
+    'z', books.dropped, 'x', books.expires, ...)
+  if renewed then
+    local ms = math.max(0, math.ceil((books.expires - now) / 1000)) + KEPT / 1000
+    redis.call('PEXPIRE', limiter, ms)
+    redis.call('PEXPIRE', log, ms)
+  end
+end

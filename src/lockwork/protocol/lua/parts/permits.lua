@@ -1,0 +1,106 @@
+-- The books of permits, one hash for any number of holders.
+-- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders, h, t first and last ticket;
+-- g<fence> = {deadline us, owner, request, units, since us}; r<request> = fence of its grant;
+-- p<1..k> = 'key fence', the holders as a heap: a key is the holder's deadline, which may have grown since; x<fence> = place
+local books = KEYS[1]
+local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
+local MARGIN = 60000 -- ms that a key outlives its last deadline
+local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't')
+local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
+local count, head, tail = tonumber(found[5] or 0), tonumber(found[6] or 1), tonumber(found[7] or 0)
+local soonest -- the earliest deadline of all holders (us), once sweep() has looked
+
+-- Deadlines decide; the key's expiry only collects what nobody needs any more.
+local function save()
+  if count == 0 then used, latest = 0, 0 end
+  redis.call('HSET', books, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'h', head, 't', tail)
+  local left = 0
+  if count > 0 or head <= tail then left = math.max(math.ceil((latest - now) / 1000), 3 * PLACE) end
+  redis.call('PEXPIRE', books, left + MARGIN)
+end
+
+local function parsed(entry)
+  local key, id = string.match(entry, '^(%d+) (%d+)$')
+  return tonumber(key), id
+end
+
+local function put(at, entry)
+  redis.call('HSET', books, 'p' .. at, entry, 'x' .. string.match(entry, '%d+$'), at)
+end
+
+local function rise(at, key, entry)
+  while at > 1 do
+    local above = math.floor(at / 2)
+    local other = redis.call('HGET', books, 'p' .. above)
+    if parsed(other) <= key then break end
+    put(at, other)
+    at = above
+  end
+  put(at, entry)
+end
+
+local function sink(at, key, entry)
+  while 2 * at <= count do
+    local child = 2 * at
+    local pair = redis.call('HMGET', books, 'p' .. child, 'p' .. (child + 1))
+    local least, lower = parsed(pair[1]), pair[1]
+    if pair[2] and parsed(pair[2]) < least then
+      least, lower, child = parsed(pair[2]), pair[2], child + 1
+    end
+    if least >= key then break end
+    put(at, lower)
+    at = child
+  end
+  put(at, entry)
+end
+
+local function grant(owner, request, ms, units)
+  last = math.max(last + 1, now)
+  local ends = now + ms * 1000
+  local id = string.format('%.0f', last)
+  latest, used, count = math.max(latest, ends), used + units, count + 1
+  if soonest then soonest = math.min(soonest, ends) end
+  redis.call('HSET', books, 'g' .. id, cmsgpack.pack({ends, owner, request, units, now}), 'r' .. request, id)
+  rise(count, ends, string.format('%.0f %s', ends, id))
+  return last, ends
+end
+
+local function holder(id)
+  local packed = id and redis.call('HGET', books, 'g' .. id)
+  return packed and cmsgpack.unpack(packed)
+end
+
+-- Take a holder out of the books; its units are free.
+local function drop(id, held)
+  local at = tonumber(redis.call('HGET', books, 'x' .. id))
+  local moved = redis.call('HGET', books, 'p' .. count)
+  redis.call('HDEL', books, 'g' .. id, 'r' .. held[3], 'x' .. id, 'p' .. count)
+  used, count = used - held[4], count - 1
+  if at > count then return end
+  local key = parsed(moved)
+  if at > 1 and parsed(redis.call('HGET', books, 'p' .. math.floor(at / 2))) > key then
+    rise(at, key, moved)
+  else
+    sink(at, key, moved)
+  end
+end
+
+-- Those who let their deadline pass lose their units; then `soonest` is known. At most 100 steps a call: when there would be
+-- more, it is now. A step may also go to a holder that has renewed.
+local function sweep()
+  soonest = math.huge
+  for _ = 1, 100 do
+    if count == 0 then return end
+    local key, id = parsed(redis.call('HGET', books, 'p1'))
+    local held = holder(id)
+    if held[1] <= now then
+      drop(id, held)
+    elseif held[1] > key then
+      sink(1, held[1], string.format('%.0f %s', held[1], id))
+    else
+      soonest = key
+      return
+    end
+  end
+  soonest = now
+end

@@ -1,0 +1,72 @@
+-- Grants units, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
+-- KEYS: permits
+-- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, units, capacity
+-- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time
+-- Invariants: a grant is given only when the live holders' units and its own are within the capacity; the fence rises; the
+--   line is served in order; a request is granted once
+-- include: now
+-- include: permits
+-- include: permits_line
+local owner, request, lease, units = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[7])
+local known = redis.call('HMGET', books, 'r' .. request, 'i' .. request)
+local held = holder(known[1])
+if held then
+  if held[1] > now then
+    -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
+    local ends = math.max(held[1], now + lease * 1000)
+    held[1], latest = ends, math.max(latest, ends)
+    redis.call('HSET', books, 'g' .. known[1], cmsgpack.pack(held))
+    save()
+    return {1, tonumber(known[1]), ends, now}
+  end
+  drop(known[1], held)
+end
+
+-- who comes says how many there are; who waits says so again when there are not enough for it any more
+local ticket = tonumber(known[2] or nil)
+if not ticket or units > capacity then capacity = tonumber(ARGV[8]) end
+sweep()
+local fence, ends, more = serve(request, lease)
+if not fence and not ticket and not more and head > tail and used + units <= capacity then
+  fence, ends = grant(owner, request, lease, units)
+end
+if fence then
+  save()
+  return {1, fence, ends, now}
+end
+if ARGV[5] == '0' then
+  if ticket then
+    leave(request)
+    serve('')
+  end
+  save()
+  return {0, 0, now}
+end
+
+local since = now
+if ticket then
+  since = cmsgpack.unpack(redis.call('HGET', books, 'w' .. ticket))[7]
+else
+  ticket = tail + 1
+  tail = ticket
+  redis.call('HSET', books, 'i' .. request, ticket)
+end
+-- When to look again if no wake-up comes: the first in line just after the earliest deadline and at least every second (its
+-- wake-up may be lost), those behind it a little later each, to step in when the first is dead.
+local check
+local left = math.max(0, math.ceil((soonest - now) / 1000))
+if more or soonest == now then
+  check = 1
+elseif ticket == head then
+  check = math.min(left + 2, OFTEN)
+else
+  local first = redis.call('HGET', books, 'w' .. head)
+  if first then left = math.min(left, math.max(0, math.ceil((cmsgpack.unpack(first)[1] - now) / 1000))) end
+  check = math.min(left + math.min((ticket - head) * 50, LATE), LOOK)
+end
+local claim = math.min(lease, tonumber(ARGV[4]))
+local looks = now + check * 1000
+local place = {looks + PLACE * 1000, claim, request, owner, ARGV[6], looks, since, units}
+redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(place))
+save()
+return {0, check, now}

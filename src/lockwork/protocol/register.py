@@ -1,0 +1,26 @@
+"""A register that takes no write from a holder whose grant is over: compare-and-set by fence."""
+
+from __future__ import annotations
+
+from lockwork.errors import StaleFence
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.scripts import script
+
+
+def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict: bool) -> Protocol[None]:
+    """Write `value`; raises StaleFence when a higher fence, or with `strict` the same one, has written before."""
+    written, seen = yield Call(script("register_set"), [key], [request, value, fence, int(strict)])
+    if not written:
+        raise StaleFence(
+            f"register {name!r} refuses fence {fence}: it was written under {seen}, so this grant is over"
+            if seen > fence
+            else f"register {name!r} was written under fence {fence} before, and takes one write of each (strict)",
+            fence,
+            seen,
+        )
+
+
+def read(key: str) -> Protocol[tuple[bytes, int] | None]:
+    """Return the value and its fence; None when nothing was ever written."""
+    reply = yield Call(script("register_get"), [key], [])
+    return (reply[0], reply[1]) if reply else None

@@ -1,0 +1,57 @@
+"""The barrier as users hold it: `lw.barrier("phase", 8).wait()`."""
+
+from __future__ import annotations
+
+from lockwork.config import Config
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.protocol import barrier as protocol
+from lockwork.protocol import keys
+from lockwork.protocol.barrier import Arrival
+from lockwork.protocol.effects import Protocol
+from lockwork.runtime.runtime import Runtime
+
+MOST = 10_000
+
+
+class Barrier:
+    """A handle to one named barrier; threads and tasks may share it, and each call of `wait` is one party."""
+
+    def __init__(self, runtime: Runtime, config: Config, name: str, parties: int) -> None:
+        self.name: str = keys.checked(name, "a barrier's name")
+        if isinstance(parties, bool) or not isinstance(parties, int) or not 1 <= parties <= MOST:
+            raise ConfigError(f"parties must be a whole number from 1 to {MOST:,}, not {parties!r}")
+        self.parties: int = parties
+        self._runtime = runtime
+        self._keys = keys.barrier(config.prefix, name)
+
+    def wait(self, timeout: Duration | None = None) -> int:
+        """Wait until all parties are here, at most `timeout`; returns this one's place in the order of arrival, from 0.
+
+        Raises WaitTimeout; then this party does not count any more. The next generation may begin at once.
+        """
+        return self._runtime.run(self._wait(timeout))
+
+    async def await_(self, timeout: Duration | None = None) -> int:
+        """The same for a task; cancelled, it does not count any more, unless the barrier had opened.
+
+        The underscore is there because `await` is a keyword.
+        """
+        return await self._runtime.arun(self._wait(timeout))
+
+    def arrived(self) -> int:
+        """Count the parties that are here and wait for the others."""
+        return self._runtime.run(protocol.arrived(self._keys))
+
+    async def aarrived(self) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.arrived(self._keys))
+
+    def _wait(self, timeout: Duration | None) -> Protocol[int]:
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        arrival = Arrival(self._keys, self.name, self.parties, new_id(), self._runtime.channel)
+        return protocol.wait(arrival, limit)
+
+    def __repr__(self) -> str:
+        return f"<Barrier {self.name!r} parties={self.parties}>"

@@ -1,0 +1,75 @@
+"""The latch as users hold it: `lw.latch("boot", 3).wait()`."""
+
+from __future__ import annotations
+
+from lockwork.config import Config
+from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.protocol import keys
+from lockwork.protocol import latch as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.latch import Counted
+from lockwork.runtime.runtime import Runtime
+
+MOST = 1_000_000
+
+
+class Latch:
+    """A handle to one named latch, which opens when it is counted down to zero; threads and tasks may share it."""
+
+    def __init__(self, runtime: Runtime, config: Config, name: str, count: int, ttl: Duration) -> None:
+        self.name: str = keys.checked(name, "a latch's name")
+        self._runtime = runtime
+        ttl_ms = milliseconds(ttl, "ttl")
+        if ttl_ms < config.patience * 1000:
+            raise ConfigError(
+                f"ttl must be at least the patience of {config.patience:g} s, because it also guards against calls "
+                f"that are sent again, not {ttl!r}"
+            )
+        self._counted = Counted(keys.latch(config.prefix, name), name, _whole(count, "count"), ttl_ms)
+
+    def count_down(self, n: int = 1) -> int:
+        """Count `n` down and return what is left; at 0 it opens, and stays open until it is reset or forgotten."""
+        return self._runtime.run(protocol.count_down(self._counted, new_id(), _whole(n, "n")))
+
+    async def acount_down(self, n: int = 1) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.count_down(self._counted, new_id(), _whole(n, "n")))
+
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Wait until it has opened, at most `timeout` (None: as long as it takes); False when the time is up."""
+        return self._runtime.run(self._wait(timeout))
+
+    async def await_(self, timeout: Duration | None = None) -> bool:
+        """The same for a task; the underscore is there because `await` is a keyword."""
+        return await self._runtime.arun(self._wait(timeout))
+
+    def count(self) -> int:
+        """Read what is left of the count; 0 means open."""
+        return self._runtime.run(protocol.count(self._counted))
+
+    async def acount(self) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.count(self._counted))
+
+    def reset(self) -> None:
+        """Close it with the full count again; who waited when it opened passes, who waits now waits on."""
+        self._runtime.run(protocol.reset(self._counted, new_id()))
+
+    async def areset(self) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.reset(self._counted, new_id()))
+
+    def _wait(self, timeout: Duration | None) -> Protocol[bool]:
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        return protocol.wait(self._counted, self._runtime.channel, limit)
+
+    def __repr__(self) -> str:
+        return f"<Latch {self.name!r} count={self._counted.count}>"
+
+
+def _whole(value: object, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
+        raise ConfigError(f"{what} must be a whole number from 1 to {MOST:,}, not {value!r}")
+    return value

@@ -1,0 +1,139 @@
+"""The limiter as users hold it: `with lw.limiter("api", "100/s")`."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from lockwork.config import Config
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError, RateLimited
+from lockwork.ids import new_id
+from lockwork.locks.decorating import Decorating
+from lockwork.locks.naming import template
+from lockwork.protocol import keys
+from lockwork.protocol import limiter as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.limiter import Algorithm, LimiterStatus, Limits
+from lockwork.runtime.runtime import Runtime
+from lockwork.synchronizers import rates
+
+_ALGORITHMS: tuple[Algorithm, ...] = ("bucket", "window")
+_LONGEST = 366 * 86400 * 1_000_000
+_WINDOW = 100_000
+"""Units in a window: its log has an entry for each call in the period."""
+
+
+class Limiter(Decorating):
+    """A handle to one named limiter; threads and tasks may share it.
+
+    `with` and `async with` take one unit, and so does each call of a function that it decorates.
+    """
+
+    def __init__(
+        self, runtime: Runtime, config: Config, name: str, rate: str, burst: int | None, algorithm: Algorithm
+    ) -> None:
+        self._runtime = runtime
+        self._prefix = config.prefix
+        self._template = template(name, "a limiter's name")
+        self.name: str = name if self._template else keys.checked(name, "a limiter's name")
+        self.rate: str = rate
+        self._limits = _limits(keys.limiter(config.prefix, name), name, rate, burst, algorithm)
+
+    def acquire(self, n: int = 1, wait: Duration | None = None) -> None:
+        """Take `n` units and return when their moment has come; callers are served in the order in which they came.
+
+        Raises RateLimited at once, and takes nothing, when that is more than `wait` ahead (None: any will do, 0: now).
+        """
+        self._runtime.run(self._acquire(n, wait))
+
+    async def aacquire(self, n: int = 1, wait: Duration | None = None) -> None:
+        """The same for a task; cancelled, it gives the units back where that cannot let others in too early."""
+        await self._runtime.arun(self._acquire(n, wait))
+
+    def try_acquire(self, n: int = 1) -> bool:
+        """Take `n` units if they can be had now; False, and nothing is taken, otherwise."""
+        try:
+            self.acquire(n, wait=0)
+        except RateLimited:
+            return False
+        return True
+
+    async def atry_acquire(self, n: int = 1) -> bool:
+        """The same for a task."""
+        try:
+            await self.aacquire(n, wait=0)
+        except RateLimited:
+            return False
+        return True
+
+    def status(self) -> LimiterStatus:
+        """Read how many units could be taken now, and when all of them could."""
+        return self._runtime.run(protocol.status(self._checked()))
+
+    async def astatus(self) -> LimiterStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._checked()))
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A unit that was used comes back by time alone."""
+
+    async def __aenter__(self) -> Self:
+        await self.aacquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """A unit that was used comes back by time alone."""
+
+    def _acquire(self, n: int, wait: Duration | None) -> Protocol[None]:
+        limits = self._checked()
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise ConfigError(f"n must be a whole number of at least 1, not {n!r}")
+        if n > limits.limit:
+            most = "a burst of" if limits.algorithm == "bucket" else "a window of"
+            raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be taken at once")
+        patience = None if wait is None else seconds(wait, "wait", zero=True)
+        return protocol.acquire(limits, new_id(), n, patience)
+
+    def _checked(self) -> Limits:
+        if self._template is not None:
+            raise ConfigError(f"the name {self.name!r} is made of a function's arguments: use it as a decorator")
+        return self._limits
+
+    def _named(self, name: str) -> Self:
+        named = copy.copy(self)
+        named.name, named._template = name, None  # noqa: SLF001 - a handle like this one
+        named._limits = replace(self._limits, keys=keys.limiter(self._prefix, name), name=name)  # noqa: SLF001
+        return named
+
+    def __repr__(self) -> str:
+        return f"<Limiter {self.name!r} {self._limits.shown}>"
+
+
+def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algorithm: Algorithm) -> Limits:
+    if algorithm not in _ALGORITHMS:
+        raise ConfigError(f"a limiter's algorithm is 'bucket' or 'window', not {algorithm!r}")
+    count, period = rates.parsed(rate)
+    if algorithm == "window":
+        if burst is not None:
+            raise ConfigError("a window has no burst: it allows the rate's units in any period, in whatever order")
+        if count > _WINDOW:
+            raise ConfigError(f"a window counts at most {_WINDOW:,} units, each in a log: use a bucket for {rate!r}")
+        return Limits(at, name, rate, algorithm, count, period, count)
+    depth = count if burst is None else burst
+    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= rates.MOST:
+        raise ConfigError(f"burst must be a whole number from 1 to {rates.MOST:,}, not {burst!r}")
+    if depth * period > _LONGEST * count:
+        raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
+    shown = rate if burst is None else f"{rate}, burst {burst}"
+    return Limits(at, name, shown, algorithm, count, period, depth)

@@ -1,0 +1,326 @@
+"""The delay queue's operations, each in both worlds, and the flaws of older delay queues that it must not have."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork
+from lockwork.delay_queues import DelayQueue
+from lockwork.protocol import delay_queue as protocol
+from lockwork.protocol.delay_queue import Entry
+from lockwork.protocol.effects import Protocol
+from processes import script, until
+
+
+def ids(entries: list[Entry]) -> list[str]:
+    return [entry.id for entry in entries]
+
+
+def test_due_entries_are_taken_oldest_first(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    now = datetime.now(UTC)
+    for age, id in ((1, "c"), (3, "a"), (2, "b")):
+        queue.add(id, at=now - timedelta(seconds=age))
+    assert queue.add("later", delay="1h") == 1
+    assert ids(queue.pop()) == ["a"]
+    assert ids(queue.pop(10)) == ["b", "c"]
+    assert queue.pop(10) == []
+    assert len(queue) == 1
+
+
+async def test_the_same_for_a_task(alw: Lockwork) -> None:
+    queue = alw.delay_queue("orders")
+    assert await queue.aadd(["a", "b"]) == 2
+    assert await queue.aadd("later", delay=3600) == 1
+    assert await queue.alen() == 3
+    (first,) = await queue.apeek()
+    assert ids(await queue.apop(5)) == ["a", "b"]
+    assert not await queue.aremove(first.id, first.score)
+    assert await queue.aremove("later")
+    await queue.aadd("c")
+    assert await queue.aclear() == 1
+    assert await queue.apop() == []
+
+
+def test_an_id_that_is_queued_is_kept(lw: Lockwork) -> None:
+    """Seed system A2: the code keeps the earlier entry."""
+    queue = lw.delay_queue("orders")
+    assert queue.add(["a", "b"], delay=60) == 2
+    (before,) = queue.peek(due=False)
+    assert queue.add(["a", "c", "c"]) == 1
+    assert ids(queue.peek(10)) == ["c"]
+    assert before in queue.peek(10, due=False)
+
+
+def test_an_id_that_is_queued_is_replaced(lw: Lockwork) -> None:
+    """Seed system A2: the prose says that the later entry replaces the earlier one."""
+    queue = lw.delay_queue("orders")
+    queue.add("a")
+    assert queue.add(["a", "b"], delay=60, on_duplicate="replace") == 2
+    assert queue.peek() == []
+    moment = datetime.now(UTC)
+    assert queue.add("a", at=moment, on_duplicate="replace") == 1
+    assert queue.add("a", at=moment, on_duplicate="replace") == 0, "it has that time already"
+    assert [entry.due for entry in queue.pop()] == [moment]
+
+
+def test_removal_only_if_unchanged(lw: Lockwork) -> None:
+    """Seed system A2: an entry that somebody queued again since it was read stays."""
+    queue = lw.delay_queue("orders")
+    queue.add("a")
+    (read,) = queue.peek()
+    queue.add("a", delay=60, on_duplicate="replace")
+    assert not queue.remove("a", read.score)
+    (moved,) = queue.peek(due=False)
+    assert queue.remove("a", moved.score)
+    assert not queue.remove("a")
+    queue.add("a", delay=60)
+    assert queue.remove("a")
+    assert len(queue) == 0
+
+
+def test_fractional_times(lw: Lockwork, admin: redis.Redis) -> None:
+    """Seed system A2: its scores are fractions of seconds, which lose digits; ours are whole microseconds."""
+    queue = lw.delay_queue("orders")
+    base = datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=8)))
+    for microseconds in (3, 1, 2):
+        queue.add(f"e{microseconds}", at=base + timedelta(microseconds=microseconds))
+    found = queue.peek(3)
+    assert [entry.score for entry in found] == [1577808000000001, 1577808000000002, 1577808000000003]
+    assert found[0].due == base + timedelta(microseconds=1)
+    assert found[0].due.tzinfo is UTC
+    assert admin.zscore("lw:{dq:orders}", "e1") == 1577808000000001, "the key is a documented contract"
+    far = datetime(2254, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    queue.add("far", at=far)
+    assert queue.peek(10, due=False)[-1].due == far
+
+
+def test_there_is_no_lock_around_it(lw: Lockwork, admin: redis.Redis) -> None:
+    """Seed system A2 wraps every operation in a lock, whose holder may die; here each is one step of the server."""
+    queue = lw.delay_queue("orders")
+    taken: list[str] = []
+    queue.add([f"{number:04d}" for number in range(2000)])
+
+    def take() -> None:
+        while got := queue.pop(7):
+            taken.extend(ids(got))
+
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == len(set(taken)) == 2000
+    assert not list(admin.scan_iter("*lock*"))
+
+
+def test_a_hundred_thousand_at_once(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    assert queue.add(map(str, range(100_000))) == 100_000
+    assert len({entry.score for entry in queue.peek(10_000)}) == 1, "one call has one time"
+    assert len(ids(queue.pop(10_000))) == 10_000
+    assert len(queue) == 90_000
+    assert queue.clear() == 90_000
+
+
+def test_what_others_wrote_to_the_key(lw: Lockwork, admin: redis.Redis) -> None:
+    queue = lw.delay_queue("orders")
+    admin.zadd("lw:{dq:orders}", {b"\xff\xfe": 12.5, b"x y {z}": 11})
+    first, second = queue.pop(2)
+    assert (first.id, first.score) == ("x y {z}", 11)
+    assert (second.id.encode("utf-8", "surrogateescape"), second.score) == (b"\xff\xfe", 12)
+    admin.zadd("lw:{dq:orders}", {b"\xff\xfe": 12.5})
+    assert queue.remove(second.id, second.score)
+
+
+def test_a_call_that_is_sent_again_does_nothing_more(lw: Lockwork) -> None:
+    """Lost replies: redis-py repeats such a call, and a plain ZPOPMIN would have lost the first one's entries."""
+    queue = lw.delay_queue("orders")
+    keys = queue._keys
+
+    def send(made: Protocol[Any], times: int = 2) -> list[Any]:
+        driver: Any = lw.runtime._sync
+        call = next(made)
+        while type(call).__name__ != "Call":
+            call = made.send(0.0)
+        return [driver.perform(call) for _ in range(times)]
+
+    queue.add(["a", "b"])
+    one, two = send(protocol.pop(keys, "r1", "", 1, 0))
+    assert one == two
+    assert len(queue) == 1
+    queue.clear()
+    add = protocol.add(keys, "r2", ["a"], None, 0, replace=False)
+    (first,) = send(add, 1)
+    assert ids(queue.pop()) == ["a"]
+    assert send(protocol.add(keys, "r2", ["a"], None, 0, replace=False), 1) == [first]
+    assert len(queue) == 0, "it is not queued again"
+    queue.add("a", at=datetime(2020, 1, 1, tzinfo=UTC))
+    assert send(protocol.remove(keys, "r3", "a", None), 1) == [1]
+    queue.add("a")
+    assert send(protocol.remove(keys, "r3", "a", None), 1) == [1]
+    assert len(queue) == 1, "the new entry stays"
+    assert send(protocol.clear(keys, "r4"), 1) == [1]
+    queue.add("a")
+    assert send(protocol.clear(keys, "r4"), 1) == [1]
+    assert len(queue) == 1
+
+
+def test_waiting_for_an_entry_that_is_added(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(5, wait=None)))
+    waiter.start()
+    _until_waiting(lw, 1)
+    queue.add(["a", "b"])
+    waiter.join(4)
+    assert ids(found) == ["a", "b"]
+
+
+def test_waiting_for_an_entry_to_be_due(lw: Lockwork, admin: redis.Redis) -> None:
+    queue = lw.delay_queue("orders")
+    queue.add("a", delay="150ms")
+    calls = _calls(admin)
+    (entry,) = queue.pop(wait=30)
+    assert entry.id == "a"
+    assert _calls(admin) - calls <= 4, "it does not poll"
+    assert entry.due <= datetime.now(UTC)
+
+
+def test_an_earlier_entry_is_taken_first(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    queue.add("late", delay=3600)
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
+    waiter.start()
+    _until_waiting(lw, 1)
+    queue.add("soon", delay="50ms")
+    waiter.join(4)
+    assert ids(found) == ["soon"]
+
+
+async def test_many_that_wait_share_what_comes(alw: Lockwork) -> None:
+    queue = alw.delay_queue("orders")
+    waiters = [asyncio.create_task(queue.apop(wait=None)) for _ in range(20)]
+    while await _waiting(alw) < 20:
+        await asyncio.sleep(0.005)
+    await queue.aadd([f"{number:02d}" for number in range(10)])
+    await queue.aadd([f"{number:02d}" for number in range(10, 20)], delay="50ms")
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(*waiters)
+    assert sorted(entry.id for got in found for entry in got) == [f"{number:02d}" for number in range(20)]
+    assert await _waiting(alw) == 0
+
+
+def test_nothing_came_in_time(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    assert queue.pop(wait="50ms") == []
+    until(lambda: not lw.runtime.run(_line(lw)), "nobody stands in line")
+
+
+async def test_a_cancelled_wait_leaves_the_line(alw: Lockwork) -> None:
+    queue = alw.delay_queue("orders")
+    first, second = (asyncio.create_task(queue.apop(wait=None)) for _ in range(2))
+    while await _waiting(alw) < 2:
+        await asyncio.sleep(0.005)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await _waiting(alw) == 1
+    await queue.aadd("a")
+    async with asyncio.timeout(4):
+        assert ids(await second) == ["a"]
+
+
+def test_an_interrupted_pop_puts_back_what_it_took(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    queue.add(["a", "b", "c"], at=datetime(2020, 1, 1, tzinfo=UTC))
+    before = queue.peek(3)
+    made = protocol.pop(queue._keys, "r", "", 3, 0)
+    driver: Any = lw.runtime._sync
+    value: Any = None
+    while type(effect := made.send(value)).__name__ == "Clock":
+        value = 0.0
+    driver.perform(effect)
+    queue.add("b", delay=60)  # queued anew since: that entry is the newer one
+    undo = made.throw(KeyboardInterrupt())
+    driver.perform(undo)
+    assert driver.perform(effect) == [0], "what comes late takes nothing"
+    assert queue.peek(3) == [before[0], before[2]]
+    assert len(queue) == 3
+
+
+def test_who_dies_in_line_delays_nobody_for_long(lw: Lockwork, url: str) -> None:
+    queue = lw.delay_queue("orders")
+    with script(
+        "import os\nfrom lockwork import Lockwork\n"
+        "print(Lockwork(os.environ['LOCKWORK_URL']).delay_queue('orders').pop(wait=None))",
+        url=url,
+    ) as other:
+        _until_waiting(lw, 1)
+        other.process.kill()
+        other.wait()
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
+    waiter.start()
+    _until_waiting(lw, 2)
+    queue.add("a", delay="20ms")
+    waiter.join(8)
+    assert ids(found) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda queue: queue.add(""), "an id is text of 1 to 512 characters"),
+        (lambda queue: queue.add([1]), "an id is text"),
+        (lambda queue: queue.add("a\ud800"), "UTF-8"),
+        (lambda queue: queue.add("a", delay=-1), "delay must be between 0 and 366 days"),
+        (lambda queue: queue.add("a", at=datetime(2020, 1, 1)), "at must be a datetime with a time zone"),  # noqa: DTZ001
+        (lambda queue: queue.add("a", at=datetime(1960, 1, 1, tzinfo=UTC)), "between 1970 and 2255"),
+        (lambda queue: queue.add("a", 5, at=datetime(2020, 1, 1, tzinfo=UTC)), "a delay or a time, not both"),
+        (lambda queue: queue.add("a", on_duplicate="drop"), "on_duplicate is 'keep' or 'replace'"),
+        (lambda queue: queue.pop(0), "count must be a whole number from 1 to 10,000"),
+        (lambda queue: queue.peek(10_001), "count must be a whole number"),
+        (lambda queue: queue.pop(wait=-1), "wait must be between 0"),
+        (lambda queue: queue.remove("a", 1.5), "a score is a whole number of microseconds"),
+    ],
+)
+def test_what_cannot_be_asked(lw: Lockwork, make: Any, text: str) -> None:
+    queue = lw.delay_queue("orders")
+    with pytest.raises(ConfigError, match=text):
+        make(queue)
+    assert len(queue) == 0
+
+
+def test_a_queue_without_entries_is_true(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    assert queue
+    assert repr(queue) == "<DelayQueue 'orders'>"
+    assert isinstance(queue, DelayQueue)
+    with pytest.raises(ConfigError, match="a delay queue's name"):
+        lw.delay_queue("a b")
+
+
+def _line(lw: Lockwork) -> Protocol[int]:
+    keys = lw.delay_queue("orders")._keys
+    return protocol.count((keys[1], *keys[1:]))
+
+
+async def _waiting(lw: Lockwork) -> int:
+    return await lw.runtime.arun(_line(lw))
+
+
+def _until_waiting(lw: Lockwork, count: int) -> None:
+    until(lambda: lw.runtime.run(_line(lw)) >= count, f"{count} stand in line")
+
+
+def _calls(admin: redis.Redis) -> int:
+    found: Any = admin.info("commandstats")
+    return sum(int(found.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("eval", "evalsha"))

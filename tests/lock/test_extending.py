@@ -1,0 +1,136 @@
+"""A holder may let its lease last longer; whoever has lost it learns so."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from lockwork import ConfigError, LockLost, Lockwork, NotHeld
+from processes import until
+
+
+def take_away(admin: redis.Redis, name: str = "x") -> None:
+    admin.delete(f"lw:{{lock:{name}}}")
+
+
+def test_a_fixed_lease_lasts_longer_from_now_on(lw: Lockwork) -> None:
+    lock = lw.lock("x", lease=5)
+    with lock as grant:
+        fence = grant.fence
+        grant.extend("1h")
+        assert 3590 < grant.remaining <= 3600
+        assert 3590 < lock.remaining() <= 3600
+        lock.extend("2h")
+        assert 7190 < grant.remaining <= 7200
+        assert (grant.fence, lock.state().fence) == (fence, fence)
+
+
+async def test_a_task_extends_its_lease(alw: Lockwork) -> None:
+    lock = alw.lock("x", lease=5)
+    async with lock as grant:
+        await grant.aextend("1h")
+        assert 3590 < grant.remaining <= 3600
+        await lock.aextend("2h")
+        assert 7190 < await lock.aremaining() <= 7200
+
+
+def test_without_a_time_it_lasts_as_long_as_when_it_was_granted(lw: Lockwork) -> None:
+    with lw.lock("x", lease=60) as grant:
+        granted_until = grant.remaining
+        threading.Event().wait(0.3)
+        grant.extend()
+        assert granted_until - 0.3 < grant.remaining <= 60
+
+
+def test_a_lease_is_never_made_shorter(lw: Lockwork) -> None:
+    with lw.lock("x", lease=60) as grant:
+        grant.extend(1)
+        assert grant.remaining > 50
+        assert lw.lock("x").remaining() > 50
+
+
+def test_a_fixed_lease_that_was_extended_ends_at_its_new_end(lw: Lockwork) -> None:
+    told = threading.Event()
+    grant = lw.lock("x", lease=0.3, on_lost=lambda _: told.set()).acquire()
+    grant.extend(0.8)
+    assert not told.wait(0.5)
+    assert not grant.lost
+    assert told.wait(30)
+    assert grant.lost
+    with pytest.raises(LockLost):
+        lw.lock("x").release()
+
+
+def test_a_lease_that_is_renewed_may_be_extended_too(url: str, admin: redis.Redis) -> None:
+    """Redbeat #127: extending added to the time instead of setting it, and the renewal went on from there."""
+    with Lockwork(url, lock_lease=1) as lw, lw.lock("x") as grant:
+        grant.extend(2)
+        assert grant.remaining <= 2
+        threading.Event().wait(2.5)  # it is still renewed afterwards
+        assert not grant.lost
+        assert lw.lock("x").state().fence == grant.fence
+
+
+def test_extending_over_and_over_does_not_add_up(lw: Lockwork) -> None:
+    with lw.lock("x", lease=10) as grant:
+        for _ in range(20):
+            grant.extend(10)
+        assert grant.remaining <= 10
+        assert lw.lock("x").remaining() <= 10
+
+
+def test_a_lost_lease_cannot_be_extended(lw: Lockwork) -> None:
+    grant = lw.lock("x", lease=0.1).acquire()
+    until(lambda: grant.lost, "the lease ended")
+    for extend in (grant.extend, lw.lock("x").extend):
+        with pytest.raises(LockLost):
+            extend("1h")
+    assert lw.lock("x").state().owner is None
+    with pytest.raises(LockLost):
+        lw.lock("x").release()
+
+
+def test_a_lease_that_the_server_has_lost_cannot_be_extended(lw: Lockwork, admin: redis.Redis) -> None:
+    told = threading.Event()
+    grant = lw.lock("x", lease="1h", on_lost=lambda _: told.set()).acquire()
+    take_away(admin)
+    with pytest.raises(LockLost, match="before it was extended"):
+        grant.extend()
+    assert grant.lost  # it has just been told so
+    assert told.wait(30)
+    assert not admin.exists("lw:{lock:x}")
+    with pytest.raises(LockLost):
+        grant.release()
+
+
+async def test_a_body_whose_lease_cannot_be_extended_any_more(alw: Lockwork, admin: redis.Redis) -> None:
+    with pytest.raises(LockLost):
+        async with alw.lock("x", lease="1h") as grant:
+            take_away(admin)
+            with pytest.raises(LockLost):
+                await grant.aextend()
+            assert grant.lost
+
+
+def test_only_the_holder_extends(lw: Lockwork) -> None:
+    lock = lw.lock("x", lease=5)
+    with pytest.raises(NotHeld):
+        lock.extend()
+    with lock as grant, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(NotHeld):
+            pool.submit(lock.extend, "1h").result()
+        assert lock.remaining() <= 5
+        pool.submit(grant.extend, "1h").result()  # the grant itself may be passed to another thread
+        assert grant.remaining > 3590
+
+
+def test_what_a_lease_cannot_be_extended_by(lw: Lockwork) -> None:
+    with lw.lock("x", lease=5) as grant:
+        for wrong in (0, -1, "soon", float("nan")):
+            with pytest.raises(ConfigError):
+                grant.extend(wrong)
+        assert not grant.lost
+        assert grant.remaining <= 5

@@ -1,0 +1,216 @@
+"""Taking a lock away: the holder is told at once, the next in line gets it, and nothing else ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from lockwork import Grant, LockLost, Lockwork, NotHeld
+from lockwork.protocol import lock as protocol
+from processes import script, until
+from proxy import proxied
+
+AT_ONCE = 5.0
+"""Seconds within which somebody is told "at once"; the leases of these tests are much longer."""
+
+HOLDER = """
+import asyncio
+from lockwork import LockLost, Lockwork
+async def main():
+    async with Lockwork(lock_lease=60) as lw:
+        try:
+            async with lw.lock("x") as grant:
+                print(grant.fence, flush=True)
+                await asyncio.sleep(50)
+        except LockLost:
+            print("LockLost", flush=True)
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def operator(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+    with Lockwork(url) as app:
+        yield app
+
+
+@pytest.mark.parametrize("lease", [None, "1h"], ids=["renewed", "fixed"])
+def test_a_thread_is_told_at_once(url: str, operator: Lockwork, lease: str | None) -> None:
+    told: list[Grant] = []
+    with (
+        Lockwork(url, lock_lease="30m") as lw,
+        pytest.raises(LockLost),
+        lw.lock("x", lease=lease, on_lost=told.append) as grant,
+    ):
+        threading.Event().wait(0.2)  # its engine listens
+        assert operator.lock("x").force_release()
+        until(lambda: told, "the callback", AT_ONCE)
+        assert told == [grant]
+        assert grant.lost
+        assert grant.remaining == 0
+        with pytest.raises(LockLost):
+            grant.check()
+
+
+@pytest.mark.parametrize("lease", [None, "1h"], ids=["renewed", "fixed"])
+async def test_the_body_of_a_task_is_cancelled_at_once(url: str, operator: Lockwork, lease: str | None) -> None:
+    async with Lockwork(url, lock_lease="30m") as lw:
+        began = time.monotonic()
+        with pytest.raises(LockLost, match="body was cancelled"):
+            async with lw.lock("x", lease=lease):
+                await asyncio.sleep(0.2)  # its engine listens
+                assert await operator.lock("x").aforce_release()
+                await asyncio.sleep(30)
+        assert time.monotonic() - began < AT_ONCE
+        async with lw.lock("x", wait=0):
+            pass
+
+
+def test_the_holder_of_a_fixed_lease_hears_without_work_for_its_engine(url: str, operator: Lockwork) -> None:
+    """Being told to look must not keep the engine busy until the lease ends."""
+    with Lockwork(url) as lw:
+        grant = lw.lock("x", lease=3).acquire()
+        threading.Event().wait(0.2)
+        operator.runtime.run(
+            protocol.force(lw.lock("x")._key, 1, operator.runtime.channel.removesuffix(operator.runtime.process))
+        )  # another grant's: nothing
+        assert not grant.lost
+        assert operator.lock("x").force_release()
+        busy = time.process_time()
+        threading.Event().wait(1)
+        assert time.process_time() - busy < 0.5
+        with pytest.raises(LockLost):
+            grant.release()
+
+
+def test_another_process_is_told_at_once(operator: Lockwork, url: str) -> None:
+    with script(HOLDER, url=url) as holder:
+        fence = int(holder.line())
+        threading.Event().wait(0.2)
+        assert operator.lock("x").force_release()
+        with operator.lock("x", wait=0) as grant:
+            assert grant.fence > fence
+            began = time.monotonic()
+            assert holder.line() == "LockLost"
+            assert time.monotonic() - began < AT_ONCE
+            assert not grant.lost
+
+
+def test_the_next_in_line_gets_it(url: str, operator: Lockwork) -> None:
+    with Lockwork(url) as lw, ThreadPoolExecutor(2) as pool:
+        first = lw.lock("x", lease="1h").acquire()
+
+        def turn() -> int:
+            with lw.lock("x", wait=30) as grant:
+                assert not grant.lost
+                return grant.fence
+
+        turns = []
+        for count in (1, 2):
+            turns.append(pool.submit(turn))
+            until(lambda count=count: operator.lock("x").state().waiters == count, "it waits")  # type: ignore[misc]
+        assert operator.lock("x").force_release()
+        second, third = (one.result() for one in turns)
+        assert first.fence < second < third
+        with pytest.raises(LockLost):
+            first.release()
+
+
+def test_a_free_lock(operator: Lockwork, admin: redis.Redis) -> None:
+    assert not operator.lock("x").force_release()
+    assert not admin.keys()
+    with operator.lock("x"):
+        pass
+    assert not operator.lock("x").force_release()
+
+
+async def test_a_free_lock_asked_by_a_task(alw: Lockwork) -> None:
+    assert not await alw.lock("x").aforce_release()
+
+
+def test_called_twice_it_ends_one_grant_only(url: str, operator: Lockwork) -> None:
+    """A force whose reply was lost is sent again; by then somebody else may hold the lock."""
+    with Lockwork(url) as lw, proxied(url) as proxy, Lockwork(proxy.url) as shaky, ThreadPoolExecutor(1) as pool:
+        first = lw.lock("x").acquire()
+        waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
+        until(lambda: operator.lock("x").state().waiters == 1, "one waits")
+        shaky.lock("x").state()
+        # lock_force is sent by its digest
+        from lockwork.protocol.scripts import script as load  # noqa: PLC0415
+
+        proxy.lose(load("lock_force").digest, "reply")
+        shaky.lock("x").force_release()
+        assert proxy.lost == 1
+        second = waiting.result()
+        assert first.fence < second.fence
+        assert not second.lost
+        assert operator.lock("x").state().fence == second.fence
+        second.release()
+        with pytest.raises(LockLost):
+            first.release()
+
+
+def test_the_fence_says_which_grant_is_ended(operator: Lockwork) -> None:
+    lock = operator.lock("x")
+    with lock as grant:
+        channels = operator.runtime.channel.removesuffix(operator.runtime.process)
+        for fence in (grant.fence - 1, grant.fence + 1, 0):
+            assert not operator.runtime.run(protocol.force(lock._key, fence, channels))
+        assert not grant.lost
+        assert lock.state().fence == grant.fence
+
+
+def test_of_its_own_lock(operator: Lockwork) -> None:
+    lock = operator.lock("x")
+    with pytest.raises(LockLost), lock as grant:
+        assert lock.force_release()
+        until(lambda: grant.lost, "it is told", AT_ONCE)
+    assert not lock.locked()
+    with pytest.raises(NotHeld):
+        lock.release()
+
+
+def test_of_a_sticky_lock_in_use_and_kept(url: str, operator: Lockwork) -> None:
+    with Lockwork(url, lock_lease="30m") as lw:
+        lock = lw.lock("x", sticky=True)
+        with pytest.raises(LockLost), lock as grant:
+            threading.Event().wait(0.2)
+            assert operator.lock("x").force_release()
+            until(lambda: grant.lost, "it is told", AT_ONCE)
+        with lock as again:
+            assert again.fence > grant.fence
+        kept = lw.lock("x").state()
+        assert kept.fence == again.fence
+        assert operator.lock("x").force_release()
+        until(lambda: not lw.runtime.keeper.idle, "it is not kept any more", AT_ONCE)
+        with operator.lock("x", wait=0) as other:
+            assert lock.try_acquire() is None
+            assert not other.lost
+
+
+def test_of_a_lock_that_is_kept_for_its_minimum(operator: Lockwork) -> None:
+    lock = operator.lock("x", at_least="1h")
+    with lock as grant:
+        pass
+    assert lock.locked()
+    assert lock.force_release()
+    assert not lock.locked()
+    with lock as again:
+        assert again.fence > grant.fence
+    assert lock.force_release()
+
+
+def test_other_locks_of_the_holder_stay(url: str, operator: Lockwork) -> None:
+    with Lockwork(url) as lw, lw.lock("y") as other:
+        with pytest.raises(LockLost), lw.lock("x") as grant:
+            threading.Event().wait(0.2)
+            assert operator.lock("x").force_release()
+            until(lambda: grant.lost, "it is told", AT_ONCE)
+        assert not other.lost
+        other.check()

@@ -1,0 +1,147 @@
+"""What anybody may see of a lock: whether it is held, by whom, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork
+from lockwork.protocol.holders import plain
+from processes import script, until
+
+HOLDER = """
+from lockwork import Lockwork
+with Lockwork() as lw, lw.lock("x", tags=["batch", "eu"]):
+    print("held", flush=True)
+    input()
+"""
+
+
+def test_a_free_lock(lw: Lockwork) -> None:
+    lock = lw.lock("x")
+    assert (lock.locked(), lock.owner(), lock.remaining()) == (False, None, 0)
+    with lock:
+        pass
+    assert (lock.locked(), lock.owner(), lock.remaining()) == (False, None, 0)
+
+
+async def test_a_free_lock_seen_by_a_task(alw: Lockwork) -> None:
+    lock = alw.lock("x")
+    assert (await lock.alocked(), await lock.aowner(), await lock.aremaining()) == (False, None, 0)
+
+
+def test_the_owner_is_a_thread_of_a_process_of_a_host(lw: Lockwork, url: str) -> None:
+    with lw.lock("x", tags=["nightly", "eu-1"]), Lockwork(url) as other:
+        lock = other.lock("x")
+        owner = lock.owner()
+        assert owner is not None
+        assert (owner.host, owner.pid) == (plain(socket.gethostname()), os.getpid())
+        assert owner.label == plain(threading.current_thread().name)
+        assert owner.tags == ("nightly", "eu-1")
+        assert lock.locked()
+        assert 10 < lock.remaining() <= 15
+
+
+async def test_the_owner_is_a_task(alw: Lockwork) -> None:
+    seen = asyncio.Event()
+
+    async def hold() -> None:
+        async with alw.lock("x", tags=("t",)):
+            await seen.wait()
+
+    task = asyncio.create_task(hold(), name="the importer: 7")
+    while (owner := await alw.lock("x").aowner()) is None:
+        await asyncio.sleep(0)
+    assert (owner.label, owner.pid, owner.tags) == ("the_importer_7", os.getpid(), ("t",))
+    assert await alw.lock("x").alocked()
+    seen.set()
+    await task
+    assert not await alw.lock("x").alocked()
+
+
+def test_the_owner_is_another_process(lw: Lockwork, url: str) -> None:
+    with script(HOLDER, url=url) as holder:
+        assert holder.line() == "held"
+        owner = lw.lock("x").owner()
+        assert owner is not None
+        assert (owner.pid, owner.label, owner.tags) == (holder.pid, "MainThread", ("batch", "eu"))
+        holder.tell("end")
+        holder.wait()
+    until(lambda: not lw.lock("x").locked(), "it was released")
+
+
+def test_a_sticky_lock_shows_its_owner_and_tags(lw: Lockwork) -> None:
+    lock = lw.lock("x", sticky=True, tags=["cache"])
+    with lock:
+        owner = lock.owner()
+        assert owner is not None
+        assert (owner.pid, owner.tags) == (os.getpid(), ("cache",))
+        assert owner.label == plain(threading.current_thread().name)
+
+
+def test_a_thread_with_an_odd_name(lw: Lockwork) -> None:
+    """Names of threads go into the owner, whose parts are told apart by separators."""
+    seen = []
+
+    def hold() -> None:
+        with lw.lock("x"):
+            seen.append(lw.lock("x").owner())
+
+    for name in ("a:b/c~d;e", "naïve 線程", "", "x" * 500):
+        thread = threading.Thread(target=hold, name=name)
+        thread.start()
+        thread.join()
+    assert all(owner is not None and owner.pid == os.getpid() for owner in seen)
+    assert len(seen) == 4
+    assert not lw.lock("x").locked()
+
+
+def test_a_lock_whose_lease_ran_out_is_free(lw: Lockwork) -> None:
+    lw.lock("x", lease=0.1).acquire()
+    until(lambda: not lw.lock("x").locked(), "the lease ended")
+    assert lw.lock("x").owner() is None
+    assert lw.lock("x").remaining() == 0
+    with pytest.raises(Exception, match="ended before it was released"):
+        lw.lock("x").release()
+
+
+def test_waiters_are_counted_and_do_not_change_the_owner(lw: Lockwork) -> None:
+    with lw.lock("x") as grant, ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(lambda: lw.lock("x").acquire().release()) for _ in range(3)]
+        until(lambda: lw.lock("x").state().waiters == 3, "three wait")
+        assert lw.lock("x").state().fence == grant.fence
+        grant.release()
+        for one in waiting:
+            one.result()
+    lw_state = lw.lock("x").state()
+    assert (lw_state.owner, lw_state.waiters) == (None, 0)
+
+
+@pytest.mark.parametrize("tags", ["one", [""], ["a,b"], ["x" * 300], [7]])
+def test_what_cannot_be_a_tag(lw: Lockwork, admin: redis.Redis, tags: object) -> None:
+    with pytest.raises(ConfigError):
+        lw.lock("x", tags=tags)  # type: ignore[arg-type]
+    assert not admin.keys()
+
+
+@pytest.mark.parametrize("tag", ["semi;colon", "~wave", "dot.ted", "a:b/c", "{brace}", "ünï"])
+@pytest.mark.parametrize("sticky", [False, True])
+def test_tags_with_the_separators_of_the_wire(lw: Lockwork, tag: str, sticky: bool) -> None:
+    """A tag that is accepted comes back as it was, and confuses nobody."""
+    try:
+        lock = lw.lock("x", tags=["first", tag], sticky=sticky)
+    except ConfigError:
+        return
+    with lock:
+        owner = lock.owner()
+        assert owner is not None
+        assert owner.tags == ("first", tag)
+        assert (owner.pid, owner.label) == (os.getpid(), plain(threading.current_thread().name))
+    with lw.lock("x", wait=5):
+        pass

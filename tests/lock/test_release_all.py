@@ -1,0 +1,136 @@
+"""Releasing everything: one lock however often it was entered, or all locks of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from lockwork import LockLost, Lockwork, NotHeld
+from processes import until
+
+
+def test_however_often_it_was_entered(lw: Lockwork) -> None:
+    lock = lw.lock("x")
+    for _ in range(5):
+        lock.acquire()
+    lock.release_all()
+    assert not lock.held()
+    assert not lock.locked()
+    with pytest.raises(NotHeld):
+        lock.release()
+
+
+async def test_however_often_a_task_entered_it(alw: Lockwork) -> None:
+    lock = alw.lock("x")
+    for _ in range(5):
+        await lock.aacquire()
+    await lock.arelease_all()
+    assert not lock.held()
+    assert not await lock.alocked()
+    with pytest.raises(NotHeld):
+        await lock.arelease()
+
+
+def test_inside_nested_bodies(lw: Lockwork) -> None:
+    lock = lw.lock("x")
+    with lock as grant, lw.lock("x"):
+        lock.release_all()
+        assert grant.lost
+        assert not lock.locked()
+    assert not lock.held()
+    with lock:
+        assert lock.locked()
+    assert not lock.locked()
+
+
+def test_only_by_its_holder(lw: Lockwork) -> None:
+    lock = lw.lock("x")
+    with lock as grant:
+        failed: list[BaseException] = []
+
+        def other() -> None:
+            try:
+                lock.release_all()
+            except NotHeld as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert len(failed) == 1
+        assert not grant.lost
+    with pytest.raises(NotHeld):
+        lock.release_all()
+
+
+def test_a_lost_lease_is_told(lw: Lockwork) -> None:
+    lock = lw.lock("x", lease=0.1)
+    grant = lock.acquire()
+    until(lambda: grant.lost, "the lease ended")
+    with pytest.raises(LockLost):
+        lock.release_all()
+
+
+def test_every_lock_of_every_thread(lw: Lockwork) -> None:
+    ready, go = threading.Barrier(4), threading.Event()
+    ended: list[str] = []
+
+    def hold(number: int) -> None:
+        try:
+            with lw.lock(f"x{number}") as grant:
+                ready.wait()
+                go.wait()
+                assert grant.lost
+            ended.append("quietly")
+        except LockLost:
+            ended.append("told")
+
+    threads = [threading.Thread(target=hold, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    lw.lock("mine").acquire()
+    with lw.lock("kept", sticky=True):
+        pass
+    assert lw.lock("kept").locked()
+    assert lw.release_all() == 4
+    for name in ("x0", "x1", "x2", "mine", "kept"):
+        assert not lw.lock(name).locked(), name
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 3
+    assert lw.release_all() == 0
+
+
+async def test_every_lock_of_every_task(alw: Lockwork) -> None:
+    go = asyncio.Event()
+    held = 0
+
+    async def hold(number: int) -> None:
+        nonlocal held
+        async with alw.lock(f"x{number}") as grant:
+            held += 1
+            await go.wait()
+            assert grant.lost
+
+    tasks = [asyncio.create_task(hold(number)) for number in range(3)]
+    while held < 3:
+        await asyncio.sleep(0)
+    async with alw.lock("kept", sticky=True):
+        pass
+    assert await alw.arelease_all() == 3
+    for name in ("x0", "x1", "x2", "kept"):
+        assert not await alw.lock(name).alocked(), name
+    go.set()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await alw.arelease_all() == 0
+
+
+def test_it_leaves_the_locks_of_others_alone(lw: Lockwork, url: str) -> None:
+    with Lockwork(url) as other, other.lock("x") as grant:
+        assert lw.release_all() == 0
+        assert not grant.lost
+        assert lw.lock("x").state().fence == grant.fence

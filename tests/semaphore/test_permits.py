@@ -1,0 +1,237 @@
+"""Semaphores: at most so many at a time, in order, each grant on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import ConfigError, LockTimeout, Lockwork, NotHeld
+from processes import until
+
+
+def waiting(lw: Lockwork, count: int) -> None:
+    until(lambda: lw.semaphore("gpu", 2).state().waiting == count, f"{count} wait")
+
+
+def test_no_more_than_there_are(lw: Lockwork) -> None:
+    gpu = lw.semaphore("gpu", 2)
+    with gpu as first, gpu as second:
+        assert first is not second
+        assert second.fence > first.fence
+        assert gpu.available() == 0
+        assert gpu.try_acquire() is None
+        with pytest.raises(LockTimeout, match="semaphore 'gpu'"):
+            gpu.acquire(wait="50ms")
+    assert gpu.available() == 2
+    assert first.lost
+    assert second.lost
+
+
+async def test_no_more_than_there_are_for_tasks(alw: Lockwork) -> None:
+    gpu = alw.semaphore("gpu", 3)
+    most = now = 0
+
+    async def turn() -> None:
+        nonlocal most, now
+        async with gpu:
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            now -= 1
+
+    await asyncio.gather(*(turn() for _ in range(60)))
+    assert most == 3
+    assert await gpu.aavailable() == 3
+
+
+def test_each_grant_is_released_by_itself_and_from_any_thread(lw: Lockwork) -> None:
+    gpu = lw.semaphore("gpu", 3)
+    first, second, third = gpu.acquire(), gpu.acquire(), gpu.acquire()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(second.release).result()
+    assert second.lost
+    assert not first.lost
+    assert gpu.available() == 1
+    with pytest.raises(NotHeld, match="released before"):
+        second.release()
+    assert gpu.available() == 1, "a second release gives nothing back"
+    gpu.release()
+    assert third.lost, "release() gives back what was taken last"
+    first.release()
+    assert not gpu.held()
+    with pytest.raises(NotHeld):
+        gpu.release()
+
+
+def test_the_end_of_a_body_releases_the_bodys_own_permit(lw: Lockwork) -> None:
+    gpu = lw.semaphore("gpu", 3)
+    with gpu as outer:
+        inner = gpu.acquire()
+    assert outer.lost
+    assert not inner.lost
+    with gpu as given_up:
+        given_up.release()
+        assert gpu.available() == 2
+    assert not inner.lost
+    inner.release()
+    assert gpu.available() == 3
+
+
+async def test_release_all(alw: Lockwork) -> None:
+    gpu = alw.semaphore("gpu", 3)
+    grants = [await gpu.aacquire() for _ in range(3)]
+    await gpu.arelease_all()
+    assert all(grant.lost for grant in grants)
+    assert await gpu.aavailable() == 3
+    for _ in range(2):
+        await gpu.aacquire()
+    assert await alw.arelease_all() == 2
+    assert await gpu.aavailable() == 3
+
+
+def test_a_child_thread_holds_nothing_of_its_parents(lw: Lockwork) -> None:
+    gpu = lw.semaphore("gpu", 2)
+    with gpu, ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(gpu.held).result()
+        assert gpu.held()
+
+
+def test_large_requests_are_not_passed_by_small_ones(lw: Lockwork) -> None:
+    """Six of eight units are wanted while four are free: whoever comes later for three waits behind."""
+    order: list[str] = []
+
+    def turn(name: str, units: int) -> None:
+        with lw.semaphore("gpu", 8, units=units):
+            order.append(name)
+
+    held = lw.semaphore("gpu", 8, units=4).acquire()
+    threads = [threading.Thread(target=turn, args=("large", 6)), threading.Thread(target=turn, args=("small", 3))]
+    for count, thread in enumerate(threads, 1):
+        thread.start()
+        waiting(lw, count)
+    assert lw.semaphore("gpu", 8).try_acquire() is None, "somebody waits"
+    assert order == []
+    held.release()
+    for thread in threads:
+        thread.join()
+    assert order[0] == "large"
+
+
+def test_several_are_let_in_at_once_when_many_units_come_back(lw: Lockwork) -> None:
+    gate = threading.Barrier(4)
+
+    def turn() -> None:
+        with lw.semaphore("gpu", 3):
+            gate.wait(20)  # all three are in at the same time
+
+    held = lw.semaphore("gpu", 3, units=3).acquire()
+    threads = [threading.Thread(target=turn) for _ in range(3)]
+    for count, thread in enumerate(threads, 1):
+        thread.start()
+        waiting(lw, count)
+    held.release()
+    gate.wait(20)
+    for thread in threads:
+        thread.join()
+
+
+def test_the_newest_number_of_permits_counts(lw: Lockwork) -> None:
+    old, new = lw.semaphore("gpu", 2), lw.semaphore("gpu", 4)
+    grants = [old.acquire(), old.acquire()]
+    assert old.try_acquire() is None
+    grants += [new.acquire(), new.acquire()]
+    assert new.available() == 0
+    assert old.try_acquire() is None
+    assert old.state().capacity == 2
+    for grant in grants[:3]:
+        assert not grant.lost, "who is in stays in"
+        grant.release()
+    assert old.available() == 1
+    grants[3].release()
+
+
+def test_more_permits_let_those_who_wait_in(lw: Lockwork) -> None:
+    entered = threading.Event()
+
+    def turn() -> None:
+        with lw.semaphore("gpu", 1):
+            entered.set()
+
+    with lw.semaphore("gpu", 1):
+        thread = threading.Thread(target=turn)
+        thread.start()
+        waiting(lw, 1)
+        with lw.semaphore("gpu", 3):
+            assert entered.wait(20)
+        thread.join()
+
+
+def test_state_names_holders_and_waiters(lw: Lockwork) -> None:
+    gpu = lw.semaphore("gpu", 2, units=2, tags=["render"])
+    with gpu as grant:
+        thread = threading.Thread(target=lambda: gpu.acquire().release(), name="second")
+        thread.start()
+        waiting(lw, 1)
+        state = gpu.state()
+        assert (state.capacity, state.used, state.held, state.waiting) == (2, 2, 1, 1)
+        (holder,) = state.holders
+        assert holder.fence == grant.fence
+        assert holder.units == 2
+        assert 0 < holder.expires_in <= 15
+        assert holder.holder.tags == ("render",)
+        assert state.line[0].holder.label == "second"
+        assert gpu.state(holders=0, waiters=0).holders == ()
+    thread.join()
+
+
+def test_force_release_ends_every_grant_and_tells_the_holders(lw: Lockwork) -> None:
+    told: list[int] = []
+    gpu = lw.semaphore("gpu", 2, on_lost=lambda grant: told.append(grant.fence))
+    grants = [gpu.acquire(), gpu.acquire()]
+    with lw.semaphore("other", 1) as other:
+        assert gpu.force_release() == 2
+        assert gpu.available() == 2
+        until(lambda: len(told) == 2, "both were told")
+        assert all(grant.lost for grant in grants)
+        assert not other.lost
+    assert gpu.force_release() == 0
+
+
+def test_as_a_decorator(lw: Lockwork) -> None:
+    @lw.semaphore("gpu:{number}", 1)
+    def busy(number: int) -> int:
+        return lw.semaphore(f"gpu:{number}", 1).available()
+
+    assert busy(3) == 0
+    assert lw.semaphore("gpu:3", 1).available() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"permits": 0}, "permits must be a whole number from 1"),
+        ({"permits": True}, "permits must be a whole number"),
+        ({"permits": 2, "units": 3}, "units must be a whole number from 1 to 2, not 3"),
+        ({"permits": 2, "name": "a b"}, "a semaphore's name"),
+        ({"permits": 2, "wait": -1}, "wait"),
+        ({"permits": 2, "tags": "one"}, "tags are a list"),
+    ],
+)
+def test_what_a_semaphore_cannot_be_asked(lw: Lockwork, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        lw.semaphore(**{"name": "gpu", **options})
+
+
+def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
+    gpu = lw.semaphore("gpu", 2)
+    with gpu:
+        (key,) = admin.keys()
+        assert key == b"lw:{sem:gpu}"
+        assert 60 < admin.ttl(key) <= 75
+    assert 0 < admin.ttl(key) <= 60
+    assert int(admin.hlen(key)) == 7, "nothing is left but the books' own sums"

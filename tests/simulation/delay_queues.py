@@ -1,0 +1,234 @@
+"""Delay queues in the simulator: who adds, takes and removes, with faults, and what must hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from lockwork.errors import LockworkError
+from lockwork.protocol import delay_queue, keys
+from lockwork.protocol.delay_queue import Entry
+from simulation.faults import MS, SECOND, Mix
+from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Command, Server
+from simulation.world import Broken, Step, World
+
+_PART = "parts/dq"
+_KEYS = keys.delay_queue("sim", "a")
+_IDS = "abcdefgh"
+_LOOK = 5 * SECOND
+_SLACK = 300 * MS
+TWINS = (
+    Build("takes again", (("dq_pop", "if done then", "if false then"),)),
+    Build("adds again", (("dq_add", "if done then", "if false then"),)),
+    Build("removes again", (("dq_remove", "if done then", "if false then"),)),
+    Build("takes early", (("dq_pop", "'-inf', now, 'WITHSCORES'", "'-inf', now + 1000000, 'WITHSCORES'"),)),
+    Build("puts back nothing", (("dq_abandon", "if #pairs > 0 then", "if false then"),)),
+    Build("puts back over what is newer", (("dq_abandon", "'NX'", "'CH'"),)),
+    Build("tells nobody", (("dq_add", "wake(count)", ""),)),
+    Build("tells nobody of what is sooner", (("dq_add", "not earliest or", "false and"),)),
+    Build("nobody takes over the watch", (("dq_pop", "wake(1) end", "end"),)),
+    Build("the others sleep on", ((_PART, "local LOOK = 5000", "local LOOK = 50000"),)),
+    Build("a log without an expiry", ((_PART, "for at = 3, 5 do redis.call('PEXPIRE', KEYS[at], 2 * KEPT) end", ""),)),
+)  # fmt: skip
+
+
+@dataclass
+class Checker:
+    """Judges every step by entries of its own."""
+
+    world: World
+    entries: dict[str, int] = field(default_factory=dict)
+    since: dict[str, int] = field(default_factory=dict)
+    """True times at which entries were first seen to be due."""
+    replies: dict[str, Any] = field(default_factory=dict)
+    """What requests were told that did something."""
+    took: dict[str, dict[str, int]] = field(default_factory=dict)
+    given: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What pops returned to those who called."""
+    waiting: dict[Task, int] = field(default_factory=dict)
+    """Since when they wait."""
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the entries, and how long the other keys last."""
+        return [("ZRANGE", keys[0], 0, -1, "WITHSCORES"), *(("PTTL", key) for key in keys[1:])]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did."""
+        found, *expiries = step.seen
+        if -1 in expiries:
+            raise Broken("a key has no expiry")
+        if step.script == "dq_peek":
+            return
+        request = str(step.args[0])
+        if request in self.replies:
+            if step.script != "dq_abandon" and step.reply != self.replies[request]:
+                raise Broken(f"{request} was told {step.reply}, and {self.replies[request]} before")
+        else:
+            getattr(self, f"_{step.script}")(step, request)
+        if step.script == "dq_abandon":
+            self._abandoned(request)
+        if {member.decode(): int(at) for member, at in found} != self.entries:
+            raise Broken(f"{step.script}: {found} is queued, not {self.entries}")
+
+    def _dq_add(self, step: Step, request: str) -> None:
+        mode, at, delay, *ids = step.args[1:]
+        due = int(at) if at else step.now + int(delay)
+        names = [str(id, "utf-8") for id in ids if isinstance(id, bytes)]
+        new = {id: due for id in names if id not in self.entries or (mode == "r" and self.entries[id] != due)}
+        self.entries.update(new)
+        if step.reply != [len(new), due]:
+            raise Broken(f"{request} was told {step.reply}, not {len(new)}")
+        if new:
+            self.replies[request] = step.reply
+
+    def _dq_pop(self, step: Step, request: str) -> None:
+        due = sorted((at, id) for id, at in self.entries.items() if at <= step.now)[: int(step.args[1])]
+        if step.reply[1:] != [part for at, id in due for part in (id.encode(), at)]:
+            raise Broken(f"{request} took {step.reply[1:]}, not {due}")
+        if due:
+            self.replies[request] = step.reply
+            self.took[request] = {id: at for at, id in due}
+            for _, id in due:
+                del self.entries[id]
+
+    def _dq_remove(self, step: Step, request: str) -> None:
+        id, score = str(step.args[1], "utf-8") if isinstance(step.args[1], bytes) else "", step.args[2]
+        there = id in self.entries and score in ("", self.entries[id])
+        if step.reply != int(there):
+            raise Broken(f"{request} was told {step.reply}: {id!r} {score!r} of {self.entries}")
+        if there:
+            self.replies[request] = 1
+            del self.entries[id]
+
+    def _dq_abandon(self, step: Step, request: str) -> None:
+        """A pop that took nothing: it shall take nothing any more."""
+
+    def _abandoned(self, request: str) -> None:
+        for id, at in self.took.pop(request, {}).items():
+            self.entries.setdefault(id, at)
+        self.replies[request] = [0]
+
+    def watch(self) -> None:
+        """Look at the time: nobody may wait while something is due."""
+        world = self.world
+        due = {id for id, at in self.entries.items() if at <= world.server_now}
+        self.since = {id: self.since.get(id, world.now) for id in due}
+        oldest = min(self.since.values(), default=world.now)
+        quiet = _quiet(world.mix)
+        for task, began in self.waiting.items():
+            bound = _SLACK if quiet else _LOOK + SECOND
+            ready = max(oldest, began)
+            if world.now - ready > bound and task.undisturbed_since(ready - 6 * SECOND) and not task.calling:
+                raise Broken(f"{task.name} waits, and {self.since} are due for {(world.now - ready) / SECOND:.2f} s")
+
+    def at_end(self) -> None:
+        """Everybody came to an end, and what was taken is in somebody's hands."""
+        stuck = [task.name for task in self.world.tasks if task.live and not task.background]
+        if stuck:
+            raise Broken(f"{stuck} never came to an end")
+        for request, entries in self.took.items():
+            whole = self.given.get(request)
+            if whole is not None and whole != entries:
+                raise Broken(f"{request} took {entries} and gave {whole}")
+            if whole is None and _quiet(self.world.mix):
+                raise Broken(f"{request} took {entries}, which nobody has")
+
+
+@dataclass
+class Users:
+    """The users' side of a run."""
+
+    world: World
+    checker: Checker
+
+    def producer(self, task: Task, turns: int, pace: float) -> Actor:
+        """Add, move and remove now and then."""
+        random = self.world.random
+        for turn in range(turns):
+            yield Sleep(random.uniform(0, pace))
+            request = f"{task.name}.{turn}"
+            ids = random.sample(_IDS, random.randint(1, 3))
+            delay = random.choice([0, 0, random.randint(0, SECOND), random.randint(0, 10 * SECOND)])
+            try:
+                if random.random() < 0.2:
+                    (read,) = (yield from delay_queue.peek(_KEYS, 1, due=False)) or [Entry(ids[0], 0)]
+                    moved = read.score + random.choice([0, 0, 1])
+                    yield from delay_queue.remove(_KEYS, request, read.id, moved)
+                else:
+                    replace = random.random() < 0.5
+                    yield from delay_queue.add(_KEYS, request, ids, None, delay, replace=replace)
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+
+    def taker(self, task: Task, turns: int) -> Actor:
+        """Take what is due, and wait for it."""
+        random = self.world.random
+        for turn in range(turns):
+            yield Sleep(random.choice([0.0, random.uniform(0, 2)]))
+            wait = random.choice([0, random.uniform(0, 4), random.uniform(0, 15)])
+            yield from self._take(task, f"{task.name}.{turn}", random.randint(1, 3), wait)
+
+    def _take(self, task: Task, request: str, count: int, wait: float) -> Actor:
+        if wait:
+            self.checker.waiting[task] = self.world.now
+        try:
+            got = yield from delay_queue.pop(_KEYS, request, task.process.channel, count, wait)
+        except (Cancelled, LockworkError) as error:
+            self.world.note(task.name, f"gives up: {type(error).__name__}")
+        else:
+            self.checker.given[request] = {entry.id: entry.score for entry in got}
+            self.world.note(task.name, f"has {[entry.id for entry in got]}")
+        finally:
+            self.checker.waiting.pop(task, None)
+
+    def drain(self, task: Task) -> Actor:
+        """Look that nobody waits for nothing; when it is calm, take all that is left."""
+        while not self.world.calm:
+            self.checker.watch()
+            yield Sleep(0.1)
+        for turn in range(40):
+            yield from self._take(task, f"{task.name}.{turn}", 3, 1)
+        if self.checker.entries:
+            raise Broken(f"{self.checker.entries} are never taken")
+
+
+def _quiet(mix: Mix) -> bool:
+    troubles = (mix.unsent, mix.unanswered, mix.lost, mix.late, mix.kills, mix.pauses, mix.cancels, mix.back, mix.forth)
+    return not any(troubles)
+
+
+def delay_queues(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Users of three processes at one delay queue; raises Broken."""
+    # in a quarter of the runs nothing goes wrong: then nobody may be late at all
+    world = World(server, seed, build, Mix(slow=0.1, twice=0.2) if seed % 4 == 0 else None)
+    random = world.random
+    checker = Checker(world)
+    users = Users(world, checker)
+    world.checker = checker
+    born = 0
+    pace = random.choice([0.5, 3, 6])
+
+    def populate() -> None:
+        nonlocal born
+        process = world.process(f"p{born}")
+        born += 1
+        for number in range(random.randint(0, 2)):
+            world.start(process, f"a{number}", partial(users.producer, turns=random.randint(1, 6), pace=pace))
+        for number in range(random.randint(1, 3)):
+            world.start(process, f"t{number}", partial(users.taker, turns=random.randint(1, 5)))
+
+    def kill() -> None:
+        alive = [process for process in world.processes if process.alive and process.name != "judge"]
+        world.kill(random.choice(alive))
+        world.after(random.randint(0, 3 * SECOND), populate)
+
+    for _ in range(3):
+        populate()
+    world.start(world.process("judge"), "drain", users.drain)
+    victims = lambda: [process for process in world.processes if process.name != "judge"]  # noqa: E731
+    incidents(world, kill, victims, 15 * SECOND)
+    return finished(world, seed, 25, 200, checker.at_end)

@@ -1,0 +1,86 @@
+"""Broken builds of permits: each lacks one rule, and the checker must notice."""
+
+from __future__ import annotations
+
+from simulation.server import Build
+
+_HELD = "if not held or held[2] ~= ARGV[2] then"
+TWINS = (
+    Build("one more than there are", (("parts/permits_line", "> capacity", "> capacity + 1"),)),
+    Build("newcomers do not look whether units are free", (("permits_acquire", "and used + units <= capacity", ""),)),
+    Build("newcomers pass the line", (("permits_acquire", "and head > tail and", "and"),)),
+    Build(
+        "small requests pass a large one",
+        (
+            ("parts/permits_line", "      tell(mine)\n      return fence, ends, false\n    end\n", "    else\n"),
+            (
+                "parts/permits_line",
+                "\n    head = head + 1\n    if waiter[3] == mine then",
+                "\n    if waiter[3] == mine then",
+            ),
+            (
+                "parts/permits_line",
+                "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n",
+                "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n    end\n    head = head + 1\n",
+            ),
+        ),
+    ),
+    Build("anybody may release", (("permits_release", _HELD, "if not held then"),)),
+    Build(
+        "a released grant's units stay taken",
+        (("parts/permits", "used, count = used - held[4], count - 1", "count = count - 1"),),
+    ),
+    Build(
+        "dead holders keep their units",
+        (("parts/permits", "if held[1] <= now then\n      drop(id, held)", "if false then"),),
+    ),
+    Build(
+        "live holders are swept when they have renewed",
+        (("parts/permits", "if held[1] <= now then\n      drop", "if key <= now then\n      drop"),),
+    ),
+    Build("revives a lapsed grant", (("permits_renew", " and held[1] > now then", " then"),)),
+    Build("anybody may renew", (("permits_renew", "held and held[2] == ARGV[at] and", "held and"),)),
+    Build(
+        "an abandoned request keeps its grant",
+        (("permits_abandon", "if held then drop(id, held) else", "if not held then"),),
+    ),
+    Build(
+        "a request is granted again",
+        (
+            (
+                "permits_acquire",
+                "if held then\n  if held[1] > now then",
+                "if held then\n  if held[1] > now + 1000000 then",
+            ),
+        ),
+    ),
+    Build("a fence that is not raised", (("parts/permits", "math.max(last + 1, now)", "math.max(last, now)"),)),
+    Build("a fence from the clock alone", (("parts/permits", "math.max(last + 1, now)", "now"),)),
+    Build(
+        "a release wakes nobody",
+        (
+            ("permits_release", "serve('')", ""),
+            ("permits_acquire", "check = math.min(left + 2, OFTEN)", "check = LOOK"),
+        ),
+    ),
+    Build(
+        "a downgrade keeps all units",
+        (("permits_downgrade", "used, held[4] = used - held[4] + kept, kept", "held[4] = kept"),),
+    ),
+    Build(
+        "dead waiters stay in line",
+        (("parts/permits_line", "if waiter[1] > now or waiter[3] == mine then", "if true then"),),
+    ),
+    Build(
+        "a claim that lasts as long as the longest lease",
+        (("parts/permits_line", "waiter[3], waiter[2], waiter[8])", "waiter[3], 600000, waiter[8])"),),
+    ),
+    Build(
+        "a key without an expiry",
+        (
+            ("parts/permits", "redis.call('PEXPIRE', books, left + MARGIN)", ""),
+            ("permits_renew", "redis.call('PEXPIRE', books,", "local _ = ("),
+        ),
+    ),
+    Build("the heap forgets to sink", (("parts/permits", "if least >= key then break end", "do break end"),)),
+)

@@ -1,0 +1,297 @@
+"""A barrier: nobody passes before all have come, everybody passes then, and it can be used again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
+from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.keys import barrier as barrier_keys
+from lockwork.protocol.scripts import script
+from model.bench import SECOND, Bench
+from processes import script as process
+from processes import until
+from proxy import Phase, Proxy, proxied
+from simulation.server import Build, Server
+
+phases = pytest.mark.parametrize("phase", ["request", "reply"])
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(url) as made:
+        yield made
+
+
+def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
+    phase = lw.barrier("phase", 4)
+    here = [0] * 5
+    counting = threading.Lock()
+
+    def party(_: int) -> list[int]:
+        indexes = []
+        for turn in range(5):
+            with counting:
+                here[turn] += 1
+            indexes.append(phase.wait(30))
+            assert here[turn] == 4, "nobody passes before all have come"
+        return indexes
+
+    with ThreadPoolExecutor(4) as pool:
+        passed = list(pool.map(party, range(4)))
+    assert all(sorted(turn) == [0, 1, 2, 3] for turn in zip(*passed, strict=True))
+    assert phase.arrived() == 0
+
+
+async def test_the_same_for_tasks(alw: Lockwork) -> None:
+    phase = alw.barrier("phase", 50)
+    for _ in range(3):
+        assert sorted(await asyncio.gather(*(phase.await_() for _ in range(50)))) == list(range(50))
+    # surplus parties are the next generation's
+    waits = [asyncio.create_task(phase.await_(30)) for _ in range(80)]
+    while sum(wait.done() for wait in waits) < 50 or await phase.aarrived() < 30:
+        await asyncio.sleep(0)
+    assert sorted(await asyncio.gather(*(phase.await_() for _ in range(20)), *waits)) == sorted([*range(50)] * 2)
+
+
+def test_the_index_is_the_order_of_arrival(lw: Lockwork) -> None:
+    phase = lw.barrier("phase", 3)
+    with ThreadPoolExecutor(3) as pool:
+        waits = []
+        for number in range(3):
+            waits.append(pool.submit(phase.wait, 30))
+            until(lambda number=number: waits[number].done() or phase.arrived() == number + 1, "it has come")  # type: ignore[misc]
+        assert [wait.result() for wait in waits] == [0, 1, 2]
+
+
+def test_who_gives_up_does_not_count(lw: Lockwork) -> None:
+    phase = lw.barrier("phase", 2)
+    with pytest.raises(WaitTimeout) as timed_out:
+        phase.wait("20ms")
+    assert isinstance(timed_out.value, TimeoutError)
+    assert str(timed_out.value) == (
+        "barrier 'phase': within 0.02 s not all of the 2 parties came (1 when last counted); "
+        "this one does not count any more"
+    )
+    with pytest.raises(WaitTimeout):
+        phase.wait(0)
+    assert phase.arrived() == 0
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(phase.wait, 30)
+        until(lambda: phase.arrived() == 1, "it has come")
+        assert phase.wait(0) == 1
+        assert other.result(10) == 0
+
+
+async def test_cancelled_at_every_turn_of_the_loop(alw: Lockwork) -> None:
+    phase = alw.barrier("phase", 2)
+    await phase.aarrived()
+    for turns in range(12):
+        task = asyncio.create_task(phase.await_())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await phase.aarrived() == 0
+
+
+async def test_cancelled_while_it_opens(alw: Lockwork) -> None:
+    """Either it was withdrawn in time and the other one waits on, or both have passed."""
+    phase = alw.barrier("phase", 2)
+    await phase.aarrived()
+    opened = 0
+    for turns in range(20):
+        first = asyncio.create_task(phase.await_())
+        while not await phase.aarrived():
+            await asyncio.sleep(0)
+        second = asyncio.create_task(phase.await_())
+        for _ in range(turns % 10):
+            await asyncio.sleep(0)
+        first.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await first
+        if await phase.aarrived():
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+        else:
+            assert await second == 1
+            opened += 1
+        assert await phase.aarrived() == 0
+    assert opened
+
+
+def test_all_must_agree_on_the_parties(lw: Lockwork) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(lw.barrier("phase", 2).wait, 30)
+        until(lambda: lw.barrier("phase", 2).arrived(), "it has come")
+        with pytest.raises(
+            ConfigError, match="barrier 'phase' is for 2 parties, and some of them wait; this handle says 3"
+        ):
+            lw.barrier("phase", 3).wait(1)
+        assert lw.barrier("phase", 2).wait(30) == 1
+        first.result(10)
+    with pytest.raises(WaitTimeout):
+        lw.barrier("phase", 3).wait(0)
+
+
+def test_one_party_passes_at_once(lw: Lockwork) -> None:
+    assert lw.barrier("alone", 1).wait() == 0
+
+
+@phases
+@pytest.mark.parametrize("first", [True, False])
+def test_an_arrival_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase, first: bool) -> None:
+    with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
+        app.barrier("phase", 2).arrived()
+        if not first:
+            other = pool.submit(lw.barrier("phase", 2).wait, 30)
+            until(lambda: lw.barrier("phase", 2).arrived() == 1, "the other has come")
+        proxy.lose(script("barrier_arrive").sha, phase)
+        if first:
+            other = pool.submit(app.barrier("phase", 2).wait, 30)
+            until(lambda: proxy.lost and lw.barrier("phase", 2).arrived() == 1, "it has come, once")
+            assert lw.barrier("phase", 2).wait(30) == 1
+            assert other.result(10) == 0
+        else:
+            assert app.barrier("phase", 2).wait(30) == 1
+            assert other.result(10) == 0
+        assert proxy.lost == 1
+
+
+def test_a_withdrawal_whose_barrier_has_opened_is_a_pass(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+    """Its time is up in the moment in which it opens: the server knows which came first."""
+    phase = lw.barrier("phase", 2)
+    with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(deaf.barrier("phase", 2).wait, 0.4)
+        until(lambda: phase.arrived() == 1, "it has come")
+        deaf.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
+        assert phase.wait(30) == 1
+        assert wait.result(10) == 0
+
+
+def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
+    """Redisson's semaphore waits without a timer: its message lost, it sleeps until the next one comes."""
+    phase = lw.barrier("phase", 2)
+    with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(deaf.barrier("phase", 2).wait, 30)
+        until(lambda: phase.arrived() == 1, "it has come")
+        deaf.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
+        assert phase.wait(30) == 1
+        assert wait.result(6) == 0
+
+
+PARTY = """
+import sys
+from lockwork import Lockwork
+with Lockwork() as lw:
+    phase = lw.barrier("phase", 3)
+    print("ready", flush=True)
+    for turn in range(int(sys.argv[1])):
+        print(phase.wait(40), flush=True)
+"""
+
+
+def test_processes(lw: Lockwork, url: str) -> None:
+    with contextlib.ExitStack() as stack:
+        parties = [stack.enter_context(process(PARTY, 20, url=url)) for _ in range(3)]
+        assert [party.line() for party in parties] == ["ready"] * 3
+        for _ in range(20):
+            assert sorted(int(party.line()) for party in parties) == [0, 1, 2]
+
+
+def test_a_killed_party_stops_counting(lw: Lockwork, url: str) -> None:
+    """Redisson #2045: permits of a crashed holder were lost for ever; here a dead party's place lapses after 15 s."""
+    phase = lw.barrier("phase", 3)
+    with process(PARTY, 1, url=url) as party, ThreadPoolExecutor(3) as pool:
+        until(lambda: phase.arrived() == 1, "it has come")
+        party.send(signal.SIGKILL)
+        party.wait()
+        others = [pool.submit(phase.wait, 40)]
+        until(lambda: phase.arrived() == 2, "another one has come")
+        until(lambda: phase.arrived() == 1, "the dead one's place has lapsed", 20)
+        others.append(pool.submit(phase.wait, 40))
+        until(lambda: phase.arrived() == 2, "a third one has come")
+        assert phase.wait(0) == 2
+        assert [other.result(10) for other in others] == [0, 1]
+
+
+def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(lw.barrier("phase", 2).wait, 30)
+        until(lambda: lw.barrier("phase", 2).arrived(), "it has come")
+        assert {key.decode() for key in admin.scan_iter()} == {"lw:{barrier:phase}", "lw:{barrier:phase}:places"}
+        assert all(0 < admin.ttl(key) <= 120 for key in admin.scan_iter())
+        lw.barrier("phase", 2).wait(0)
+        first.result(10)
+    assert all(0 < admin.ttl(key) <= 120 for key in admin.scan_iter())
+
+
+@pytest.fixture
+def simulated(url: str) -> Iterator[Server]:
+    server = Server(url)
+    yield server
+    server.close()
+
+
+def turns(bench: Bench, parties: int, count: int) -> None:
+    for turn in range(count):
+        for number in range(parties):
+            args: list[Argument] = [parties, f"{bench.now}.{turn}.{number}", "channel"]
+            bench.call(Call(script("barrier_arrive"), barrier_keys("sim", "a"), args))
+
+
+def remembered(server: Server, parties: int) -> int:
+    """How many generations."""
+    return (int(server.command("HLEN", "sim:{barrier:a}")) - 4) // (parties + 1)
+
+
+def test_who_passed_is_known_for_a_minute(simulated: Server) -> None:
+    bench = Bench(simulated, Build())
+    turns(bench, 3, 30)
+    assert remembered(simulated, 3) == 30
+    bench.now += 61 * SECOND
+    turns(bench, 3, 30)
+    assert remembered(simulated, 3) == 30
+
+
+def test_of_very_many_who_passed_only_the_last_are_known(simulated: Server) -> None:
+    turns(Bench(simulated, Build()), 7000, 4)
+    assert remembered(simulated, 7000) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda lw: lw.barrier("a b", 1), "a barrier's name"),
+        (lambda lw: lw.barrier("phase", 0), "parties must be a whole number from 1 to 10,000, not 0"),
+        (lambda lw: lw.barrier("phase", True), "parties must be"),
+        (lambda lw: lw.barrier("phase", 10_001), "parties must be"),
+        (lambda lw: lw.barrier("phase", 2).wait(-1), "timeout must be between"),
+    ],
+)
+def test_bad_input_sends_nothing(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(lw)
+    assert not list(admin.scan_iter())
+
+
+@pytest.mark.parametrize("key", ["lw:{barrier:phase}", "lw:{barrier:phase}:places"])
+def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+    admin.set(key, "text", ex=100)
+    phase = lw.barrier("phase", 2)
+    for call in (phase.wait, phase.arrived):
+        with pytest.raises(ServerRefused, match="somebody else's data"):
+            call()
+    assert list(admin.scan_iter()) == [key.encode()]

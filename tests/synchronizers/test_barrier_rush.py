@@ -1,0 +1,74 @@
+"""Barriers and latches of many processes, while connections break and scripts are forgotten."""
+
+from __future__ import annotations
+
+import contextlib
+
+import redis
+
+from lockwork import Lockwork
+from processes import Started, script
+
+ROUNDS = 40
+PARTIES = """
+import asyncio, sys
+from concurrent.futures import ThreadPoolExecutor
+from lockwork import Lockwork
+
+def party(turns):
+    return [phase.wait(50) for _ in range(turns)]
+
+with Lockwork() as lw:
+    phase = lw.barrier("phase", 9)
+    phase.arrived()
+    print("ready", flush=True)
+    with ThreadPoolExecutor(3) as pool:
+        for passed in pool.map(party, [int(sys.argv[1])] * 3):
+            print(*passed, flush=True)
+"""
+COUNTERS = """
+import asyncio, sys
+from lockwork import Lockwork
+
+async def main():
+    async with Lockwork() as lw:
+        for turn in range(int(sys.argv[1])):
+            boot = lw.latch(f"boot{turn}", 30)
+            async def count():
+                await boot.acount_down()
+                return await boot.await_(50)
+            assert all(await asyncio.gather(*(count() for _ in range(10))))
+            print(turn, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def disturb(admin: redis.Redis) -> None:
+    admin.client_kill_filter(_type="normal", skipme=True)
+    admin.client_kill_filter(_type="pubsub")
+    admin.script_flush()
+
+
+def test_barrier(admin: redis.Redis, url: str) -> None:
+    """27 threads would be three generations at once; 9 of them pass each time, each with an index of its own."""
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(script(PARTIES, ROUNDS, url=url)) for _ in range(3)]
+        for process in processes:
+            assert process.line() == "ready"
+        for _ in range(30):
+            disturb(admin)
+        passed = [[int(index) for index in process.line().split()] for process in processes for _ in range(3)]
+        assert [process.wait() for process in processes] == [0, 0, 0]
+    for turn in zip(*passed, strict=True):
+        assert sorted(turn) == list(range(9))
+
+
+def test_latch(lw: Lockwork, admin: redis.Redis, url: str) -> None:
+    with contextlib.ExitStack() as stack:
+        processes: list[Started] = [stack.enter_context(script(COUNTERS, 12, url=url)) for _ in range(3)]
+        for turn in range(12):
+            disturb(admin)
+            assert [process.line() for process in processes] == [str(turn)] * 3
+        assert [process.wait() for process in processes] == [0, 0, 0]
+    assert lw.latch("boot11", 30).count() == 0

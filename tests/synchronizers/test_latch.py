@@ -1,0 +1,237 @@
+"""A latch: opens at zero, wakes all who wait, stays open, and can be used again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.errors import ConfigError, ServerRefused
+from lockwork.protocol.scripts import script
+from processes import script as process
+from processes import until
+from proxy import Phase, Proxy, proxied
+
+phases = pytest.mark.parametrize("phase", ["request", "reply"])
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(url) as made:
+        yield made
+
+
+@pytest.fixture
+def rival(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+    """Another app, as another process would be."""
+    with Lockwork(url) as app:
+        yield app
+
+
+def waiting(admin: redis.Redis, name: str = "boot") -> int:
+    """How many processes are to be woken."""
+    return len(places(admin, name))
+
+
+def places(admin: redis.Redis, name: str = "boot") -> list[bytes]:
+    fields: list[Any] = admin.hkeys(f"lw:{{latch:{name}}}")
+    return [field for field in fields if field.startswith(b"w")]
+
+
+def test_count_down_and_wait(lw: Lockwork) -> None:
+    boot = lw.latch("boot", 3)
+    assert boot.count() == 3
+    assert not boot.wait(0)
+    assert [boot.count_down(), boot.count_down(), boot.count_down(), boot.count_down()] == [2, 1, 0, 0]
+    assert boot.wait()
+    assert boot.count() == 0
+    assert lw.latch("boot", 3).wait(0)
+
+
+async def test_the_same_for_tasks(alw: Lockwork) -> None:
+    boot = alw.latch("boot", 3)
+    waiters = [asyncio.create_task(boot.await_()) for _ in range(50)]
+    assert not await boot.await_(timeout=0.01)
+    assert await boot.acount_down(2) == 1
+    assert await boot.acount() == 1
+    assert await boot.acount_down(2) == 0
+    assert all(await asyncio.gather(*waiters))
+    await boot.areset()
+    assert await boot.acount() == 3
+
+
+def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+    with ThreadPoolExecutor(21) as pool:
+        waits = [pool.submit(app.latch("boot", 1).wait, 30) for app in (lw, rival) for _ in range(10)]
+        until(lambda: waiting(admin) == 2, "both processes wait")
+        before = admin.info("commandstats")
+        assert lw.latch("boot", 1).count_down() == 0
+        assert all(wait.result(10) for wait in waits)
+        after = admin.info("commandstats")
+    calls = [stats["cmdstat_publish"]["calls"] if "cmdstat_publish" in stats else 0 for stats in (before, after)]
+    assert calls[1] - calls[0] == 2
+    assert waiting(admin) == 0
+
+
+def test_who_no_longer_waits_is_not_in_the_way(lw: Lockwork, rival: Lockwork) -> None:
+    assert not rival.latch("boot", 1).wait(0.01)
+    assert lw.latch("boot", 1).count_down() == 0
+    assert rival.latch("boot", 1).wait(0)
+    rival.latch("boot", 1).reset()
+    assert not rival.latch("boot", 1).wait(0.01), "the message of before opens nothing now"
+
+
+def test_reset_begins_a_new_round(lw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+    boot = lw.latch("boot", 2)
+    boot.count_down()
+    boot.reset()
+    assert boot.count() == 2
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(rival.latch("boot", 2).wait, 30)
+        until(lambda: waiting(admin), "it waits")
+        boot.count_down()
+        boot.reset()
+        boot.count_down()
+        assert not wait.done()
+        boot.count_down()
+        assert wait.result(10)
+    lw.latch("boot", 5).reset()
+    assert lw.latch("boot", 5).count() == 5
+
+
+def test_who_waited_for_a_round_that_opened_passes_although_it_was_reset(lw: Lockwork, admin: redis.Redis) -> None:
+    """Its message is lost with the subscription, and when it looks again the latch is closed anew."""
+    boot = lw.latch("boot", 1)
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(boot.wait, 30)
+        until(lambda: waiting(admin), "it waits")
+        admin.execute_command("HDEL", "lw:{latch:boot}", *places(admin))  # type: ignore[no-untyped-call]
+        boot.count_down()
+        boot.reset()
+        assert wait.result(10)
+
+
+def test_all_must_agree_on_the_count(lw: Lockwork) -> None:
+    lw.latch("boot", 3).count_down()
+    other = lw.latch("boot", 4)
+    for call in (other.count_down, other.wait, other.count):
+        with pytest.raises(ConfigError, match="latch 'boot' is in use with a count of 3, and this handle says 4"):
+            call()
+    assert lw.latch("boot", 3).count() == 2
+
+
+@phases
+def test_a_count_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    with Lockwork(proxy.url) as app:
+        boot = app.latch("boot", 3)
+        assert boot.count() == 3
+        proxy.lose(script("latch_count").sha, phase)
+        assert boot.count_down() == 2
+        proxy.lose(script("latch_reset").sha, phase)
+        boot.reset()
+        assert proxy.lost == 2
+    assert lw.latch("boot", 3).count() == 3
+
+
+async def test_cancelled_waiters_leave_nothing(alw: Lockwork, admin: redis.Redis) -> None:
+    boot = alw.latch("boot", 1)
+    for turns in range(12):
+        task = asyncio.create_task(boot.await_())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert await boot.acount_down() == 0
+    assert await boot.await_(0)
+
+
+def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+    """Redisson #1763 and #3891: with its message lost, a waiter slept on; here it looks again."""
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(rival.latch("boot", 1).wait, 30)
+        until(lambda: waiting(admin), "it waits")
+        admin.execute_command("HDEL", "lw:{latch:boot}", *places(admin))  # type: ignore[no-untyped-call]
+        lw.latch("boot", 1).count_down()
+        assert wait.result(6)
+
+
+def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
+    boot = lw.latch("boot", 3, ttl="10m")
+    assert not boot.wait(0.01)
+    boot.count_down()
+    boot.reset()
+    boot.count_down()
+    assert {key.decode() for key in admin.scan_iter()} == {"lw:{latch:boot}", "lw:{latch:boot}:done:0"}
+    assert all(600 < admin.ttl(key) <= 660 for key in admin.scan_iter())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda lw: lw.latch("a b", 1), "a latch's name"),
+        (lambda lw: lw.latch("boot", 0), "count must be a whole number from 1 to 1,000,000, not 0"),
+        (lambda lw: lw.latch("boot", True), "count must be"),
+        (lambda lw: lw.latch("boot", 1, ttl="5s"), "ttl must be at least the patience of 10 s"),
+        (lambda lw: lw.latch("boot", 1, ttl=-1), "ttl must be between"),
+        (lambda lw: lw.latch("boot", 1).count_down(0), "n must be a whole number"),
+        (lambda lw: lw.latch("boot", 1).wait(-1), "timeout must be between"),
+    ],
+)
+def test_bad_input_sends_nothing(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(lw)
+    assert not list(admin.scan_iter())
+
+
+@pytest.mark.parametrize("key", ["lw:{latch:boot}", "lw:{latch:boot}:done:0", "lw:{latch:boot}:done:1"])
+def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+    admin.set(key, "text", ex=100)
+    boot = lw.latch("boot", 1)
+    for call in (boot.count_down, boot.wait, boot.count, boot.reset):
+        with pytest.raises(ServerRefused, match="somebody else's data"):
+            call()
+    assert list(admin.scan_iter()) == [key.encode()]
+
+
+WAIT = """
+from lockwork import Lockwork
+with Lockwork() as lw:
+    print("ready", flush=True)
+    print(lw.latch("boot", 3).wait(30), flush=True)
+"""
+
+
+def test_processes(lw: Lockwork, url: str) -> None:
+    boot = lw.latch("boot", 3)
+    with contextlib.ExitStack() as stack:
+        waiters = [stack.enter_context(process(WAIT, url=url)) for _ in range(3)]
+        for waiter in waiters:
+            assert waiter.line() == "ready"
+            boot.count_down()
+        assert [waiter.line() for waiter in waiters] == ["True"] * 3
+        assert [waiter.wait() for waiter in waiters] == [0] * 3
+
+
+def test_threads_count_down_exactly(lw: Lockwork) -> None:
+    boot = lw.latch("boot", 200)
+    opened = threading.Event()
+
+    def wait() -> None:
+        assert boot.wait(30)
+        opened.set()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    with ThreadPoolExecutor(8) as pool:
+        left = sorted(pool.map(lambda _: boot.count_down(), range(200)))
+    assert left == list(range(200))
+    assert opened.wait(10)
+    thread.join()

@@ -1,0 +1,250 @@
+"""A limiter: what it lets through and when, in threads and tasks, and what it says when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.errors import ConfigError, RateLimited
+from lockwork.protocol.limiter import Algorithm
+from lockwork.synchronizers.limiter import Limiter
+
+ALGORITHMS: tuple[Algorithm, ...] = ("bucket", "window")
+both = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+@both
+def test_as_many_as_the_rate_at_once_and_then_none(lw: Lockwork, algorithm: Algorithm) -> None:
+    api = lw.limiter("api", "5/h", algorithm=algorithm)
+    assert api.status().available == api.status().limit == 5
+    assert api.status().full_in == 0
+    assert [api.try_acquire() for _ in range(7)] == [True] * 5 + [False] * 2
+    status = api.status()
+    assert status.available == 0
+    assert 3500 < status.full_in <= 3600
+
+
+def test_a_burst_is_what_can_be_had_at_once(lw: Lockwork) -> None:
+    api = lw.limiter("api", "3600/h", burst=3)
+    assert [api.try_acquire() for _ in range(4)] == [True] * 3 + [False]
+    with pytest.raises(RateLimited) as refused:
+        api.acquire(3, wait="500ms")
+    assert 1 < refused.value.retry_after <= 3
+    assert refused.value.args[0] == (
+        f"3 units of limiter 'api' (3600/h, burst 3): no room within the wait, "
+        f"try again in {refused.value.retry_after:.3f} s"
+    )
+
+
+def test_what_is_refused_takes_nothing(lw: Lockwork) -> None:
+    api = lw.limiter("api", "4/h", algorithm="window")
+    assert api.try_acquire(3)
+    assert not api.try_acquire(2)
+    assert api.try_acquire(1)
+
+
+@both
+def test_who_waits_goes_on_in_time_and_never_early(lw: Lockwork, algorithm: Algorithm) -> None:
+    api = lw.limiter("api", "10/200ms", burst=1 if algorithm == "bucket" else None, algorithm=algorithm)
+    began = time.monotonic()
+    for _ in range(21):
+        api.acquire()
+    assert time.monotonic() - began >= 0.4
+
+
+async def test_the_same_for_tasks(alw: Lockwork) -> None:
+    api = alw.limiter("api", "20/200ms", burst=1)
+    began = time.monotonic()
+    await asyncio.gather(*(api.aacquire() for _ in range(20)))
+    assert time.monotonic() - began >= 0.19
+    assert not await api.atry_acquire()
+    assert (await api.astatus()).available == 0
+    with pytest.raises(RateLimited, match="try again in 0.0"):
+        await api.aacquire(wait=0)
+
+
+async def test_tasks_are_served_in_the_order_in_which_they_came(alw: Lockwork) -> None:
+    api = alw.limiter("api", "100/1s", burst=1)
+    await api.astatus()
+    served: list[int] = []
+
+    async def call(number: int) -> None:
+        await api.aacquire()
+        served.append(number)
+
+    await asyncio.gather(*(call(number) for number in range(20)))
+    assert served == sorted(served)
+
+
+def test_threads_share_it(lw: Lockwork) -> None:
+    api = lw.limiter("api", "40/h")
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(lambda _: api.try_acquire(), range(100))) == 40
+
+
+def test_with_and_decorator(lw: Lockwork) -> None:
+    with lw.limiter("api", "3/h"):
+        pass
+
+    @lw.limiter("api", "3/h")
+    def call(x: int) -> int:
+        return x + 1
+
+    assert [call(1), call(2)] == [2, 3]
+    assert lw.limiter("api", "3/h").status().available == 0
+
+
+async def test_with_and_decorator_for_tasks(alw: Lockwork) -> None:
+    async with alw.limiter("user:7", "3/h"):
+        pass
+
+    @alw.limiter("user:{user}", "3/h")
+    async def call(user: int) -> int:
+        return user
+
+    assert [await call(7), await call(user=7), await call(8)] == [7, 7, 8]
+    assert (await alw.limiter("user:7", "3/h").astatus()).available == 0
+    assert (await alw.limiter("user:8", "3/h").astatus()).available == 2
+
+
+@both
+def test_another_rate_counts_at_once_and_forgets_nothing(lw: Lockwork, algorithm: Algorithm) -> None:
+    assert lw.limiter("api", "10/h", algorithm=algorithm).try_acquire(6)
+    assert lw.limiter("api", "8/h", algorithm=algorithm).status().available == 2
+    assert lw.limiter("api", "20/h", algorithm=algorithm).status().available == 14
+    assert not lw.limiter("api", "5/h", algorithm=algorithm).try_acquire()
+
+
+def test_the_other_algorithm_is_refused_while_it_is_in_use(lw: Lockwork, admin: redis.Redis) -> None:
+    bucket, window = lw.limiter("api", "5/h"), lw.limiter("api", "5/h", algorithm="window")
+    bucket.acquire()
+    for call in (window.acquire, window.try_acquire, window.status):
+        with pytest.raises(ConfigError, match="limiter 'api' is in use as a bucket, and this handle says window"):
+            call()
+    quick = lw.limiter("quick", "1000/s")
+    quick.acquire()
+    slow = lw.limiter("slow", "100/s", burst=1)
+    slow.acquire()
+    slow.acquire()  # ten milliseconds later: the quick one is full again
+    assert lw.limiter("quick", "1000/s", algorithm="window").try_acquire()
+
+
+@pytest.mark.parametrize(
+    "rate", ["", "5", "/s", "0/s", "-1/s", "5/", "5/x", "5 per s", "1.5/s", "5/0s", "5/-1s", 5, None]
+)
+def test_rates_that_are_none(lw: Lockwork, rate: Any) -> None:
+    with pytest.raises(ConfigError, match='such as "100/s", "5/m" or "10/30s"'):
+        lw.limiter("api", rate)
+
+
+@pytest.mark.parametrize(
+    ("rate", "count", "period"),
+    [
+        ("100/s", 100, 1_000_000),
+        (" 5 / m ", 5, 60_000_000),
+        ("10/30s", 10, 30_000_000),
+        ("1000/h", 1000, 3_600_000_000),
+        ("1/1h30m", 1, 5_400_000_000),
+        ("3/100ms", 3, 100_000),
+        ("1/d", 1, 86_400_000_000),
+    ],
+)
+def test_rates(lw: Lockwork, rate: str, count: int, period: int) -> None:
+    limits = lw.limiter("api", rate)._limits
+    assert (limits.count, limits.period, limits.limit) == (count, period, count)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"burst": 0}, "burst must be a whole number from 1"),
+        ({"burst": True}, "burst must be a whole number from 1"),
+        ({"burst": 2.5}, "burst must be a whole number from 1"),
+        ({"burst": 5, "algorithm": "window"}, "a window has no burst"),
+        ({"algorithm": "leaky"}, "'bucket' or 'window', not 'leaky'"),
+        ({"rate": "100001/s", "algorithm": "window"}, "a window counts at most 100,000 units"),
+        ({"rate": "10000001/s"}, "at most 10,000,000 units"),
+        ({"rate": "1/300d", "burst": 2}, "more than 366 days to fill"),
+        ({"name": "a b"}, "a limiter's name must be"),
+    ],
+)
+def test_bad_options(lw: Lockwork, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        lw.limiter(**{"name": "api", "rate": "5/s", **options})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda api: api.acquire(0), "n must be a whole number of at least 1, not 0"),
+        (lambda api: api.acquire(1.5), "n must be a whole number"),
+        (lambda api: api.acquire(True), "n must be a whole number"),
+        (lambda api: api.acquire(4), "has a burst of 3: 4 units can never be taken at once"),
+        (lambda api: api.try_acquire(4), "4 units can never be taken"),
+        (lambda api: api.acquire(wait=-1), "wait must be between"),
+        (lambda api: api.acquire(wait="soon"), "wait must be seconds"),
+    ],
+)
+def test_bad_calls_send_nothing(lw: Lockwork, admin: redis.Redis, call: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(lw.limiter("api", "5/s", burst=3))
+    assert not list(admin.scan_iter())
+
+
+def test_a_name_made_of_arguments_is_for_decorators(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="use it as a decorator"):
+        lw.limiter("user:{id}", "5/s").acquire()
+
+
+def test_the_error_can_be_pickled() -> None:
+    error = pickle.loads(pickle.dumps(RateLimited("no room", 1.5)))
+    assert (str(error), error.retry_after) == ("no room", 1.5)
+
+
+@both
+def test_it_costs_one_call(lw: Lockwork, admin: redis.Redis, algorithm: Algorithm) -> None:
+    api: Limiter = lw.limiter("api", "20/200ms", algorithm=algorithm)
+    api.acquire()
+    before = admin.info("commandstats")
+    for _ in range(30):
+        api.acquire()
+    after = admin.info("commandstats")
+    calls = [stats["cmdstat_evalsha"]["calls"] for stats in (before, after)]
+    assert calls[1] - calls[0] == 30
+
+
+@both
+def test_all_keys_expire(lw: Lockwork, admin: redis.Redis, algorithm: Algorithm) -> None:
+    api = lw.limiter("api", "20/s", algorithm=algorithm)
+    api.acquire(3)
+    api.try_acquire(20)
+    found = sorted(admin.scan_iter())
+    assert found == [b"lw:{limiter:api}", b"lw:{limiter:api}:log"]
+    assert all(0 < admin.ttl(key) <= 182 for key in found)
+
+
+def test_a_wait_survives_the_end_of_the_connection(lw: Lockwork, admin: redis.Redis) -> None:
+    api = lw.limiter("api", "4/s", burst=1)
+    api.acquire()
+    done = threading.Event()
+
+    def call() -> None:
+        api.acquire()
+        done.set()
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    while api.status().full_in < 0.3:
+        pass
+    admin.client_kill_filter(_type="normal", skipme=True)
+    admin.client_kill_filter(_type="pubsub")
+    assert done.wait(10)
+    thread.join()

@@ -1,0 +1,156 @@
+"""A limiter when calls are lost, callers are cancelled, and keys are not ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.errors import ServerRefused
+from lockwork.protocol.limiter import Algorithm
+from lockwork.protocol.scripts import script
+from processes import until
+from proxy import Phase, Proxy, proxied
+
+both = pytest.mark.parametrize("algorithm", ["bucket", "window"])
+phases = pytest.mark.parametrize("phase", ["request", "reply"])
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(url) as made:
+        yield made
+
+
+@both
+@phases
+def test_a_call_that_is_sent_again_takes_once(lw: Lockwork, proxy: Proxy, phase: Phase, algorithm: Algorithm) -> None:
+    seen = lw.limiter("api", "10/h", algorithm=algorithm)
+    with Lockwork(proxy.url) as app:
+        api = app.limiter("api", "10/h", algorithm=algorithm)
+        assert api.try_acquire()
+        proxy.lose(script("limiter_take").sha, phase)
+        api.acquire(2)
+        assert proxy.lost == 1
+        assert seen.status().available == 7
+
+
+@phases
+async def test_the_same_for_a_task(alw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    async with Lockwork(proxy.url) as app:
+        api = app.limiter("api", "10/h")
+        assert await api.atry_acquire()
+        proxy.lose(script("limiter_take").sha, phase)
+        await api.aacquire(2)
+        assert (await alw.limiter("api", "10/h").astatus()).available == 7
+
+
+async def cancelled(task: asyncio.Task[None]) -> bool:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+        return False
+    return True
+
+
+@both
+async def test_cancelled_at_every_turn_of_the_loop_it_gives_back(alw: Lockwork, algorithm: Algorithm) -> None:
+    api = alw.limiter("api", "100/h", algorithm=algorithm)
+    await api.astatus()
+    kept = turns = 0
+    while kept < 3:
+        task = asyncio.create_task(api.aacquire())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        kept += not await cancelled(task)
+        assert (await api.astatus()).available == 100 - kept
+        turns += 1
+
+
+@both
+async def test_cancelled_while_they_wait_they_leave_their_places(alw: Lockwork, algorithm: Algorithm) -> None:
+    api = alw.limiter("api", "2/h", algorithm=algorithm)
+    await api.aacquire(2)
+    before = (await api.astatus()).full_in
+    tasks = [asyncio.create_task(api.aacquire()) for _ in range(5)]
+    while (await api.astatus()).full_in < before + 5000:
+        await asyncio.sleep(0)
+    for task in reversed(tasks):
+        assert await cancelled(task)
+    assert (await api.astatus()).full_in <= before
+
+
+async def test_a_place_in_a_bucket_on_which_others_count_is_not_given_back(alw: Lockwork) -> None:
+    """The later one was told its moment; letting somebody in beside it would be one too many."""
+    api = alw.limiter("api", "10/s", burst=1)
+    await api.aacquire()
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    first = asyncio.create_task(api.aacquire())
+    await asyncio.sleep(0)
+    second = asyncio.create_task(api.aacquire())
+    while (await api.astatus()).full_in < 0.2:
+        await asyncio.sleep(0)
+    await cancelled(first)
+    await api.aacquire()
+    assert second.done()
+    assert loop.time() - began > 0.28
+    await second
+
+
+def test_ctrl_c_while_waiting_gives_the_place_back(lw: Lockwork, url: str) -> None:
+    api = lw.limiter("api", "1/h")
+    api.acquire()
+    before = api.status().full_in
+
+    async def main() -> None:
+        async with Lockwork(url) as mine:
+            task = asyncio.current_task()
+            assert task is not None
+            threading.Timer(0.05, asyncio.get_running_loop().call_soon_threadsafe, [task.cancel]).start()
+            await mine.limiter("api", "1/h").aacquire()
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert api.status().full_in <= before
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, at: int) -> None:
+    key = ["lw:{limiter:api}", "lw:{limiter:api}:log"][at]
+    admin.set(key, "text", ex=100)
+    api = lw.limiter("api", "1/s")
+    for call in (api.acquire, api.try_acquire, api.status):
+        with pytest.raises(ServerRefused, match="somebody else's data"):
+            call()
+    assert list(admin.scan_iter()) == [key.encode()]
+
+
+def test_a_place_is_given_back_although_the_server_is_out_of_memory(lw: Lockwork, admin: redis.Redis) -> None:
+    api = lw.limiter("api", "2/h")
+    api.acquire(2)
+    before = api.status().full_in
+    failed = threading.Event()
+
+    async def main() -> None:
+        task = asyncio.create_task(api.aacquire())
+        while (await api.astatus()).full_in < before + 1000:
+            await asyncio.sleep(0)
+        admin.config_set("maxmemory", 1)
+        await cancelled(task)
+        failed.set()
+        await lw.aclose()
+
+    try:
+        asyncio.run(main())
+        assert failed.is_set()
+        with pytest.raises(ServerRefused, match="out of memory"):
+            api.acquire()
+    finally:
+        admin.config_set("maxmemory", 0)
+    until(lambda: api.status().full_in <= before, "it was given back")

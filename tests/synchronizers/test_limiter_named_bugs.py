@@ -1,0 +1,131 @@
+"""Bugs that other limiters had, each as a test: in virtual time, with the real scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import pytest
+
+from lockwork.errors import RateLimited
+from lockwork.protocol import keys, limiter
+from lockwork.protocol.effects import Call
+from lockwork.protocol.limiter import Limits
+from lockwork.protocol.scripts import script
+from model.bench import BEGIN, SECOND, Bench
+from simulation.server import Build, Server
+
+KEYS = keys.limiter("sim", "a")
+BUCKET = Limits(KEYS, "a", "7/s", "bucket", 7, SECOND, 7)
+WINDOW = Limits(KEYS, "a", "7/s", "window", 7, SECOND, 7)
+both = pytest.mark.parametrize("limits", [BUCKET, WINDOW], ids=["bucket", "window"])
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    server = Server(url)
+    yield Bench(server, Build())
+    server.close()
+
+
+def take(bench: Bench, limits: Limits, request: str, n: int = 1, wait: int = -1) -> tuple[int, int]:
+    code, ahead, now = bench.call(Call(script("limiter_take"), KEYS, [limits.rule, request, n, wait]))
+    return code, now + ahead
+
+
+def available(bench: Bench, limits: Limits) -> int:
+    return bench.run(limiter.status(limits)).available
+
+
+@both
+def test_no_drift(bench: Bench, limits: Limits) -> None:
+    """Redisson #3804: over a long time the limiter let through another number than its rate says.
+
+    A seventh of a second is no whole number of microseconds: after 7,000 units, the moment is exact to the microsecond.
+    """
+    last = 0
+    for number in range(7007):
+        code, last = take(bench, limits, f"r{number}")
+        assert code == 1
+        bench.now = max(bench.now, last)
+    first = BEGIN + 1
+    assert abs(Fraction(last - first, SECOND) - 1000) < Fraction(2 * 7007, SECOND), "a thousand seconds"
+    if limits.algorithm == "bucket":
+        assert last - first == 1000 * SECOND
+
+
+@both
+def test_units_come_back_after_a_rush_of_refusals(bench: Bench, limits: Limits) -> None:
+    """Redisson #5687: after its units were used up they did not come back while callers went on trying."""
+    for number in range(7):
+        take(bench, limits, f"r{number}")
+    for number in range(100):
+        assert take(bench, limits, f"refused{number}", wait=0)[0] == 0
+        bench.now += 1000
+    bench.now += SECOND
+    assert take(bench, limits, "later", wait=0)[0] == 1
+    bench.now += SECOND
+    assert available(bench, limits) == 7
+
+
+@both
+def test_giving_back_counts_exactly(bench: Bench, limits: Limits) -> None:
+    """Redisson #7329: giving units back miscounted, so that more could be taken than there are."""
+    take(bench, limits, "used", 4)
+    take(bench, limits, "mine", 3)
+    for _ in range(3):
+        bench.call(Call(script("limiter_return"), KEYS, ["mine"]))
+        bench.call(Call(script("limiter_return"), KEYS, ["never taken"]))
+        assert available(bench, limits) == 3
+    bench.now += 10 * SECOND
+    bench.call(Call(script("limiter_return"), KEYS, ["used"]))
+    assert available(bench, limits) == 7
+
+
+@both
+def test_a_refusal_says_when_and_that_is_true(bench: Bench, limits: Limits) -> None:
+    """Redisson's refusal carries whole milliseconds, and three added; ours is the moment itself."""
+    take(bench, limits, "all", 7)
+    bench.now += 12_345
+    with pytest.raises(RateLimited) as refused:
+        bench.run(limiter.acquire(limits, "early", 2, 0))
+    bench.now += round(refused.value.retry_after * SECOND) - 2
+    assert take(bench, limits, "still early", 2, 0)[0] == 0
+    assert take(bench, limits, "in time", 2, 0)[0] == 1
+
+
+def test_a_window_has_no_double_burst_at_its_edge(bench: Bench) -> None:
+    """Fixed windows let through twice the rate around the edge between two of them; a sliding log does not."""
+    bench.now += SECOND - 10
+    taken = []
+    for number in range(40):
+        code, at = take(bench, WINDOW, f"r{number}", wait=0)
+        taken += [at] if code else []
+        bench.now += 100_000
+    assert all(sum(at - SECOND < other <= at for other in taken) <= 7 for at in taken)
+    assert len(taken) >= 28
+
+
+def test_the_server_s_clock_decides(bench: Bench) -> None:
+    """Redisson's log is scored by each client's own clock; a client whose clock is ahead frees what is not yet free."""
+    assert "local now = time[1]" in script("limiter_take").source
+    assert take(bench, WINDOW, "all", 7)[0] == 1
+    assert take(bench, WINDOW, "more", 1, 0)[0] == 0
+
+
+@both
+def test_all_keys_of_a_limiter_share_a_slot(limits: Limits) -> None:
+    """PyrateLimiter #126: with a Redis Cluster, keys of one limiter were in different slots."""
+    assert {key[key.index("{") : key.index("}")] for key in limits.keys} == {"{limiter:a"}
+
+
+def test_a_long_log_costs_no_more(bench: Bench) -> None:
+    """Redisson sums up every expired permit in one call; here a call drops a few entries, and sums up none."""
+    wide = Limits(KEYS, "a", "5000/s", "window", 5000, SECOND, 5000)
+    for number in range(5000):
+        assert take(bench, wide, f"r{number}", wait=0)[0] == 1
+    bench.now += 100 * SECOND
+    assert available(bench, wide) == 5000
+    for number in range(1300):
+        assert take(bench, wide, f"later{number}", wait=0)[0] == 1
+    assert available(bench, wide) == 5000 - 1300

@@ -1,0 +1,121 @@
+"""Once per period, with several real processes: the use cases of a job that many machines could start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.errors import OnceFailed
+from processes import script, until
+
+_JOB = """
+import os, sys
+from lockwork import Lockwork
+lw = Lockwork(os.environ["LOCKWORK_URL"])
+log = open(sys.argv[1], "a", buffering=1)
+
+@lw.once("report:{slot}", every="1h")
+def report(slot):
+    log.write(f"{slot} {os.getpid()}\\n")
+    return [slot, os.getpid()]
+
+print("ready")
+for slot in sys.stdin:
+    print(report(slot.strip())[1])
+"""
+
+_PUSH = """
+import os, sys, asyncio
+from lockwork import Lockwork
+log = open(sys.argv[1], "a", buffering=1)
+
+async def main():
+    async with Lockwork(os.environ["LOCKWORK_URL"]) as lw:
+        @lw.once("push:{user}", every="1d")
+        async def push(user):
+            log.write(f"{user}\\n")
+        await asyncio.gather(*(push(n % 20) for n in range(100)))
+
+asyncio.run(main())
+"""
+
+_STUCK = """
+import os, time
+from lockwork import Lockwork
+
+def stuck():
+    print("inside", flush=True)
+    time.sleep(600)
+
+Lockwork(os.environ["LOCKWORK_URL"], lock_lease="1s").once("report").run(stuck)
+"""
+
+
+def test_a_job_that_many_machines_start_runs_once_per_slot(lw: Lockwork, url: str, tmp_path: Path) -> None:
+    """Seed system E: a scheduled job that many machines could start must run on exactly one of them each time."""
+    log = tmp_path / "log"
+    with ExitStack() as stack:
+        machines = [stack.enter_context(script(_JOB, log, url=url)) for _ in range(4)]
+        for machine in machines:
+            assert machine.line() == "ready"
+        for slot in range(12):
+            for machine in machines:
+                machine.tell(f"s{slot}")
+        told = [[machine.line() for _ in range(12)] for machine in machines]
+    assert all(answers == told[0] for answers in told), "everybody learns who ran it"
+    runs = [line.split() for line in log.read_text().splitlines()]
+    assert [pid for _, pid in sorted(runs, key=lambda run: int(run[0][1:]))] == told[0]
+    assert len({slot for slot, _ in runs}) == len(runs) == 12
+
+
+def test_a_user_gets_at_most_one_push_per_period(lw: Lockwork, url: str, tmp_path: Path) -> None:
+    """Seed system E: a user may get at most one push message per period."""
+    log = tmp_path / "log"
+    with ExitStack() as stack:
+        senders = [stack.enter_context(script(_PUSH, log, url=url)) for _ in range(3)]
+        assert [sender.wait() for sender in senders] == [0, 0, 0]
+    assert Counter(log.read_text().split()) == {str(user): 1 for user in range(20)}
+
+
+def test_a_runner_that_died(lw: Lockwork, url: str) -> None:
+    """At most once: nobody knows how far it came, so nobody runs it again unless told to."""
+    report = lw.once("report")
+    with script(_STUCK, url=url) as runner:
+        assert runner.line() == "inside"
+        runner.process.kill()
+        runner.wait()
+    with pytest.raises(OnceFailed, match="was begun in this period and never ended: its runner died"):
+        report.run(lambda: "never")
+    assert report.peek().state == "lost"
+    assert lw.once("report", again_if_lost=True).run(lambda: "again") == "again"
+    assert report.run(lambda: "never") == "again"
+
+
+def test_a_runner_that_stopped_for_a_while(lw: Lockwork, url: str) -> None:
+    """Paused past its lease, it is run again where that is wanted, and what it brings then is refused."""
+    import signal
+
+    code = _STUCK.replace("time.sleep(600)", "input()").replace(
+        '.once("report")', '.once("report", again_if_lost=True)'
+    )
+    with script(code, url=url) as runner:
+        assert runner.line() == "inside"
+        runner.send(signal.SIGSTOP)
+        assert lw.once("report", again_if_lost=True).run(lambda: "again") == "again"
+        runner.send(signal.SIGCONT)
+        runner.tell("go on")
+        assert runner.wait() == 1
+        assert "LockLost: once 'report' lost its lease while it ran" in runner.errors
+    assert until(lambda: lw.once("report").run(lambda: "never"), "it is kept") == "again"
+
+
+def test_the_server_forgets_its_scripts(lw: Lockwork, admin: redis.Redis) -> None:
+    admin.script_flush()
+    assert lw.once("report").run(lambda: admin.script_flush() and "made") == "made"
+    admin.script_flush()
+    assert lw.once("report").run(lambda: "never") == "made"
