@@ -14,13 +14,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import enqueueing, locks, working
+from benchmarks import contention, enqueueing, renewal, uncontended, waiters, working
 from benchmarks.figures import Bench, Figure
 from lockwork.runtime.embedded import start_private
 
 BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
-    "pair": locks.uncontended_pair,
-    "locks": locks.many_tasks,
+    "pair": uncontended.pair,
+    "sticky": uncontended.sticky,
+    "locks": uncontended.many_tasks,
+    "contention": contention.sixteen,
+    "handover": contention.hand_over,
+    "waiters": waiters.crowd,
+    "renewal": renewal.many_locks,
     "bulk": enqueueing.bulk,
     "enqueue": enqueueing.one_at_a_time,
     "tasks": enqueueing.from_many_tasks,
@@ -47,7 +52,7 @@ def main() -> None:
         for name in chosen.names or BENCHMARKS:
             with console.status(f"measuring: {name}"):
                 figures += BENCHMARKS[name](bench)
-    Console(width=None if sys.stdout.isatty() else 130).print(_table(figures))
+    Console(width=None if sys.stdout.isatty() else 170).print(_table(figures))
     lines = [{**asdict(figure), "ratio": figure.ratio, "reached": figure.reached} for figure in figures]
     text = json.dumps({"machine": platform.platform(), "python": platform.python_version(), "figures": lines})
     print(text)
@@ -56,25 +61,33 @@ def main() -> None:
 
 
 def _table(figures: list[Figure]) -> Table:
-    table = Table("figure", "ours", "floor", "ratio", "goal", "", title="Lockwork beside plain redis-py")
+    table = Table("figure", "ours", "floor", "ratio", "goal", "", "others", title="Lockwork beside plain redis-py")
     for column in table.columns[1:4]:
         column.justify = "right"
     for figure in figures:
-        sign = "≤" if figure.less_is_better else "≥"
-        goal = f"{sign} {figure.goal:g} x floor" if figure.goal_is_ratio else f"{sign} {figure.goal:,g} {figure.unit}"
         table.add_row(
             figure.name,
             f"{_short(figure.ours)} {figure.unit}",
             f"{_short(figure.floor)}  {figure.floor_is}",
             f"{figure.ratio:.2f}",
-            goal,
-            "reached" if figure.reached else "missed",
+            _goal(figure),
+            {None: "", True: "reached", False: "missed"}[figure.reached],
+            "\n".join(f"{_short(value)} {library}" for library, value in figure.others),
         )
     return table
 
 
+def _goal(figure: Figure) -> str:
+    if figure.goal is None:
+        return ""
+    sign = "≤" if figure.less_is_better else "≥"
+    return f"{sign} {figure.goal:g} x floor" if figure.goal_is_ratio else f"{sign} {figure.goal:,g} {figure.unit}"
+
+
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.4f}" if 0.9 < value < 1 else f"{value:.2f}"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from threading import BrokenBarrierError
 from typing import Any, NamedTuple
 
 import redis
-import redis_lock
+import redis_lock  # type: ignore[import-untyped]
 
 from benchmarks.uncontended import LEASE
 from lockwork import Lockwork
@@ -39,6 +39,11 @@ class Race:
     turns: list[list[Turn]]
     sent: float
     ran: float
+
+    @property
+    def all(self) -> list[Turn]:
+        """The turns of all processes."""
+        return [turn for turns in self.turns for turn in turns]
 
 
 @contextmanager
@@ -75,7 +80,7 @@ def race(library: str, url: str, processes: int, seconds: float, hold: float) ->
     context.set_forkserver_preload([__name__])
     start = context.Barrier(processes + 1)
     with (
-        ProcessPoolExecutor(processes, context, initializer=_starts.append, initargs=(start,)) as pool,
+        ProcessPoolExecutor(processes, context, initializer=_prepare, initargs=(start,)) as pool,
         redis.Redis.from_url(url) as client,
     ):
         running = [pool.submit(_compete, library, url, seconds, hold) for _ in range(processes)]
@@ -86,13 +91,17 @@ def race(library: str, url: str, processes: int, seconds: float, hold: float) ->
         client.config_resetstat()
         start.wait(60)
         ended = [future.result() for future in running]
-        stats: dict[str, Any] = client.info("commandstats")  # type: ignore[assignment]
+        stats: dict[str, Any] = client.info("commandstats")
     calls = {name.removeprefix("cmdstat_"): float(stat["calls"]) for name, stat in stats.items()}
     for ours in ("config|resetstat", "info"):
         calls.pop(ours, None)
     every = sum(count for _, count in ended)
     sent = sum(calls.get(name, 0.0) for name in _DIRECT)
     return Race([turns for turns, _ in ended], sent / every, sum(calls.values()) / every)
+
+
+def _prepare(start: Any) -> None:
+    _starts.append(start)
 
 
 def _compete(library: str, url: str, seconds: float, hold: float) -> tuple[list[Turn], int]:

@@ -6,6 +6,7 @@ so the ratio of two figures says more than either.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table; `goal` is a value of `ours`, or of `ours / floor` if `goal_is_ratio`, None if it has none."""
+    """One line of the table; `goal` is a value of `ours`, or of `ours / floor` if `goal_is_ratio`, or None."""
 
     name: str
     unit: str
@@ -63,9 +64,9 @@ class Bench:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of the values lies."""
+    """The value below which that share of the values lies; infinite when there are none."""
     if len(values) < 2:
-        return values[0]
+        return values[0] if values else math.inf
     return statistics.quantiles(values, n=1000, method="inclusive")[int(share * 1000) - 1]
 
 

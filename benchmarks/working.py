@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ from time import perf_counter
 import redis
 
 from benchmarks.enqueueing import PAYLOAD
-from benchmarks.figures import Bench, Figure
+from benchmarks.figures import Bench, Figure, quantile
 from benchmarks.tasks import began, bench_app
 from lockwork import Lockwork
 
@@ -77,15 +76,10 @@ def idle_latency(bench: Bench) -> list[Figure]:
         bare = _blocking_pop(bench.url, count)
     names = (("p50", 0.5, 0.5), ("p99", 0.99, 2.0))
     return [
-        Figure(f"enqueue to start, idle worker, {name}", "ms", at(mine, share), at(bare, share), "RPUSH, BLPOP", goal,
-               less_is_better=True)
+        Figure(f"enqueue to start, idle worker, {name}", "ms", quantile(mine, share), quantile(bare, share),
+               "RPUSH, BLPOP", goal, less_is_better=True)
         for name, share, goal in names
     ]  # fmt: skip
-
-
-def at(values: list[float], share: float) -> float:
-    """The value below which that share of the values lies."""
-    return statistics.quantiles(values, n=1000, method="inclusive")[int(share * 1000) - 1]
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockwork.durations import Duration, milliseconds
+from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import stock as protocol
@@ -43,13 +43,15 @@ class Stock:
         hold: Duration = "10m",
         key: str | None = None,
         enqueue: TaskCall | None = None,
+        wait: Duration | None = 0,
     ) -> Reservation:
         """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
 
         With `key`, a second call meets the first one's reservation as long as that lives, and enqueues nothing.
-        Raises SoldOut or LimitReached; then nothing was reserved or enqueued.
+        `wait` is how long to stand in line for units that come back (0: not at all, None: as long as it takes): they go
+        to the first whose wish they meet. Raises SoldOut or LimitReached; then nothing was reserved or enqueued.
         """
-        return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue))
+        return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue, wait))
 
     async def areserve(
         self,
@@ -59,9 +61,10 @@ class Stock:
         hold: Duration = "10m",
         key: str | None = None,
         enqueue: TaskCall | None = None,
+        wait: Duration | None = 0,
     ) -> Reservation:
         """The same for a task."""
-        return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue))
+        return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue, wait))
 
     def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Turn the reservation into a sale, and enqueue a job with it; again, it does nothing.
@@ -82,6 +85,28 @@ class Stock:
         """The same for a task."""
         await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
+    def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """Take a sale back and put its units on sale again; again, it does nothing.
+
+        Raises ReservationEnded if it is not confirmed: then it can be released.
+        """
+        self._runtime.run(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
+
+    async def arefund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
+
+    def extend(self, reservation: str | Reservation, hold: Duration) -> float:
+        """Hold a reservation for `hold` from now on at least; returns the seconds that it lasts.
+
+        Raises ReservationEnded if it expired, was released, or is confirmed.
+        """
+        return self._runtime.run(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
+
+    async def aextend(self, reservation: str | Reservation, hold: Duration) -> float:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
+
     def get(self, reservation: str | Reservation) -> Reservation | None:
         """Read a reservation; None when it expired, was released, or never was."""
         return self._runtime.run(protocol.look(self._books, _id(reservation)))
@@ -89,6 +114,17 @@ class Stock:
     async def aget(self, reservation: str | Reservation) -> Reservation | None:
         """The same for a task."""
         return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
+
+    def reservations(self, buyer: str | None = None, count: int = 100) -> list[Reservation]:
+        """List up to `count` reservations, held and confirmed, of one buyer or of all, in no order.
+
+        It looks through the whole stock, a thousand at a time: it is for operators, not for each request of a shop.
+        """
+        return self._runtime.run(self._reservations(buyer, count))
+
+    async def areservations(self, buyer: str | None = None, count: int = 100) -> list[Reservation]:
+        """The same for a task."""
+        return await self._runtime.arun(self._reservations(buyer, count))
 
     def status(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""
@@ -106,15 +142,42 @@ class Stock:
         """The same for a task."""
         return await self._runtime.arun(protocol.status(self._books, _whole(n, "n"), new_id()))
 
+    def withdraw(self, n: int) -> StockStatus:
+        """Take `n` unsold units off sale; raises SoldOut, and takes none, if fewer are on sale."""
+        return self._runtime.run(protocol.status(self._books, -_whole(n, "n"), new_id()))
+
+    async def awithdraw(self, n: int) -> StockStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._books, -_whole(n, "n"), new_id()))
+
+    def delete(self) -> bool:
+        """Forget everything about the stock; False if there was nothing. Whoever uses it next opens it anew."""
+        return self._runtime.run(protocol.delete(self._books, new_id()))
+
+    async def adelete(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.delete(self._books, new_id()))
+
+    def _reservations(self, buyer: str | None, count: int) -> Protocol[list[Reservation]]:
+        name = "" if buyer is None else checked(buyer, "a buyer")
+        return protocol.reservations(self._books, name, _whole(count, "count"))
+
     def _reserve(
-        self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None
+        self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None, wait: Duration | None
     ) -> Protocol[Reservation]:
         checked(buyer, "a buyer")
         wanted = _whole(n, "n")
         known = "" if key is None else checked(key, "a reservation's key")
         id = new_id()
         job = self._job(enqueue, id)
-        return protocol.reserve(self._books, id, buyer, wanted, milliseconds(hold, "hold"), known, job)
+        hold_ms = milliseconds(hold, "hold")
+        patience = None if wait is None else seconds(wait, "wait", zero=True)
+        if patience == 0:
+            return protocol.reserve(self._books, id, buyer, wanted, hold_ms, known, job)
+        channel = self._runtime.channel
+        return protocol.reserve_waiting(
+            self._books, id, buyer, wanted, hold_ms, known, job, channel=channel, wait=patience
+        )
 
     def _job(self, call: TaskCall | None, id: str | None = None) -> NewJob | None:
         if call is None:

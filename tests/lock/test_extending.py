@@ -57,7 +57,7 @@ def test_a_fixed_lease_that_was_extended_ends_at_its_new_end(lw: Lockwork) -> No
     grant = lw.lock("x", lease=0.3, on_lost=lambda _: told.set()).acquire()
     grant.extend(0.8)
     assert not told.wait(0.5)
-    assert not grant.lost
+    assert grant.remaining > 0
     assert told.wait(30)
     assert grant.lost
     with pytest.raises(LockLost):
@@ -88,7 +88,7 @@ def test_a_lost_lease_cannot_be_extended(lw: Lockwork) -> None:
     for extend in (grant.extend, lw.lock("x").extend):
         with pytest.raises(LockLost):
             extend("1h")
-    assert lw.lock("x").state().owner is None
+    until(lambda: not lw.lock("x").locked(), "the server agrees")
     with pytest.raises(LockLost):
         lw.lock("x").release()
 

@@ -49,6 +49,12 @@ def test_too_few_replicas_give_it_back(pair: tuple[str, redis.Redis]) -> None:
             pass
 
 
+def test_a_look_waits_for_the_replicas_as_well(pair: tuple[str, redis.Redis]) -> None:
+    """A call that has no time to wait in line still gives replicas theirs."""
+    with Lockwork(pair[0]) as lw, pytest.raises(NotReplicated):
+        lw.lock("h", replicas=2).try_acquire()
+
+
 async def test_too_few_replicas_for_tasks(pair: tuple[str, redis.Redis]) -> None:
     async with Lockwork(pair[0]) as lw:
         with pytest.raises(NotReplicated, match="1 of 2 replicas"):

@@ -17,8 +17,6 @@ _KEY = keys.semaphore("sim", "a")
 _PLACE = 5 * SECOND
 """How long a place in the line lasts after the time at which its waiter meant to look again."""
 _REQUESTS = ["ann", "bob", "eve", "joe", "kim", "lea"]
-_EVERY = permits.ALL
-"""The units of a read-write lock, where a capacity that changes would make no sense."""
 
 
 @dataclass
@@ -218,19 +216,16 @@ class PermitsMachine(RuleBasedStateMachine):
             self._serve()
 
     @precondition(lambda self: len(self.old) % 5 == 4)
-    @rule()
-    def force(self) -> None:
-        """Take everything away; the oldest place in the server's books comes first, so only the sum is told."""
+    @rule(twice=st.booleans())
+    def force(self, twice: bool) -> None:
+        """Take everything away while nobody waits."""
         live = len(self._live())
         self.line.clear()
-        self._without_line()
-        assert self.bench.run(permits.force(_KEY, "wake:")) == live
-        self.granted.clear()
-
-    def _without_line(self) -> None:
         for request in _REQUESTS:
             if self._mine(request) is None:
                 self.bench.call(Call(script("permits_abandon"), [_KEY], [request, request]))
+        assert self.bench.run(permits.force(_KEY, "wake:"), twice=twice) == live
+        self.granted.clear()
 
     @rule(microseconds=st.sampled_from([1, 500_000, 3 * SECOND, 7 * SECOND, 25 * SECOND]))
     def wait(self, microseconds: int) -> None:
@@ -251,5 +246,5 @@ class PermitsMachine(RuleBasedStateMachine):
 class ReadersMachine(PermitsMachine):
     """The same as a read-write lock: readers take one unit, a writer all."""
 
-    capacities = (_EVERY,)
-    sizes = (1, 1, _EVERY)
+    capacities = (permits.ALL,)
+    sizes = (1, 1, permits.ALL)

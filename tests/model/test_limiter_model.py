@@ -50,8 +50,8 @@ WINDOWS = (
             ("limiter_return", "redis.call('HDEL', limiter, 'e' .. request)", ""),
             (
                 "limiter_return",
-                "local rank = redis.call('ZRANK', log, request)",
-                "local rank = redis.call('ZRANK', log, request) or 0",
+                "redis.call('ZRANK', log, request)",
+                "(redis.call('ZRANK', log, request) or 0)",
             ),
         ),
     ),

@@ -12,7 +12,7 @@ _TICKET = "redis.call('HINCRBY', lock, 't', 1)"
 _RISE = ("parts/line", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)")
 _CLOCK = ("parts/line", "if fence < now then", "if fence == 0 then")
 TWINS = (
-    Build("last come, first served", (("lock_acquire", _TICKET, f"{_TICKET} redis.call('HSET', lock, 'h', ticket)"),)),
+    Build("last come, first served", (("parts/ask", _TICKET, f"{_TICKET} redis.call('HSET', lock, 'h', ticket)"),)),
     Build("anybody may release", (("lock_release", "held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
     Build("dead waiters are served", (("parts/line", "if waiter[1] > now or waiter[3] == mine then", "if true then"),)),

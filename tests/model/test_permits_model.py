@@ -19,7 +19,9 @@ TWINS = (
     Build("anybody may release", (("permits_release", "if not held or held[2] ~= ARGV[2] then", "if not held then"),)),
     Build("a fence that stays", ((_PART, "math.max(last + 1, now)", "math.max(last, now)"),)),
     Build("dead waiters are served", ((_LINE, "if waiter[1] > now or waiter[3] == mine then", "if true then"),)),
-    Build("who becomes the first is not told", ((_LINE, "if waiter[6] <= now + OFTEN * 1000 then", "do"),)),
+    Build(
+        "who becomes the first is not told", ((_LINE, "if waiter[6] <= now + OFTEN * 1000 and not now_too then", "do"),)
+    ),
     Build("revives a lapsed grant", (("permits_renew", " and held[1] > now then", " then"),)),
     Build("anybody may renew", (("permits_renew", "held and held[2] == ARGV[at] and", "held and"),)),
     Build("dead holders keep their units", ((_PART, "if held[1] <= now then\n      drop(id, held)", "if false then"),)),

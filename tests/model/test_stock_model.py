@@ -9,16 +9,28 @@ from model.stock_machine import StockMachine
 from simulation.server import Build, Server
 
 _LEFT = "if counts[1] - counts[2] - counts[3] < units then"
+_LINE = "parts/stock_line"
 TWINS = (
     Build("sells one too many", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
     Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
-    Build("forgets keys", (("stock_reserve", "redis.call('HSET', books, 'k' .. key, id)", ""),)),
+    Build("forgets keys", (("parts/stock", "redis.call('HSET', books, 'k' .. key, id)", "local _"),)),
     Build("adds twice", (("stock_state", "if not string.find(added, ARGV[3], 1, true) then", "if true then"),)),
     Build(
         "sells what has expired",
-        (("stock_end", "if kept[5] <= now then", "if false then"), ("stock_end", "\nexpire()", "")),
+        (("stock_end", "kept[5] <= now then", "false then"), ("stock_end", "\nexpire()", "")),
     ),
     Build("gives back twice", (("parts/stock", "redis.call('HDEL', books, 'r' .. id)", ""),)),
+    Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
+    Build("refunds what is held", (("stock_end", "(verb == 'f' and kept[1] == 'h' and -2)", "nil"),)),
+    Build("withdraws what is sold", (("stock_state", "+ ARGV[2] >= 0 then", "+ ARGV[2] >= -99 then"),)),
+    Build("extending shortens", (("stock_extend", "math.max(kept[5], now + ARGV[2] * 1000)", "now + ARGV[2] * 1000"),)),
+    Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
+    Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
+    Build("hands over beyond the limit", ((_LINE, "has + units <= limit", "true"),)),
+    Build("hands over for good", ((_LINE, "math.min(CLAIM, hold)", "hold"),)),
+    Build("claims twice", (("stock_wait", "and kept[7] and", "and"),)),
+    Build("who leaves keeps what was handed over", (("stock_leave", "kept[7] or ", ""),)),
+    Build("serves the dead", ((_LINE, "if waiter and waiter[1] <= now then", "if false then"),)),
 )
 
 

@@ -39,6 +39,7 @@ TWINS = (
     Build("a bucket that is never empty", ((_PART, "if full < now then", "if true then"),)),
     Build("one more in a window", ((_PART, "books.count + n - rule.limit", "books.count + n - rule.limit - 1"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period / 2)"),)),
+    Build("never rests", ((_PART, "if full < now then full, part = now, 0 end", ""),)),
     Build("overtakes", ((_PART, "local at = math.max(now, books.last)", "local at = now"),)),
     Build(
         "a new rate starts afresh",
@@ -160,6 +161,12 @@ class Checker:
         stuck = [task.name for task in self.world.tasks if task.live]
         if stuck:
             raise Broken(f"{stuck} never came to an end")
+        for rule in self.callers.rules:
+            state = self.world.build.script("limiter_state")
+            rested = self.world.server_now + 3600 * SECOND
+            units, left, _ = self.world.server.run(state, rule.keys, [rule.rule], rested).reply
+            if (units, left) != (rule.limit, 0):
+                raise Broken(f"after an hour of rest there are {units} of {rule.limit} units, and {left} us to wait")
 
 
 def limiters(server: Server, seed: int, build: Build = RELEASED) -> World:

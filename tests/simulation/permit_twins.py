@@ -12,7 +12,7 @@ TWINS = (
     Build(
         "small requests pass a large one",
         (
-            ("parts/permits_line", "      tell(mine)\n      return fence, ends, false\n    end\n", "    else\n"),
+            ("parts/permits_line", "      tell(mine, false)\n      return fence, ends, false\n    end\n", "    else\n"),
             (
                 "parts/permits_line",
                 "\n    head = head + 1\n    if waiter[3] == mine then",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from simulation.server import Build
 
 _UNPACKED = "local waiter = cmsgpack.unpack(packed)\n"
-_HELD = "if held[1] and deadline > now then\n  if held[1] == owner then"
+_HELD = "if held[1] and deadline > now then\n    if held[1] == owner then"
 
 LOCKS = {
     "L1": (
         Build(
             "grants although a lease lasts",
-            (("lock_acquire", _HELD, _HELD.replace("now then", "now + 1000000 then", 1)),),
+            (("parts/ask", _HELD, _HELD.replace("now then", "now + 1000000 then", 1)),),
         ),
         Build(
             "hands over a lock that is held",
-            (("lock_acquire", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
+            (("parts/ask", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
         ),
         Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
         Build("extends by too little", (("lock_renew", "'d', deadline)", "'d', deadline - 500000)"),)),
@@ -59,7 +59,7 @@ LOCKS = {
                 ),
             ),
         ),
-        Build("waiters look too late", (("lock_acquire", "check = math.max(check, 1)", "check = 60000"),)),
+        Build("waiters look too late", (("parts/ask", "check = math.max(check, 1)", "check = 60000"),)),
         Build(
             "the next in line is not warned",
             (("parts/line", "if deadline - now >= (LOOK - LATE) * 1000 then return end", "do return end"),),

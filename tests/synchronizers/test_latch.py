@@ -14,6 +14,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused
+from lockwork.protocol.looking import Looks
 from lockwork.protocol.scripts import script
 from processes import script as process
 from processes import until
@@ -161,6 +162,17 @@ def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, rival: Lockwork, admin: red
         admin.execute_command("HDEL", "lw:{latch:boot}", *places(admin))  # type: ignore[no-untyped-call]
         lw.latch("boot", 1).count_down()
         assert wait.result(6)
+
+
+def test_waiting_costs_little() -> None:
+    """A waiter looks again by itself six times within the first ten seconds, and every five seconds from then on."""
+    looks, now, times = Looks(0.1), 0.0, []
+    while now < 60:
+        now = looks.next(now, None)
+        times.append(now)
+    assert len([at for at in times if at < 10]) == 6
+    assert len(times) < 18
+    assert Looks(1.0).next(5.0, 5.5) == 5.5
 
 
 def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:

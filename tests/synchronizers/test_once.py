@@ -13,9 +13,7 @@ import pytest
 import redis
 
 from lockwork import ConfigError, LockLost, Lockwork, PayloadTooLarge
-from lockwork.errors import BlockingCallError, OnceFailed, WaitTimeout
-from lockwork.protocol.effects import Call
-from lockwork.protocol.scripts import script
+from lockwork.errors import BlockingCallError, LockworkError, OnceFailed, WaitTimeout
 from processes import until
 
 
@@ -61,7 +59,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
         await asyncio.sleep(0)
         return day
 
-    assert await asyncio.gather(*(report.arun(make, day) for day in (7, 8, 9))) == [7, 7, 7]
+    assert len(set(await asyncio.gather(*(report.arun(make, day) for day in (7, 8, 9))))) == 1
     assert calls == 1
     assert (await report.apeek()).state == "done"
     await report.areset()
@@ -130,7 +128,7 @@ async def test_waiters_are_woken_not_polling(alw: Lockwork, admin: redis.Redis) 
 
     report = alw.once("report")
     tasks = [asyncio.create_task(report.arun(make)) for _ in range(30)]
-    while not any(field.startswith(b"w") for field in admin.hkeys("lw:{once:report}")):
+    while sum(str(field).startswith("b'w") for field in admin.hkeys("lw:{once:report}")) < 29:
         await asyncio.sleep(0.005)
     go.set()
     async with asyncio.timeout(4):
@@ -210,7 +208,7 @@ def _elsewhere(what: Any) -> Any:
     def call() -> None:
         try:
             found.append(what())
-        except Exception as error:
+        except LockworkError as error:
             found.append(error)
 
     thread = threading.Thread(target=call)
@@ -221,26 +219,24 @@ def _elsewhere(what: Any) -> Any:
     return found[0]
 
 
-def test_its_lease_is_kept_while_it_runs(brief: Lockwork) -> None:
+def test_its_lease_is_kept_while_it_runs(brief: Lockwork, admin: redis.Redis) -> None:
     report = brief.once("report")
     seen: list[str] = []
 
     def make() -> str:
         key = "lw:{once:report}"
-        renewals = {_deadline(brief, key)}
-        until(lambda: renewals.add(_deadline(brief, key)) or len(renewals) > 4, "it was renewed")
+        renewals: set[float] = set()
+
+        def renewed() -> bool:
+            renewals.add(float(admin.hget(key, "d") or 0))
+            return len(renewals) > 4
+
+        until(renewed, "it was renewed")
         seen.append(report.peek().state)
         return "made"
 
     assert report.run(make) == "made"
     assert seen == ["running"]
-
-
-def _deadline(lw: Lockwork, key: str) -> int:
-    driver: Any = lw.runtime._sync
-    reply = driver.perform(Call(script("once_begin"), (key,), ["x", "x", 1, 1, "", 0, 0]))
-    assert reply[0] == 0
-    return int(reply[2])
 
 
 async def test_a_cancelled_run_is_lost(alw: Lockwork) -> None:
@@ -367,7 +363,7 @@ def test_what_cannot_be_asked(lw: Lockwork) -> None:
     async def make() -> None: ...
 
     with pytest.raises(ConfigError, match=r"is a coroutine function: await arun\(\.\.\.\) instead"):
-        lw.once("a").run(make)
+        lw.once("a").run(make)  # type: ignore[unused-coroutine]
     with pytest.raises(ConfigError, match="every must be more than 0"):
         lw.once("a", every=0)
     with pytest.raises(ConfigError, match="wait must be between 0"):

@@ -37,7 +37,8 @@ def test_a_lease_is_due_no_later_than_at_a_third_and_not_much_before(seconds: fl
     book.add(lease(1000.25, seconds))
     at = book.next_event()
     assert at is not None
-    assert 1000.25 + seconds / 3 * 7 / 8 <= at <= 1000.25 + seconds / 3
+    first = min(seconds / 3, 1.0)  # who holds for a second is worth a look
+    assert 1000.25 + first * 7 / 8 <= at <= 1000.25 + first
 
 
 @pytest.mark.parametrize("seconds", [0.003, 0.2, 1, 15, 600])
@@ -70,9 +71,9 @@ def test_leases_that_began_within_a_while_are_renewed_together() -> None:
         now = at
         due = book.due(now)
         calls += 1
-        assert len(due) >= 900
+        assert len(due) >= 900 or now < 8, "once they were all renewed a first time"
         renew(book, due, now)
-    assert calls <= 80
+    assert calls <= 150
 
 
 def test_the_first_deadline_is_never_too_late() -> None:
@@ -199,7 +200,7 @@ def test_any_number_of_leases_needs_few_buckets() -> None:
     for number in range(10_000):
         book.add(lease(number / 2000))
     book.next_event()
-    assert len(book._buckets) <= 60
+    assert len(book._buckets) <= 80
 
 
 def test_threads_add_and_remove_while_the_engine_works() -> None:

@@ -39,7 +39,7 @@ class Statements:
             raise ConfigError(f"paramstyle must be one of {', '.join(_MARKS)}, not {style!r}")
         if dialect not in _QUOTES:
             raise ConfigError(f'dialect must be "standard" (PostgreSQL, SQLite) or "mysql", not {dialect!r}')
-        self._style = style
+        self._style: Paramstyle = style
         self._mysql = dialect == "mysql"
         self._quote = _QUOTES[dialect]
         self._table = self._quoted(table, "a table's name", parts=3)
@@ -97,7 +97,7 @@ class _Parameters:
     """The parameters of one statement, marked in the order in which they stand in its text."""
 
     def __init__(self, style: Paramstyle) -> None:
-        self._style = style
+        self._style: Paramstyle = style
         self._values: list[object] = []
 
     def mark(self, value: object) -> str:

@@ -8,15 +8,19 @@ from collections.abc import Sequence
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.locks.election import Callback, Election
 from lockwork.locks.grant import OnLost
 from lockwork.locks.lock import Lock
+from lockwork.locks.multilock import MultiLock
+from lockwork.locks.overview import Overviews
+from lockwork.locks.quorum import App, Quorum
 from lockwork.locks.rwlock import RWLock
 from lockwork.locks.semaphore import Semaphore
 from lockwork.locks.sticky import StickyLock
 from lockwork.runtime.runtime import Runtime
 
 
-class Locks:
+class Locks(Overviews):
     """Part of Lockwork: everything that is acquired and released."""
 
     runtime: Runtime
@@ -91,6 +95,39 @@ class Locks:
     ) -> RWLock:
         """Many readers or one writer: `read()` and `write()` are acquired like locks. Served in the order they came."""
         return RWLock(self.runtime, self.config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+
+    def multilock(
+        self,
+        *names: str,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        tags: Sequence[str] = (),
+    ) -> MultiLock:
+        """Several locks as one, the same that `lock` gives: all are granted, or none.
+
+        Who waits stands in all their lines at once, in the order of arrival: multilocks never wait for each other in a
+        circle, in whatever order they name their locks. Each name counts once; raises ConfigError for one given twice.
+        """
+        return MultiLock(self.runtime, self.config, names, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+
+    def quorum(self, servers: Sequence[App | str], *, patience: Duration = 0.5) -> Quorum:
+        """Locks on a majority of these independent servers, Lockwork objects or URLs; this one only if it is listed.
+
+        A server that does not answer within `patience` counts as away. Close it, or use it in a `with`.
+        """
+        return Quorum(servers, patience=patience)
+
+    def election(
+        self,
+        name: str,
+        *,
+        on_gain: Callback | None = None,
+        on_loss: Callback | None = None,
+        tags: Sequence[str] = (),
+    ) -> Election:
+        """One leader among all that campaign under this name, while their `with` or `async with` runs."""
+        return Election(self.runtime, self.config, name, on_gain=on_gain, on_loss=on_loss, tags=tags)
 
     def release_all(self) -> int:
         """Release every lock that this process holds, whichever thread or task took it; returns how many.

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lockwork.durations import Duration
-from lockwork.errors import LockLost
+from lockwork.errors import LockLost, LockworkError
 from lockwork.owners import Owner
 from lockwork.protocol.leases import Lease
 from lockwork.runtime.clock import now
@@ -36,6 +36,7 @@ class Grant:
         "_cancelled",
         "_handle",
         "_lease",
+        "_level",
         "_owner",
         "_since",
         "depth",
@@ -55,17 +56,21 @@ class Grant:
         self._since = since
         self._bodies = 0
         self._body: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
+        self._level = 0
+        """How many bodies there were when the one began that is cancelled if the lease is lost."""
         self._cancelled = False
 
     @property
     def lost(self) -> bool:
         """Whether the lease has ended, by release or by time: from then on somebody else may hold the lock."""
-        return self._lease is None or self._lease.lost or now() >= self._lease.deadline
+        lease = self._lease  # once: another thread may end it meanwhile
+        return lease is None or lease.lost or now() >= lease.deadline
 
     @property
     def remaining(self) -> float:
         """Seconds that the lease lasts unless it is renewed; 0 when it is lost."""
-        return 0.0 if self._lease is None or self._lease.lost else max(0.0, self._lease.deadline - now())
+        lease = self._lease
+        return 0.0 if lease is None or lease.lost else max(0.0, lease.deadline - now())
 
     def check(self) -> None:
         """Raise LockLost if the lease has ended; call it before a step that needs the lock."""
@@ -94,8 +99,13 @@ class Grant:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(*([] if error is None else [LockLost])):
+        if self._lease is None:
+            return  # given up inside
+        try:
             self.release()
+        except LockworkError:
+            if error is None:
+                raise
 
     async def __aenter__(self) -> Self:
         return self
@@ -103,8 +113,13 @@ class Grant:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(*([] if error is None else [LockLost])):
+        if self._lease is None:
+            return
+        try:
             await self.arelease()
+        except LockworkError:
+            if error is None:
+                raise
 
     def __repr__(self) -> str:
         state = "lost" if self.lost else f"{self.remaining:.1f} s left"

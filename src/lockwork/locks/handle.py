@@ -58,23 +58,25 @@ class Handle(Holding):
         grant = self._mine()
         grant.depth -= 1
         if not grant.depth:
-            self._release_whole(grant)
+            grant._handle._release_whole(grant)
 
     async def arelease(self) -> None:
         """The same for a task."""
         grant = self._mine()
         grant.depth -= 1
         if not grant.depth:
-            await self._arelease_whole(grant)
+            await grant._handle._arelease_whole(grant)
 
     def release_all(self) -> None:
         """Release it however often the current thread or task acquired it. Raises NotHeld or LockLost."""
         no_running_loop()
-        self._release_whole(self._mine())
+        grant = self._mine()
+        grant._handle._release_whole(grant)
 
     async def arelease_all(self) -> None:
         """The same for a task."""
-        await self._arelease_whole(self._mine())
+        grant = self._mine()
+        await grant._handle._arelease_whole(grant)
 
     def extend(self, lease: Duration | None = None) -> None:
         """Let the lease last for `lease` from now on at least (None: as first given). Raises NotHeld, LockLost."""
@@ -108,10 +110,10 @@ class Handle(Holding):
     async def __aenter__(self) -> Grant:
         grant = await self.aacquire()
         grant._bodies += 1
-        if grant._bodies == 1:
+        if grant._body is None:
             task = asyncio.current_task()
             assert task is not None
-            grant._body = asyncio.get_running_loop(), task
+            grant._body, grant._level = (asyncio.get_running_loop(), task), grant._bodies
         return grant
 
     async def __aexit__(
@@ -120,7 +122,8 @@ class Handle(Holding):
         grant = self._leave_body()
         if grant is None:
             return
-        if not grant._bodies:
+        if grant._bodies < grant._level:
+            grant._level = 0
             body, grant._body = grant._body, None  # from here on nobody cancels us for this grant
             if grant._cancelled and body is not None:
                 await self._after_cancelled(grant, body[1], error)

@@ -101,18 +101,28 @@ class Holding(Decorating):
         renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, f"{asked.kind}_renew")
         since = now()
         lease = Lease(renewal, granted, since, renewed=asked.renewed, on_lost=_nothing)
-        grant = self.grant_class(self, owner, granted.fence, lease, since)
-        lease.on_lost = grant._told_lost
-        self._runtime.grants[asked.key, owner] = grant
-        self._runtime.engine.keep(lease)
+        place, runtime = (asked.key, owner), self._runtime
+        try:
+            grant = self.grant_class(self, owner, granted.fence, lease, since)
+            lease.on_lost = grant._told_lost
+            before = runtime.grants.get(place)
+            if before is not None:
+                grant._bodies = before._bodies  # it was given up inside of a body, which has not ended
+            runtime.live[grant] = None
+            runtime.grants[place] = grant
+            runtime.engine.keep(lease)
+        except BaseException:
+            # interrupted: nobody has the grant, so nobody would release it
+            runtime.grants.pop(place, None)
+            runtime.engine.give_back(lease)
+            raise
         return grant
 
     def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
-        """It is not held any more; returns its lease and whether that still ran, None when forgotten before."""
-        lease = grant._lease
-        if lease is None:
+        """It is not held any more; returns its lease and whether that still ran, None when it was ended before."""
+        in_time, lease = not grant.lost, grant._lease
+        if self._runtime.live.pop(grant, self) is not None or lease is None:
             return None
-        in_time = not grant.lost
         grant._lease = None  # whoever still looks at the grant must not take it for held
         if not grant._bodies:  # else the end of the body will look for it
             self._runtime.grants.pop((lease.renewal.key, grant._owner), None)
@@ -150,6 +160,8 @@ class Holding(Decorating):
         assert kept is not None
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
         (deadline,) = yield from grants.renew([replace(kept.renewal, lease_ms=wanted)], None)
+        if deadline is None:
+            self._runtime.engine.lost(kept)
         if deadline is None or not self._runtime.engine.prolong(kept, deadline):
             raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
 

@@ -91,13 +91,17 @@ class Lock(Handle):
         """The same for a task."""
         return await self._runtime.arun(self._force())
 
-    def export(self) -> str:
+    def export(self, lease: Duration | None = None) -> str:
         """End this thread's or task's grant here, and return a text with which another process can `adopt` it.
 
-        It must do so before the lease ends, which is not renewed any more; `extend` it first for more time.
-        Raises NotHeld or LockLost.
+        It must do so within `lease` (None: as given to the handle), which nobody renews. Raises NotHeld or LockLost.
         """
-        return passing.export(self, self._mine())
+        no_running_loop()
+        return self._runtime.run(self._exporting(lease))
+
+    async def aexport(self, lease: Duration | None = None) -> str:
+        """The same for a task."""
+        return await self._runtime.arun(self._exporting(lease))
 
     def adopt(self, exported: str) -> Grant:
         """Go on with a grant that was exported, under a higher fence. Raises LockLost when its lease has ended."""
@@ -109,6 +113,14 @@ class Lock(Handle):
         """The same for a task."""
         owner, asked, protocol = self._adopting(exported)
         return self._adopted(owner, asked, await self._runtime.arun(protocol))
+
+    def _exporting(self, lease: Duration | None) -> Protocol[str]:
+        grant = self._mine()
+        lease_ms = self._lease_ms if lease is None else milliseconds(lease, "lease")
+        ended = self._forget(grant)
+        if ended is None or not ended[1]:
+            raise LockLost(f"the lease of lock {grant.name!r} ended before it could be exported")
+        return passing.export(self, grant, ended[0], lease_ms)
 
     def _adopting(self, exported: str) -> tuple[owners.Owner, Request, Protocol[Granted | None]]:
         passed = passing.read(exported, self._known())

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lockwork.errors import ConfigError, LockLost
+from lockwork.protocol import lock as protocol
+from lockwork.protocol.effects import Protocol
 
 if TYPE_CHECKING:
     from lockwork.locks.grant import Grant
     from lockwork.locks.holding import Holding
+    from lockwork.protocol.leases import Lease
 
 _LONGEST = 2000
 
@@ -25,14 +29,15 @@ class Passed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
     fence: int
 
 
-def export(handle: Holding, grant: Grant) -> str:
-    """End `grant` in this process without giving it back, and write it down."""
-    grant.check()
-    ended = handle._forget(grant)
-    if ended is None or not ended[1]:
+def export(handle: Holding, grant: Grant, lease: Lease, lease_ms: int) -> Protocol[str]:
+    """Hand `grant`, which this process has just forgotten, to whoever has the text."""
+    asked = handle._request(grant._owner)
+    # Nobody's owner: were it the exporter's, then the exporter, asking again, would look to the server like the holder.
+    transit = replace(asked, owner=f"{asked.owner}~{asked.request}", lease_ms=lease_ms, kind="lock")
+    moved = yield from protocol.adopt(transit, lease.renewal.owner, lease.renewal.fence)
+    if moved is None:
         raise LockLost(f"the lease of {handle.noun} {grant.name!r} ended before it could be exported")
-    renewal = ended[0].renewal
-    return urlsafe_b64encode(msgspec.json.encode(Passed(renewal.key, renewal.owner, renewal.fence))).decode()
+    return urlsafe_b64encode(msgspec.json.encode(Passed(asked.key, transit.owner, moved.fence))).decode()
 
 
 def read(exported: str, key: str) -> Passed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -135,7 +136,15 @@ class Semaphore(Handle):
         stack = _stacks.get(place)
         if stack is None:
             stack = _stacks[place] = _Stack()
+        elif len(stack) > self.permits:  # some must be over that were never released: they would pile up
+            self._drop_lost(stack)
         return _Taker(by, stack), None
+
+    def _drop_lost(self, stack: _Stack) -> None:
+        for grant in tuple(stack):
+            if grant.lost and not grant._bodies:
+                self._runtime.grants.pop((self._key, grant._owner), None)
+                stack.discard(grant)
 
     def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
         grant = super()._keep(owner, asked, granted)
@@ -145,7 +154,7 @@ class Semaphore(Handle):
     def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
         ended = super()._forget(grant)
         if ended is not None and not grant._bodies:  # else the end of the body will look for it
-            _stack_of(grant).remove(grant)
+            _stack_of(grant).discard(grant)
         return ended
 
     def _stack(self) -> _Stack:
@@ -172,12 +181,12 @@ class Semaphore(Handle):
             stack.append(grant)  # it is this one that the end of the body releases
         elif not grant._bodies:  # the body has given it up itself
             self._runtime.grants.pop((self._key, grant._owner), None)
-        stack.remove(grant)  # from where it was before
+        stack.discard(grant)  # from where it was before
         return None if grant._lease is None else grant
 
     def _used_key(self) -> str:
         if self._template is not None:
-            raise ConfigError(f"{self._what()} with braces is for decorating a function, not {self.name!r}")
+            raise self._template.unfilled()
         return self._key
 
     def _shown(self, state: PermitsState) -> PermitsState:
@@ -189,6 +198,11 @@ class Semaphore(Handle):
 
 class _Stack(list[Grant]):
     """The permits that one thread or task took, the newest last. Others may remove one, only it adds."""
+
+    def discard(self, grant: Grant) -> None:
+        """Take it out if it is there, the first time."""
+        with contextlib.suppress(ValueError):
+            self.remove(grant)
 
 
 class _Taker(Owner):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, cast
 
 from lockwork import owners
-from lockwork.errors import ConfigError, LockLost, NotHeld, WouldDeadlock
+from lockwork.durations import Duration
+from lockwork.errors import LockLost, NotHeld, WouldDeadlock
 from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol import permits as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Renewal, Request
-from lockwork.protocol.leases import Lease
-from lockwork.runtime.clock import now
+from lockwork.protocol.grants import Granted, Request
 from lockwork.runtime.sync import no_running_loop
 
 Mode = Literal["read", "write"]
@@ -52,6 +51,32 @@ class Side(Handle):
     kind = protocol.KIND
     grant_class = RWGrant
     mode: ClassVar[Mode]
+
+    def acquire(self, wait: Duration | None = None) -> RWGrant:
+        """Wait in line, at most `wait` (None: as given to the handle), and return the grant.
+
+        The owner is the current thread or task; it may enter again, and leaves each side as often as it entered.
+        Raises LockTimeout; and WouldDeadlock at once when a reader wants to write.
+        """
+        return cast("RWGrant", super().acquire(wait))
+
+    async def aacquire(self, wait: Duration | None = None) -> RWGrant:
+        """The same for a task; cancelled, it leaves the line, or gives back what it got."""
+        return cast("RWGrant", await super().aacquire(wait))
+
+    def try_acquire(self) -> RWGrant | None:
+        """Take it if it is free and nobody waits for it; None otherwise."""
+        return cast("RWGrant | None", super().try_acquire())
+
+    async def atry_acquire(self) -> RWGrant | None:
+        """The same for a task."""
+        return cast("RWGrant | None", await super().atry_acquire())
+
+    def __enter__(self) -> RWGrant:
+        return cast("RWGrant", super().__enter__())
+
+    async def __aenter__(self) -> RWGrant:
+        return cast("RWGrant", await super().__aenter__())
 
     def release(self) -> None:
         """Leave this side once; the last release hands the lock to the next in line. Raises NotHeld or LockLost."""
@@ -98,9 +123,13 @@ class Side(Handle):
     def _extra(self) -> tuple[Any, ...]:
         return (protocol.ALL if self.mode == "write" else 1), protocol.ALL
 
+    @classmethod
+    def _what(cls) -> str:
+        return "a read-write lock's name"
+
     def _used_key(self) -> str:
         if self._template is not None:
-            raise ConfigError(f"{self._what()} with braces is for decorating a function, not {self.name!r}")
+            raise self._template.unfilled()
         return self._key
 
     def _known(self) -> RWGrant | None:
@@ -122,15 +151,8 @@ class Side(Handle):
         grant._entered[self.mode] += 1
         return grant._owner, grant
 
-    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
-        # request 1: this becomes super()._keep() when Handle has grant_class
-        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, f"{asked.kind}_renew")
-        since = now()
-        lease = Lease(renewal, granted, since, renewed=asked.renewed, on_lost=lambda: None)
-        grant = RWGrant(self, owner, granted.fence, lease, since)
-        lease.on_lost = grant._told_lost
-        self._runtime.grants[asked.key, owner] = grant
-        self._runtime.engine.keep(lease)
+    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> RWGrant:
+        grant = cast("RWGrant", super()._keep(owner, asked, granted))
         grant.mode = self.mode
         grant._entered = {"read": 0, "write": 0}
         grant._entered[self.mode] = 1

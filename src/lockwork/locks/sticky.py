@@ -12,6 +12,7 @@ from lockwork.owners import Owner, current
 from lockwork.protocol.grants import Granted, Request
 from lockwork.protocol.leases import Lease
 from lockwork.runtime.clock import now
+from lockwork.runtime.kept import Kept
 from lockwork.runtime.sync import no_running_loop
 
 
@@ -50,19 +51,27 @@ class StickyLock(Lock):
     def _at_hand(self) -> Grant | None:
         """The grant of who asks, if this process keeps the lock and nobody uses it."""
         runtime = self._runtime
+        place = self._key, current()
+        if place in runtime.grants:
+            return None  # entered already, if only a body that has lost it
         kept = runtime.keeper.idle.pop(self._key, None)
         if kept is None:
             return None
-        lease = kept.lease
-        owner = current()
-        since = now()
-        grant = Grant(self, owner, kept.fence, lease, since)
-        lease.on_lost = grant._told_lost
-        if lease.lost or since >= lease.deadline:
-            lease.on_lost = _nothing
-            runtime.keeper.end(kept)
-            return None
-        runtime.grants[self._key, owner] = grant
+        try:
+            lease = kept.lease
+            since = now()
+            grant = Grant(self, place[1], kept.fence, lease, since)
+            lease.on_lost = grant._told_lost
+            if lease.lost or since >= lease.deadline:
+                lease.on_lost = _nothing
+                runtime.keeper.end(kept)
+                return None
+            runtime.live[grant] = None
+            runtime.grants[place] = grant
+        except BaseException:
+            runtime.grants.pop(place, None)  # interrupted: nobody has the grant, so nobody would release it
+            self._drop(kept)
+            raise
         return grant
 
     def _put_down(self, grant: Grant) -> bool:
@@ -70,18 +79,31 @@ class StickyLock(Lock):
         runtime = self._runtime
         lease = grant._lease
         kept = runtime.keeper.all.get(self._key)
-        if kept is None or kept.lease is not lease or kept.asked:
+        if lease is None or kept is None or kept.lease is not lease or kept.asked:
             return False
-        lease.on_lost = kept.lost
-        if lease.lost or now() >= lease.deadline:
+        if lease.lost or now() >= lease.deadline or runtime.live.pop(grant, self) is not None:
             return False
-        grant._lease = None  # whoever still looks at the grant must not take it for held
-        if not grant._bodies:
-            del runtime.grants[self._key, grant._owner]
-        back = runtime.keeper.keep(self._key, kept)
-        if back is not None:
-            runtime.engine.give_back(back)
+        try:
+            lease.on_lost = kept.lost
+            grant._lease = None  # whoever still looks at the grant must not take it for held
+            if not grant._bodies:
+                del runtime.grants[self._key, grant._owner]
+            back = runtime.keeper.keep(self._key, kept)
+            if back is not None:
+                runtime.engine.give_back(back)
+        except BaseException:
+            runtime.grants.pop((self._key, grant._owner), None)
+            kept.asked = True
+            taken = any(other._lease is kept.lease for other in list(runtime.live))
+            if runtime.keeper.idle.pop(self._key, None) is not None or not taken:
+                self._drop(kept)
+            raise
         return True
+
+    def _drop(self, kept: Kept) -> None:
+        """Interrupted: what is in nobody's hands goes back to the server."""
+        self._runtime.keeper.end(kept)
+        self._runtime.engine.give_back(kept.lease)
 
     def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
         grant = super()._keep(owner, asked, granted)
@@ -93,6 +115,7 @@ class StickyLock(Lock):
         return grant
 
     def _release_whole(self, grant: Grant) -> None:
+        no_running_loop()
         if not self._put_down(grant):
             super()._release_whole(grant)
 

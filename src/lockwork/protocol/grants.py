@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
 CLAIM_MS = 4000
@@ -56,7 +57,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
     try:
         while True:
             sent = yield Clock()
-            reply = yield _ask(asked, 0 if wait == 0 else 1, None if give_up is None else give_up - sent)
+            reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent))
             if asked.replicas:
                 reply = _replicated(asked, *reply)
             if reply[0] == 1:
@@ -77,15 +78,20 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
         raise
     except BaseException as error:
         if not (wait == 0 and isinstance(error, LockTimeout)):
-            # when the server is away, the place in line, or the grant that nobody renews, ends by its deadline
-            with contextlib.suppress(LockworkError):
-                yield Call(script(f"{asked.kind}_abandon"), [asked.key], [asked.owner, asked.request], patience=1)
+            yield from abandon(asked)
         raise
 
 
-def _ask(asked: Request, wait: int, patience: float | None) -> Call:
+def abandon(asked: Request) -> Protocol[None]:
+    """Take a request back, whatever became of it."""
+    # when the server is away, the place in line, or the grant that nobody renews, ends by its deadline
+    with contextlib.suppress(LockworkError):
+        yield Call(script(f"{asked.kind}_abandon"), [asked.key], [asked.owner, asked.request], patience=1)
+
+
+def _ask(asked: Request, wait: int, trying: float | None) -> Call:
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra)
-    return Call(script(f"{asked.kind}_acquire"), (asked.key,), args, patience, replicas=asked.replicas)
+    return Call(script(f"{asked.kind}_acquire"), (asked.key,), args, trying, replicas=asked.replicas)
 
 
 def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int]:

@@ -30,6 +30,11 @@ def lock(prefix: str, name: str) -> str:
     return f"{prefix}:{{lock:{name}}}"
 
 
+def quorum(prefix: str, name: str) -> str:
+    """The one key of a quorum lock on each of its servers; its shape is a lock's."""
+    return f"{prefix}:{{quorum:{name}}}"
+
+
 def semaphore(prefix: str, name: str) -> str:
     """The one key of a semaphore: capacity, holders and waiting line."""
     return f"{prefix}:{{sem:{name}}}"
@@ -120,6 +125,10 @@ class QueueKeys:
     def stock(self, name: str) -> tuple[str, str]:
         """A stock's books and its reservations by expiry."""
         return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"
+
+    def stock_gone(self, name: str) -> tuple[str, str, str]:
+        """Who deleted a stock lately, and the stock."""
+        return f"{self.base}:gone:{name}", *self.stock(name)
 
 
 def checked_queue(name: object) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from lockwork.protocol.grants import Granted, Renewal
 
 RETRY = 0.5
 """Seconds between tries to renew while the server is away."""
+_FIRST = 1.0
+"""Seconds after which a lease is first renewed: whoever holds that long shall hear at once when it is taken away."""
 _FINEST = 0.008
 """Seconds below which times are not rounded."""
 
@@ -32,9 +35,14 @@ class Lease:
         self.on_lost: Callable[[], None] = on_lost
         self.since: float = now
         """When `next` was decided."""
-        self.next: float = now + (granted.deadline - now) / 3 if renewed else granted.deadline
+        self.next: float = now + min((granted.deadline - now) / 3, _FIRST) if renewed else granted.deadline
         self.bucket: dict[Lease, None] | None = None
         """Where the book's engine has sorted it in."""
+
+    @property
+    def wish(self) -> Renewal:
+        """What to ask the server for: a lease that is not renewed is only asked about."""
+        return self.renewal if self.renewed else replace(self.renewal, lease_ms=0)
 
 
 class LeaseBook:
@@ -56,6 +64,11 @@ class LeaseBook:
         self._leases[lease] = None
         self._fresh[lease] = None
 
+    def moved(self, lease: Lease) -> None:
+        """Note that the holder has changed its times."""
+        if lease in self._leases:
+            self._fresh[lease] = None
+
     def remove(self, lease: Lease) -> None:
         """Forget the lease; it was given back."""
         self._leases.pop(lease, None)
@@ -71,8 +84,16 @@ class LeaseBook:
         self._buckets.clear()
         self._soonest = None
 
+    def lose(self, lease: Lease) -> None:
+        """Note that a lease is over, and tell its holder, from any thread."""
+        # Only a lease that is still kept is lost: its holder may have released it this very moment.
+        if self._leases.pop(lease, lease) is None:
+            self.remove(lease)
+            lease.lost = True
+            lease.on_lost()
+
     def hasten(self, key: str) -> None:
-        """Let the grants of one key be renewed at once: they may be over."""
+        """Let the server be asked about the grants of one key at once: they may be over."""
         for lease in list(self._leases):
             if lease.renewal.key == key:
                 self._move(lease, lease.since, 0.0)
@@ -100,8 +121,8 @@ class LeaseBook:
                 if lease.bucket is not bucket or lease not in self._leases:
                     continue
                 if lease.deadline <= now:
-                    self._lose(lease)
-                elif lease.renewed:
+                    self.lose(lease)
+                elif lease.renewed or lease.next < lease.deadline:
                     found.append(lease)
                 else:
                     self._place(lease, now)
@@ -113,10 +134,10 @@ class LeaseBook:
         """Note the server's answer: a new deadline per lease, or None when the grant is over."""
         for lease, deadline in zip(leases, deadlines, strict=True):
             if deadline is None:
-                self._lose(lease)
+                self.lose(lease)
             else:
                 lease.deadline = deadline
-                self._move(lease, now, now + (deadline - now) / 3)
+                self._move(lease, now, now + (deadline - now) / 3 if lease.renewed else deadline)
 
     def postponed(self, leases: Iterable[Lease], now: float) -> None:
         """Note that the server did not answer: try again soon, and give up at the deadline."""
@@ -152,10 +173,3 @@ class LeaseBook:
         bucket[lease] = None
         if self._soonest is None or at < self._soonest:
             self._soonest = at
-
-    def _lose(self, lease: Lease) -> None:
-        # Only a lease that is still kept is lost: its holder may have released it this very moment.
-        if self._leases.pop(lease, lease) is None:
-            self.remove(lease)
-            lease.lost = True
-            lease.on_lost()

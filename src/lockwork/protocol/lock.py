@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.grants import Granted, Request, local_deadline
+from lockwork.protocol.grants import Granted, Request, abandon, local_deadline
 from lockwork.protocol.scripts import script
 
 
@@ -34,12 +35,21 @@ def force(key: str, fence: int, channels: str) -> Protocol[bool]:
 
     `channels` is what the channels of all processes begin with: the holder's process is told.
     """
-    return bool((yield Call(script("lock_force"), [key], [fence, channels])))
+    return bool((yield Call(script("lock_force"), [key], [0, fence, channels], marked=True)))
 
 
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
-    """Make the grant of `owner` with `fence` a new grant of who asks; None when it has ended."""
+    """Make the grant of `owner` with `fence` a new grant of who asks; None when it has ended.
+
+    Interrupted, it gives back what it may have taken over.
+    """
     sent = yield Clock()
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
-    raised, deadline, now = yield Call(script("lock_adopt"), [asked.key], args)
+    try:
+        raised, deadline, now = yield Call(script("lock_adopt"), [asked.key], args)
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        yield from abandon(asked)
+        raise
     return Granted(raised, local_deadline(sent, now, deadline)) if raised else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 
+from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.holders import Holder, read
 from lockwork.protocol.scripts import script
@@ -43,6 +45,7 @@ class PermitsState:
     held: int
     """Grants that live now."""
     waiting: int
+    """Live waiters among the first 10,000 places of the line."""
     holders: tuple[PermitHolder, ...]
     line: tuple[PermitWaiter, ...]
 
@@ -67,8 +70,19 @@ def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsSt
 
 
 def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
-    """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step."""
-    return bool((yield Call(script("permits_downgrade"), [key], [owner, fence, units])))
+    """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step.
+
+    Interrupted, it is sent once more: the first may not have left.
+    """
+    call = Call(script("permits_downgrade"), [key], [owner, fence, units])
+    try:
+        return bool((yield call))
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        with contextlib.suppress(LockworkError):
+            yield replace(call, patience=1)
+        raise
 
 
 def force(key: str, channels: str) -> Protocol[int]:
@@ -80,5 +94,5 @@ def force(key: str, channels: str) -> Protocol[int]:
     ended = 0
     seen = yield from state(key, holders=_MOST)
     for held in seen.holders:
-        ended += yield Call(script("permits_force"), [key], [held.fence, channels])
+        ended += yield Call(script("permits_force"), [key], [0, held.fence, channels], marked=True)
     return ended

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from lockwork.errors import LockTimeout, LockworkError, ServerRefused
 from lockwork.protocol import grants
 from lockwork.protocol.effects import Call, Clock, Park, Protocol
 from lockwork.protocol.grants import Granted, Request, local_deadline
+from lockwork.protocol.looking import patience
 
 _FIRST = 0.01
 _LONGEST = 0.25
@@ -65,8 +67,8 @@ def acquire(asked: Request, wait: float | None, ask: Ask) -> Protocol[Granted]:
     sent, calling = began, False
     try:
         while True:
-            call, calling = ask(seen.left_behind(sent)), True
-            reply = yield call
+            calling = True
+            reply = yield replace(ask(seen.left_behind(sent)), patience=patience(give_up, sent))
             calling = False
             if reply[0] == 1:
                 return Granted(0, local_deadline(sent, reply[2], reply[1]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
+from typing import Any
 
-from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
-from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.jobs import NewJob, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
 
@@ -54,6 +57,8 @@ class StockStatus:
 
 
 _STATES = {b"h": "held", b"c": "confirmed"}
+_SCAN = 1000
+"""Fields of a stock that one call looks at."""
 
 
 def reserve(
@@ -63,9 +68,55 @@ def reserve(
     args: list[Argument] = [books.total, books.limit, id, buyer, n, hold_ms, key]
     if job is not None:
         args += push_arguments([job])
-    code, known, state, units, left, fence, created = yield Call(script("stock_reserve"), books.keys, args)
-    if code == 0:
+    reply = yield Call(script("stock_reserve"), books.keys, args)
+    if reply[0] == 0:
         raise SoldOut(f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later")
+    return _reserved(books, buyer, key, reply)
+
+
+def reserve_waiting(
+    books: Books,
+    id: str,
+    buyer: str,
+    n: int,
+    hold_ms: int,
+    key: str,
+    job: NewJob | None,
+    *,
+    channel: str,
+    wait: float | None,
+) -> Protocol[Reservation]:
+    """The same, standing in line at most `wait` seconds (None: as long as it takes) for units that come back.
+
+    Interrupted anywhere, it leaves the line, and what it got goes to the others, unless its job is enqueued already.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    jobs = [] if job is None else push_arguments([job])
+    try:
+        while True:
+            sent = yield Clock()
+            here = channel if give_up is None or sent < give_up else ""
+            args = [books.total, books.limit, id, buyer, n, hold_ms, key, here, *jobs]
+            reply = yield Call(script("stock_wait"), books.keys, args, patience(give_up, sent))
+            if reply[0]:
+                return _reserved(books, buyer, key, reply)
+            if not here:
+                raise SoldOut(f"stock {books.name!r} had fewer than {n} on sale for all of {wait:g} s")
+            until = (yield Clock()) + reply[4] / 1_000_000
+            yield Park(id, until if give_up is None else min(until, give_up))
+    except (GeneratorExit, SoldOut, LimitReached, ConfigError):
+        raise
+    except BaseException:
+        # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
+        with contextlib.suppress(LockworkError):
+            args = [id, int(job is None)]
+            yield Call(script("stock_leave"), books.queue.stock(books.name), args, patience=1)
+        raise
+
+
+def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:
+    code, known, state, units, left, fence, created = reply
     if code == -2:
         raise ConfigError(f"key {key!r} of stock {books.name!r} belongs to a reservation of another buyer")
     if code < 0:
@@ -85,6 +136,22 @@ def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: a sale cannot be released")
 
 
+def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet."""
+    if (yield _end(books, "f", id, job)) < 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is not confirmed: release it instead")
+
+
+def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
+    """Hold a reservation for so long from now on at least; returns seconds that are left. Raises ReservationEnded."""
+    code, left = yield Call(script("stock_extend"), books.queue.stock(books.name), [id, hold_ms])
+    if code < 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: it needs no more time")
+    if code == 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again")
+    return float(left / 1000)
+
+
 def look(books: Books, id: str) -> Protocol[Reservation | None]:
     """Read one reservation; None when it expired, was released or never was."""
     reply = yield Call(script("stock_look"), books.queue.stock(books.name), [id])
@@ -94,14 +161,40 @@ def look(books: Books, id: str) -> Protocol[Reservation | None]:
     return Reservation(id, buyer.decode(), units, _STATES[state], left / 1000, fence, created=False)
 
 
+def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservation]]:
+    """Read up to `count` reservations, of one buyer or (empty) of all, in no order; none that lives on is missed."""
+    found: dict[str, Reservation] = {}
+    cursor: bytes | str = "0"
+    while True:
+        args = [cursor, buyer, _SCAN]
+        cursor, *parts = yield Call(script("stock_list"), books.queue.stock(books.name), args)
+        for at in range(0, len(parts), 6):
+            id, state, owner, units, left, fence = parts[at : at + 6]
+            kept = Reservation(id.decode(), owner.decode(), units, _STATES[state], left / 1000, fence, created=False)
+            found[kept.id] = kept
+        if cursor == b"0" or len(found) >= count:
+            return list(found.values())[:count]
+
+
 def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatus]:
-    """Count the units by place, after adding `add` of them (once per `request`)."""
+    """Count the units by place, after adding `add` of them (once per `request`); a negative number takes them off.
+
+    Raises SoldOut when fewer than that are on sale; then none were taken off.
+    """
     call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, add, request])
     while True:
-        total, sold, held, expired, more = yield call
+        total, sold, held, expired, more, changed = yield call
+        if not changed:
+            available = total - sold - held
+            raise SoldOut(f"stock {books.name!r} has {available} on sale: {-add} cannot be taken off")
         if not more:
             return StockStatus(total, total - sold - held, held, sold, expired)
         call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, 0, ""])
+
+
+def delete(books: Books, request: str) -> Protocol[bool]:
+    """Forget the stock, once per `request`; False when there was none."""
+    return bool((yield Call(script("stock_delete"), books.queue.stock_gone(books.name), [request])))
 
 
 def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Call:

@@ -10,7 +10,7 @@ import hiredis
 
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint, limit
+from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
 from lockwork.runtime.packing import pack_script, pack_wait
@@ -114,7 +114,7 @@ class AsyncDriver:
                 call = call.again()
 
     async def _limited(self, mux: Mux, call: Call, *, whole: bool) -> Any:
-        seconds = limit(call.patience)
+        seconds = limit(call.patience, replicas=bool(call.replicas))
         try:
             async with asyncio.timeout(seconds):
                 if not mux.connected:
@@ -122,7 +122,7 @@ class AsyncDriver:
                 reply = mux.submit(pack_script(call.script, call.keys, call.args, whole=whole))
                 if not call.replicas:
                     return await reply
-                acknowledged = mux.submit(pack_wait(call.replicas))
+                acknowledged = mux.submit(pack_wait(call.replicas, REPLICAS))
                 first = await reply
                 return first if type(first) is hiredis.ReplyError else (first, await acknowledged)
         except TimeoutError:

@@ -35,9 +35,17 @@ TIMEOUT: float = 5.0
 """Seconds that a healthy server may take for a call; then the connection is given up and the call sent again."""
 
 
-def limit(patience: float | None) -> float:
-    """Seconds after which one try of a call with this patience is given up; a healthy server gets a second."""
-    return TIMEOUT if patience is None else min(TIMEOUT, max(1.0, patience))
+REPLICAS: float = 1.0
+"""Seconds that replicas have to acknowledge a grant."""
+
+
+def limit(patience: float | None, *, replicas: bool) -> float:
+    """Seconds after which one try of a call with this patience is given up; a healthy server gets a second.
+
+    One that waits for `replicas` gets their time on top.
+    """
+    usual = TIMEOUT if patience is None else min(TIMEOUT, max(1.0, patience))
+    return usual + REPLICAS if replicas else usual
 
 
 class Endpoint:

@@ -30,6 +30,7 @@ from lockwork.runtime.wire import Wire
 log: logging.Logger = logging.getLogger("lockwork")
 
 _BATCH = 100
+"""Leases that one call renews, when there are so many; never twice as many."""
 _TIMEOUT = 2.0
 _AGAIN = 0.1
 """Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
@@ -75,13 +76,15 @@ class Engine:
 
     def prolong(self, lease: Lease, deadline: float) -> bool:
         """The holder itself has extended a lease; False when it was lost meanwhile."""
-        self._book.remove(lease)
         lease.deadline = max(lease.deadline, deadline)
         if not lease.renewed:
             lease.next = lease.deadline
-        if not lease.lost:
-            self.keep(lease)
+        self._book.moved(lease)
         return not lease.lost
+
+    def lost(self, lease: Lease) -> None:
+        """The holder itself has heard that its lease is over."""
+        self._book.lose(lease)
 
     def give_back(self, lease: Lease) -> None:
         """Release a grant from the engine's thread: the caller need not wait for it."""
@@ -139,12 +142,23 @@ class Engine:
 
     def _ensure(self) -> None:
         with self._start:
-            if self._thread is None and not self._stop:
-                self._rung, self._bell = socket.socketpair()
-                self._rung.setblocking(False)
-                self._bell.setblocking(False)
-                self._thread = threading.Thread(target=self._main, name="lockwork-engine", daemon=True)
-                self._thread.start()
+            if self._thread is not None or self._stop:
+                return
+            rung, bell = socket.socketpair()
+            thread = threading.Thread(target=self._main, args=(rung,), name="lockwork-engine", daemon=True)
+            try:
+                rung.setblocking(False)
+                bell.setblocking(False)
+                self._rung, self._bell = rung, bell
+                thread.start()
+                self._thread = thread
+            except BaseException:
+                # interrupted: the next call starts another one; this one, if it runs already, ends with its bell
+                self._rung = self._bell = None
+                bell.close()
+                if thread.ident is None:
+                    rung.close()
+                raise
 
     def _ring(self) -> None:
         bell = self._bell
@@ -154,9 +168,7 @@ class Engine:
 
     # -- the engine's own thread ------------------------------------------------------------------------------------
 
-    def _main(self) -> None:
-        rung = self._rung
-        assert rung is not None
+    def _main(self, rung: socket.socket) -> None:
         selector = selectors.DefaultSelector()
         selector.register(rung, selectors.EVENT_READ)
         subscription = _Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
@@ -171,8 +183,8 @@ class Engine:
                 pause = min(self._planned, newest if newest is not None else self._planned) - now()
                 for key, _ in selector.select(None if pause == float("inf") else max(0.0, pause)):
                     if key.fileobj is rung:
-                        with contextlib.suppress(OSError):
-                            rung.recv(4096)
+                        if not _heard(rung):
+                            return
                     else:
                         subscription.read()
                 self._planned = 0.0
@@ -184,19 +196,21 @@ class Engine:
         finally:
             subscription.close()
             selector.close()
+            rung.close()
 
     def _renew(self) -> None:
         for _, due in groupby(sorted(self._book.due(now()), key=_kind), key=_kind):
             leases = list(due)
-            for at in range(0, len(leases), _BATCH):
-                self._renew_batch(leases[at : at + _BATCH])
+            calls = max(1, len(leases) // _BATCH)
+            for at in range(calls):
+                self._renew_batch(leases[at::calls])
 
     def _renew_batch(self, batch: list[Lease]) -> None:
         # an answer after the first deadline is of no use, and must not delay the bad news
         first = self._book.first_deadline()
         self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
         try:
-            answer = self._driver.run(grants.renew([lease.renewal for lease in batch], _AGAIN))
+            answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN))
         except LockworkError as error:
             log.warning("leases could not be renewed yet: %s", error)
             self._book.postponed(batch, now())
@@ -225,6 +239,14 @@ class Engine:
                 self._back.append(lease)
         elif what == "look":
             self._book.hasten(key)
+
+
+def _heard(rung: socket.socket) -> bool:
+    """Take what the bell has rung; False when there is no bell any more."""
+    try:
+        return bool(rung.recv(4096))
+    except OSError:
+        return True
 
 
 def _kind(lease: Lease) -> str:

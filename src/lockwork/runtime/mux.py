@@ -10,6 +10,7 @@ from typing import Any
 import redis
 
 from lockwork.errors import LockworkError
+from lockwork.runtime.answers import Answers
 from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
@@ -33,9 +34,8 @@ class Mux:
         self._closed = False
         self._identity: Identity | None = None
         self._abandoned: list[Identity] = []
-        self._connection: Any = None
         self._writer: asyncio.StreamWriter | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._answers: Answers | None = None
         self._unsent: list[bytes] = []
         self._pending: deque[asyncio.Future[Any]] = deque()
         self._progress = 0.0
@@ -69,14 +69,18 @@ class Mux:
                 self._abandoned.pop()
             if self._closed:
                 raise Retry("it was closed")
+            if reader.at_eof():
+                raise ConnectionResetError("closed by the server")
         except (redis.RedisError, OSError) as error:
             await self._disconnect(connection)
             raise connecting(error, self._endpoint.shown) from error
         except BaseException:
             await self._disconnect(connection)
             raise
-        self._connection, self._writer, self._identity = connection, writer, identity
-        self._task = self._loop.create_task(self._receive(reader), name="lockwork-replies")
+        connection._reader = connection._writer = None  # noqa: SLF001 - from here on it is ours alone
+        self._answers = Answers(self._pending, self._progressed, self._drop)
+        writer.transport.set_protocol(self._answers)
+        self._writer, self._identity = writer, identity
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         self._opening = None
@@ -104,15 +108,15 @@ class Mux:
         """Close the connection; calls under way raise Retry."""
         # redis-py's connect may swallow a cancellation (asyncio.wait_for of Python 3.11), so it is also told
         self._closed = True
-        for task in (self._opening, self._task):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
-                    await task
-        await self._drop("it was closed")  # a task that is cancelled before it began does nothing at all
+        if self._opening is not None:
+            self._opening.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
+                await self._opening
+        self._drop(self._answers, "it was closed")
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+        await asyncio.sleep(0)  # the loop closes the socket in its next turn
 
     def abandon(self) -> None:
         """Drop the connection without a loop to run on: after a fork, or when its loop is gone."""
@@ -123,28 +127,15 @@ class Mux:
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._writer is not None and unsent:
-            self._writer.write(b"".join(unsent) if len(unsent) > 1 else unsent[0])
+            self._writer.transport.write(b"".join(unsent) if len(unsent) > 1 else unsent[0])
 
-    async def _receive(self, reader: asyncio.StreamReader) -> None:
-        parser = new_reader()
-        pending = self._pending
-        problem: BaseException | str = "it was closed"
-        try:
-            while data := await reader.read(_READ_SIZE):
-                parser.feed(data)
-                while (reply := parser.gets()) is not NOTHING:
-                    future = pending.popleft()
-                    if not future.done():
-                        future.set_result(reply)
-                self._progress = now()
-            problem = "the server closed it"
-        except OSError as error:
-            problem = error
-        finally:
-            await self._drop(problem)
+    def _progressed(self) -> None:
+        self._progress = now()
 
-    async def _drop(self, problem: BaseException | str) -> None:
-        connection, self._connection, self._writer, self._task = self._connection, None, None, None
+    def _drop(self, answers: Answers | None, problem: BaseException | str) -> None:
+        if answers is not self._answers or self._writer is None:
+            return  # a connection that was given up before
+        writer, self._writer, self._answers = self._writer, None, None
         if self._pending and self._identity is not None:
             self._abandoned.append(self._identity)
         self._identity = None
@@ -154,8 +145,7 @@ class Mux:
             if not future.done():
                 future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
                 future.exception()  # its caller may have been cancelled: then nobody else looks
-        if connection is not None:
-            await self._disconnect(connection)
+        writer.close()
 
     def _check(self) -> None:
         # a peer that fell silent is only seen by its silence
@@ -164,7 +154,9 @@ class Mux:
             return
         left = self._progress + TIMEOUT - now()
         if left <= 0 and self._writer is not None:
-            self._writer.transport.abort()
+            transport = self._writer.transport
+            self._drop(self._answers, "it fell silent")
+            transport.abort()
         else:
             self._watch = self._loop.call_later(max(left, 0.05), self._check)
 

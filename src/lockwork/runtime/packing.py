@@ -9,8 +9,6 @@ import hiredis
 from lockwork.protocol.scripts import Script
 
 NOTHING = object()
-REPLICA_MS = 1000
-"""How long replicas have to acknowledge a grant."""
 
 
 def pack(*command: Any) -> bytes:
@@ -25,9 +23,9 @@ def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) ->
     return pack(*head, len(keys), *keys, *args)
 
 
-def pack_wait(replicas: int) -> bytes:
-    """Encode the question how many replicas have what this connection wrote so far; the server waits for `replicas`."""
-    return pack("WAIT", replicas, REPLICA_MS)
+def pack_wait(replicas: int, seconds: float) -> bytes:
+    """Encode the question how many replicas have what this connection wrote so far, waiting for `replicas` of them."""
+    return pack("WAIT", replicas, int(seconds * 1000))
 
 
 def new_reader() -> hiredis.Reader:

@@ -48,6 +48,8 @@ class Runtime:
         self.channel: str = keys.channel(self._prefix, self.process)
         self.grants: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner: re-entering costs no call."""
+        self.live: dict[Any, None] = {}
+        """The grants that nobody has ended yet: whoever takes one out of here, in one step, is the one to end it."""
         self.keeper: Keeper = Keeper()
         self._opening = threading.Lock()
         self._engine: Engine | None = None
@@ -154,6 +156,8 @@ class Runtime:
 
     def after_fork(self) -> None:
         """In a child: forget the parent's connections, threads and identity, so that nothing is shared or inherited."""
+        for grant in list(self.live):
+            grant._lease = None  # noqa: SLF001 - it is the parent's: to the child it is over
         # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
         self._inherited = (self._engine, self._sync, self._loops)
         self._reset()

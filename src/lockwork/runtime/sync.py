@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from lockwork.errors import BlockingCallError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint, limit
+from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.packing import pack_wait
@@ -80,7 +80,7 @@ class SyncDriver:
         while True:
             wire = self._take()
             try:
-                wire.limit(limit(call.patience) if self.timeout is None else self.timeout)
+                wire.limit(limit(call.patience, replicas=bool(call.replicas)) if self.timeout is None else self.timeout)
                 if not wire.connected:
                     self._connect(wire)
                 while abandoned:
@@ -88,7 +88,7 @@ class SyncDriver:
                     abandoned.pop()
                 reply = wire.run(call.script, call.keys, call.args)
                 if call.replicas:
-                    reply = reply, wire.request(pack_wait(call.replicas))
+                    reply = reply, wire.request(pack_wait(call.replicas, REPLICAS))
             except Retry as error:
                 if wire.identity is not None and not wire.connected:
                     abandoned.append(wire.identity)

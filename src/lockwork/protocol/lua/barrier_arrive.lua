@@ -17,6 +17,11 @@ local books = redis.call('HMGET', barrier, 'p', 'g', 'o')
 local generation = tonumber(books[2] or 0)
 local place = tonumber(redis.call('ZSCORE', places, request) or 0)
 local others = live() - (place > now and 1 or 0)
+if others > 0 and not books[1] then
+  -- the places belong to books that are gone
+  redis.call('DEL', places)
+  place, others = 0, 0
+end
 if others > 0 and tonumber(books[1]) ~= parties then return {-1, tonumber(books[1]), 0} end
 
 if others + 1 < parties then

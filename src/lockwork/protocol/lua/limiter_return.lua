@@ -8,9 +8,9 @@
 redis.call('HDEL', limiter, '') -- a script that has deleted may go on writing when the server is out of memory
 local request = ARGV[1]
 local mine = entry(request)
-if not mine then return 0 end
+local rank = mine and redis.call('ZRANK', log, request)
+if not rank then return 0 end
 local books = read(redis.call('HGET', limiter, 's'), request)
-local rank = redis.call('ZRANK', log, request)
 local later = redis.call('ZRANGE', log, rank + 1, rank + 1 + MANY, 'WITHSCORES')
 if books.rule.kind == 'b' then
   -- later slots follow from this one: taking it away beneath them would let others in beside them

@@ -6,10 +6,9 @@
 -- include: limiter
 local books = read(ARGV[1], '')
 local rule = books.rule
-if books.before and books.before ~= rule.kind then
-  if books.live then return {-1, 0, now} end
-  return {rule.limit, 0, now}
-end
+local other = books.before and books.before ~= rule.kind
+if other and books.live then return {-1, 0, now} end
+if other or books.fresh then return {rule.limit, 0, now} end
 
 if rule.kind == 'b' then
   local least, most = 0, rule.limit -- the largest n whose slot is now

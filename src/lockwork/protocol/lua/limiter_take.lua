@@ -13,9 +13,13 @@ local mine = books.mine
 if mine then return {1, math.max(0, mine[1] - now), now} end
 if books.before and books.before ~= books.rule.kind then
   if books.live then return {-1, 0, now} end
-  redis.call('DEL', limiter, log)
-  size = 0
+  redis.call('DEL', limiter)
   books = read(ARGV[1], request)
+end
+if books.fresh and size > 0 then
+  -- the log belongs to books that are gone
+  redis.call('DEL', log)
+  size = 0
 end
 
 local at, full, part = slot(books, n)

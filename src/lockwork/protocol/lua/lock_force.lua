@@ -1,13 +1,13 @@
 -- Ends a grant whoever holds it, hands the lock on, and tells the holder's process to look.
 -- KEYS: lock
--- ARGV: fence, beginning of all processes' channels
+-- ARGV: again (1: an earlier try may have been applied), fence, beginning of all processes' channels
 -- Reply: 1 ended; 0 that grant is over already
 -- Invariants: only the grant with this fence is ended, so a call sent again harms nobody
 -- include: now
 -- include: line
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')
-if not held[1] or held[2] ~= ARGV[1] or tonumber(held[3]) <= now then return 0 end
+if not held[1] or held[2] ~= ARGV[2] or tonumber(held[3]) <= now then return tonumber(ARGV[1]) end
 pass(held[2], held[4], held[5])
-redis.call('PUBLISH', ARGV[2] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
+redis.call('PUBLISH', ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
 return 1

@@ -17,6 +17,7 @@ if ARGV[4] and left > 0 then
   local ends = now + ARGV[4] * 1000
   redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends)
   keep(ends)
+  if held[5] then warn(ends) end
 elseif not held[5] and left < MARGIN * 1000 then
   -- nobody ever waited: the hash is small, and its expiry as it should be
   redis.call('HSET', lock, 'd', 0)

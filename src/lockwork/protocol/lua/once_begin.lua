@@ -1,31 +1,24 @@
 -- Lets the caller run, or tells how the run of this period ended, or that it runs now.
 -- KEYS: once
--- ARGV: owner, request, lease ms, period ms, channel ('': do not tell), 1 to run again what was lost, fence of the run that the
+-- ARGV: owner, request, lease ms, period ms, channel ('': do not tell any more), 1 to run again what was lost, fence of the run that the
 --   caller waits for (0: none)
 -- Reply: {1, fence, deadline us, now us} run it; {0, fence, us until the caller should look again} it runs;
 --   {2, fence, state, value} it has ended: d(one), f(ailed) or l(ost)
 -- Invariants: one run per period; no run while another one's lease lasts; the fence rises
 -- include: now
 -- include: once
+if found[1] == 'r' and request == ARGV[2] then
+  -- our own run, met again after a lost reply; it has not begun yet, so it does not matter how long that took
+  deadline = math.max(deadline, now + ARGV[3] * 1000)
+  redis.call('HSET', once, 'd', deadline)
+  keep(math.max(ends, deadline))
+  return {1, fence, deadline, now}
+end
 if state == 'r' then
-  if request == ARGV[2] then
-    -- our own run, met again after a lost reply
-    deadline = math.max(deadline, now + ARGV[3] * 1000)
-    redis.call('HSET', once, 'd', deadline)
-    keep(math.max(ends, deadline))
-    return {1, fence, deadline, now}
-  end
   if ARGV[5] ~= '' then
-    local fresh = redis.call('HSET', once, 'w' .. ARGV[5], now + PLACE * 1000)
-    if fresh == 1 and redis.call('HLEN', once) > 100 then
-      -- processes come and go; those that are gone must not pile up
-      local fields = redis.call('HGETALL', once)
-      for at = 1, #fields, 2 do
-        if string.sub(fields[at], 1, 1) == 'w' and tonumber(fields[at + 1]) <= now then
-          redis.call('HDEL', once, fields[at])
-        end
-      end
-    end
+    redis.call('HSET', once, 'w' .. ARGV[2], ARGV[5])
+  else
+    redis.call('HDEL', once, 'w' .. ARGV[2])
   end
   return {0, fence, math.min(deadline - now, LOOK * 1000)}
 elseif state ~= '' and not (state == 'l' and ARGV[6] == '1') and (ends > now or fence == tonumber(ARGV[7])) then

@@ -14,7 +14,7 @@ for index, once in ipairs(KEYS) do
     deadline = math.max(deadline, now + ARGV[at + 2] * 1000)
     redis.call('HSET', once, 'd', deadline)
     local last = math.max(deadline, tonumber(held[5]))
-    redis.call('PEXPIRE', once, math.max(math.ceil((last - now) / 1000), 15000) + 60000) -- as keep() in once.lua
+    redis.call('PEXPIRE', once, math.ceil((last - now) / 1000) + 75000) -- as keep() in once.lua
     reply[index] = deadline
   else
     reply[index] = 0

@@ -2,7 +2,8 @@
 -- KEYS: permits
 -- ARGV: how many holders, and how many waiters, to name at most
 -- Reply: {capacity, units in use, holders, waiters, {owner, request, fence, units, ms left, ms held} of some holders,
---   {owner, request, units, ms waited} of the first waiters}; all of the live ones only
+--   {owner, request, units, ms waited} of the first waiters}; all of the live ones only; waiters are
+--   counted among the first 10,000 places
 -- include: now
 -- include: permits
 local dead, places = {}, {1}
@@ -34,7 +35,7 @@ while #holders < math.min(count, tonumber(ARGV[1])) do
   at = at + 1
 end
 local line, waiters = {}, 0
-for ticket = head, tail do
+for ticket = head, math.min(tail, head + 9999) do
   local packed = redis.call('HGET', books, 'w' .. ticket)
   local waiter = packed and cmsgpack.unpack(packed)
   if waiter and waiter[1] > now then

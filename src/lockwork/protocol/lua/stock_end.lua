@@ -1,20 +1,25 @@
--- Confirms or releases a reservation, and enqueues a job with it, both or neither.
+-- Confirms, releases or refunds a reservation, and enqueues a job with it, both or neither.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, books, holds
--- ARGV: total, c to confirm or r to release, id, then, if a job: id, record, delay ms
--- Reply: 1 done (now or before), 0 no such reservation (it expired or was released), -1 it is confirmed already
--- Invariants: sold + held <= total; the job is enqueued once
+-- ARGV: total, c to confirm, r to release or f to refund, id, then, if a job: id, record, delay ms
+-- Reply: 1 done (now or before), 0 no such reservation (it expired, was released or refunded), -1 it is confirmed, so cannot be
+--   released, -2 it is held, so cannot be refunded
+-- Invariants: sold + held <= total; the job is enqueued once; who waits gets what comes back
 -- include: now
 -- include: push
 -- include: stock
+-- include: stock_line
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 open(ARGV[1])
 expire()
 local verb, id = ARGV[2], ARGV[3]
 local kept = reservation(id)
-if not kept then return verb == 'r' and 1 or 0 end
-if kept[1] == 'c' then return verb == 'c' and 1 or -1 end
 -- a reservation that ran out is over, even if it is not yet its turn to be put back
-if kept[5] <= now then return verb == 'r' and 1 or 0 end
+if kept and kept[1] == 'h' and kept[5] <= now then kept = nil end
+local wrong = kept and ((verb == 'r' and kept[1] == 'c' and -1) or (verb == 'f' and kept[1] == 'h' and -2))
+if not kept or wrong or (verb == 'c' and kept[1] == 'c') then
+  serve()
+  return wrong or (not kept and verb == 'c' and 0) or 1
+end
 if verb == 'c' then
   redis.call('ZREM', holds, id)
   store(id, 'c', kept[2], kept[3], kept[4], kept[5], kept[6])
@@ -24,4 +29,5 @@ else
   put_back(id, kept)
 end
 if #ARGV > 3 then push(4, false) end
+serve()
 return 1

@@ -34,9 +34,14 @@ local function read(text, request)
   local rule = parsed(text)
   local found = redis.call('HMGET', limiter, 's', 'c', 'l', 't', 'u', 'z', 'x', 'e' .. request)
   local books = {rule = rule, text = text, count = 0, last = 0, full = 0, part = 0, dropped = 0, expires = 0}
-  if not found[1] then return books end
-  books.count, books.last, books.full, books.part = tonumber(found[2]), tonumber(found[3]), tonumber(found[4]), tonumber(found[5])
-  books.dropped, books.expires, books.mine = tonumber(found[6]), tonumber(found[7]), found[8] and cmsgpack.unpack(found[8])
+  if not found[1] then
+    books.fresh = true
+    return books
+  end
+  books.count, books.last = tonumber(found[2]), tonumber(found[3])
+  books.full, books.part = tonumber(found[4]), tonumber(found[5])
+  books.dropped, books.expires = tonumber(found[6]), tonumber(found[7])
+  books.mine = found[8] and cmsgpack.unpack(found[8])
   if found[1] == text then return books end
   local old = parsed(found[1])
   books.before = old.kind

@@ -10,10 +10,12 @@ local function leave(request)
 end
 
 -- The first live waiter; dead ones leave the line. `mine` is alive whatever its deadline says.
--- At most 500 tickets a call: then the second value is true, the rest is for the next call.
+-- A script looks at 1000 tickets at most: then the second value is true, the rest is for the next one.
+local tickets = 1000
 local function front(mine)
-  for _ = 1, 500 do
-    if head > tail then return nil end
+  while head <= tail do
+    if tickets == 0 then return nil, true end
+    tickets = tickets - 1
     local packed = redis.call('HGET', books, 'w' .. head)
     if packed then
       local waiter = cmsgpack.unpack(packed)
@@ -22,19 +24,19 @@ local function front(mine)
     end
     head = head + 1
   end
-  return nil, true
+  return nil
 end
 
 -- Who is first looks often. One that has just become the first learns it now; and so do two more, because it may die. Those
--- whose process is gone hear nothing and do not count.
-local function tell(mine)
+-- whose process is gone hear nothing and do not count. `now_too`: also when they will look soon.
+local function tell(mine, now_too)
   local told = 0
   for ticket = head, math.min(tail, head + 9) do
     local packed = redis.call('HGET', books, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
     if waiter and waiter[3] == mine then return end
     if waiter and waiter[1] > now then
-      if waiter[6] <= now + OFTEN * 1000 then return end
+      if waiter[6] <= now + OFTEN * 1000 and not now_too then return end
       waiter[6] = now + OFTEN * 1000
       redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(waiter))
       told = told + math.min(1, redis.call('PUBLISH', waiter[5], waiter[3] .. ' look'))
@@ -52,7 +54,7 @@ local function serve(mine, ms)
     local waiter, more = front(mine)
     if not waiter then return fence, ends, more end
     if used + waiter[8] > capacity then
-      tell(mine)
+      tell(mine, false)
       return fence, ends, false
     end
     redis.call('HDEL', books, 'w' .. head, 'i' .. waiter[3])
@@ -64,6 +66,6 @@ local function serve(mine, ms)
       redis.call('PUBLISH', waiter[5], string.format('%s %.0f %.0f', waiter[3], given, limit))
     end
   end
-  tell(mine)
+  tell(mine, true)
   return fence, ends, true
 end

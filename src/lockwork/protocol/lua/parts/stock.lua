@@ -1,6 +1,6 @@
 -- A stock's books, one hash: total, sold, held, expired; b<buyer> units held or bought; k<key> reservation of that key;
--- r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence}. And the held reservations by expiry.
--- The last two keys are the stock's: books, holds
+-- r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence, hold ms if it was handed over and not yet claimed}.
+-- And the held reservations by expiry. The last two keys are the stock's: books, holds
 local books, holds = KEYS[#KEYS - 1], KEYS[#KEYS]
 redis.call('HLEN', books)
 redis.call('ZCARD', holds)
@@ -16,16 +16,25 @@ local function reservation(id)
   return packed and cmsgpack.unpack(packed)
 end
 
-local function store(id, state, buyer, units, key, expiry, fence)
-  redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence}))
+local function store(id, state, buyer, units, key, expiry, fence, claim)
+  redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence, claim}))
 end
 
--- Put a held reservation's units back on sale and forget it.
+-- Set units aside for a buyer.
+local function set_aside(id, buyer, units, key, expiry, claim)
+  store(id, 'h', buyer, units, key, expiry, now, claim)
+  redis.call('ZADD', holds, expiry, id)
+  redis.call('HINCRBY', books, 'held', units)
+  redis.call('HINCRBY', books, 'b' .. buyer, units)
+  if key ~= '' then redis.call('HSET', books, 'k' .. key, id) end
+end
+
+-- Put a reservation's units back on sale and forget it.
 local function put_back(id, kept)
   local buyer, units, key = kept[2], kept[3], kept[4]
   redis.call('ZREM', holds, id)
   redis.call('HDEL', books, 'r' .. id)
-  redis.call('HINCRBY', books, 'held', -units)
+  redis.call('HINCRBY', books, kept[1] == 'h' and 'held' or 'sold', -units)
   if redis.call('HINCRBY', books, 'b' .. buyer, -units) <= 0 then redis.call('HDEL', books, 'b' .. buyer) end
   if key ~= '' and redis.call('HGET', books, 'k' .. key) == id then redis.call('HDEL', books, 'k' .. key) end
 end

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import redis
 
-from lockwork import ConfigError, LockTimeout, Lockwork, NotHeld
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld
+from lockwork.locks import semaphore
 from processes import until
 
 
@@ -171,37 +172,6 @@ def test_more_permits_let_those_who_wait_in(lw: Lockwork) -> None:
         thread.join()
 
 
-def test_state_names_holders_and_waiters(lw: Lockwork) -> None:
-    gpu = lw.semaphore("gpu", 2, units=2, tags=["render"])
-    with gpu as grant:
-        thread = threading.Thread(target=lambda: gpu.acquire().release(), name="second")
-        thread.start()
-        waiting(lw, 1)
-        state = gpu.state()
-        assert (state.capacity, state.used, state.held, state.waiting) == (2, 2, 1, 1)
-        (holder,) = state.holders
-        assert holder.fence == grant.fence
-        assert holder.units == 2
-        assert 0 < holder.expires_in <= 15
-        assert holder.holder.tags == ("render",)
-        assert state.line[0].holder.label == "second"
-        assert gpu.state(holders=0, waiters=0).holders == ()
-    thread.join()
-
-
-def test_force_release_ends_every_grant_and_tells_the_holders(lw: Lockwork) -> None:
-    told: list[int] = []
-    gpu = lw.semaphore("gpu", 2, on_lost=lambda grant: told.append(grant.fence))
-    grants = [gpu.acquire(), gpu.acquire()]
-    with lw.semaphore("other", 1) as other:
-        assert gpu.force_release() == 2
-        assert gpu.available() == 2
-        until(lambda: len(told) == 2, "both were told")
-        assert all(grant.lost for grant in grants)
-        assert not other.lost
-    assert gpu.force_release() == 0
-
-
 def test_as_a_decorator(lw: Lockwork) -> None:
     @lw.semaphore("gpu:{number}", 1)
     def busy(number: int) -> int:
@@ -235,3 +205,27 @@ def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
         assert 60 < admin.ttl(key) <= 75
     assert 0 < admin.ttl(key) <= 60
     assert int(admin.hlen(key)) == 7, "nothing is left but the books' own sums"
+
+
+def test_nothing_is_left_in_the_process(lw: Lockwork) -> None:
+    gpu = lw.semaphore("gpu", 4)
+    grants = [gpu.acquire() for _ in range(4)]
+    for grant in grants:
+        grant.release()
+    with gpu, gpu:
+        pass
+    assert not lw.runtime.grants
+    del grant, grants
+    assert not [place for place in semaphore._stacks if place[0] == lw.runtime.process]
+
+
+def test_permits_that_nobody_releases_do_not_pile_up(lw: Lockwork) -> None:
+    """Whoever takes a permit for a fixed time need not give it back."""
+    gpu = lw.semaphore("gpu", 1, lease=0.02, wait=20)
+    first = gpu.acquire()
+    for _ in range(8):
+        gpu.acquire()
+    assert len(lw.runtime.grants) <= 3
+    with pytest.raises(LockLost):
+        first.release()
+    lw.release_all()

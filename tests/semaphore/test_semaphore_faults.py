@@ -1,4 +1,4 @@
-"""Semaphores when holders die, waiters are cancelled and messages are lost; each named bug of other libraries by its name."""
+"""Semaphores when holders die, waiters are cancelled and messages are lost; named bugs of other libraries by name."""
 
 from __future__ import annotations
 

@@ -1,0 +1,168 @@
+"""A program under a lock: passes signals on to it, and ends it in time when the lock is being lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Sequence
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from lockwork.cli.program import NEVER, Program
+from lockwork.errors import LockworkError
+from lockwork.locks import Grant, Lock
+from lockwork.runtime.clock import now
+
+_TO_ALL = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+_TO_IT = {signal.SIGUSR1, signal.SIGUSR2}
+
+
+class Stopped(BaseException):
+    """A signal came before the program ran; no Exception, so that nothing on the way takes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number: int = number
+
+
+class Guarded:
+    """While entered, signals end the wait for the lock (Stopped), or go to the program once there is one.
+
+    The program has its SIGTERM `grace` seconds before the lease's end, so that both end together; but not before the
+    last third of the lease, when several tries to renew it have failed.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._longest = 0.0
+        """What the lease had before it at the best: one that was handed over begins short."""
+        self._signals: list[int] = []
+        self._waiting = False
+        self._gone = False
+        self._continued = False
+        self._previous: dict[int, Any] = {}
+        self.ended: bool = False
+        """Whether we had to end the program, for its lock."""
+
+    def __enter__(self) -> Self:
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
+        self._previous_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        try:
+            for number in _TO_ALL | _TO_IT:
+                # nohup, and a shell's background job, ignore some: they stay ignored, here and in the program
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._on_signal)
+            self._previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, self._on_child)
+            self._previous[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._on_continued)
+            self._program = Program(self._grace)
+        except BaseException:
+            self._restore()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._program.close()
+        self._restore()
+
+    def acquire(self, lock: Lock) -> Grant:
+        """Wait for the lock; raises Stopped and what `Lock.acquire` raises."""
+        self._waiting = True
+        try:
+            if self._signals:
+                raise Stopped(self._signals[0])
+            return lock.acquire()
+        except Stopped:
+            if lock.held():  # it was granted at this very moment
+                with contextlib.suppress(LockworkError):
+                    lock.release_all()
+            raise
+        finally:
+            self._waiting = False
+
+    def lost(self, _: Grant) -> None:
+        """From another thread: the lease has ended."""
+        self._gone = True
+        with contextlib.suppress(OSError):
+            os.write(self._wake, b"!")
+
+    def run(self, command: Sequence[str], grant: Grant) -> int:
+        """Run it to its end, and return its exit status as a shell has it; raises OSError when it cannot be started."""
+        self._watch(grant)
+        self._program.start(command, {**os.environ, "LOCKWORK_LOCK": grant.name, "LOCKWORK_FENCE": str(grant.fence)})
+        kill_at = NEVER
+        while (status := self._program.poll(pause=not self.ended)) is None:
+            self._pass_on()
+            if not self.ended and (self._gone or grant.remaining <= self._margin(grant)):
+                self.ended = True
+                kill_at = now() + self._grace
+                self._program.watch(kill_at + self._grace, NEVER)
+                self._program.send(signal.SIGTERM)
+                self._program.resume()  # a stopped one hears it only when it goes on
+            elif self._continued:
+                self._continued = False
+                self._program.resume()
+            if now() >= kill_at:
+                kill_at = NEVER
+                self._program.send(signal.SIGKILL)
+            self._sleep(self._pause(grant, kill_at))
+        if self.ended:
+            self._program.send(signal.SIGKILL)  # what it has started is not guarded either
+        return status
+
+    def _pause(self, grant: Grant, kill_at: float) -> float | None:
+        """How long to sleep; tells the watcher how long that can be at the most."""
+        if self.ended:
+            return None if kill_at == NEVER else max(0.0, kill_at - now())
+        if not self._program.paused:
+            self._watch(grant)
+        margin = self._margin(grant)
+        return max(0.0, min(self._longest / 6, grant.remaining - margin))
+
+    def _watch(self, grant: Grant) -> None:
+        margin, remaining, since = self._margin(grant), grant.remaining, now()
+        # a little later than we do it ourselves
+        self._program.watch(since + remaining - margin / 2, since + remaining)
+
+    def _margin(self, grant: Grant) -> float:
+        """Seconds before the lease's end at which a program that has to end by then is told so."""
+        self._longest = max(self._longest, grant.remaining)
+        return min(self._grace, self._longest / 3)
+
+    def _pass_on(self) -> None:
+        while self._signals:
+            number = self._signals.pop(0)
+            if number in _TO_IT:
+                self._program.tell(number)
+            else:
+                self._program.send(number)
+
+    def _sleep(self, seconds: float | None) -> None:
+        select.select([self._woken], [], [], seconds)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self._waiting:
+            self._waiting = False  # a second one must not strike while this one cleans up
+            raise Stopped(number)
+        self._signals.append(number)
+
+    def _on_child(self, _number: int, _: FrameType | None) -> None:
+        """The wake-up file has been written."""
+
+    def _on_continued(self, _number: int, _: FrameType | None) -> None:
+        self._continued = True
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_wake)
+        os.close(self._woken)
+        wake, self._wake = self._wake, -1  # the thread that calls `lost` may be late
+        os.close(wake)

@@ -1,0 +1,58 @@
+"""`lockwork locks`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from lockwork import Lockwork
+    from lockwork.protocol.overview import LockSnapshot
+
+
+@click.command()
+@click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
+@click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
+@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@click.option("--yes", is_flag=True, help="Release without asking.")
+@click.argument("words", nargs=-1, metavar="[NAME-PATTERN | release NAME]")
+def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
+    """Show all locks that somebody holds or waits for, who waits for whom, and every deadlock.
+
+    `lockwork locks release NAME` takes a lock away from whoever holds it; the next in line gets it.
+    """
+    from lockwork import Lockwork  # noqa: PLC0415 - `lockwork --help` need not wait for it
+    from lockwork.cli.lockview import as_json, show  # noqa: PLC0415
+
+    with Lockwork(url or None, prefix=prefix) as lw:
+        if words[:1] == ("release",) and len(words) == 2:
+            _release(lw, words[1], yes=yes)
+        elif len(words) > 1 or words == ("release",):
+            raise click.UsageError("give one pattern of names, or: release NAME")
+        elif as_object:
+            click.echo(as_json(lw.locks(*words)))
+        else:
+            show(lw.locks(*words))
+
+
+def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
+    from lockwork.cli.lockview import who  # noqa: PLC0415
+    from lockwork.protocol.overview import literal  # noqa: PLC0415
+
+    held = [lock for lock in lw.locks(literal(name)).locks if lock.holders]
+    if not held:
+        click.echo(f"nobody holds {name!r}")
+        return
+    for lock in held:
+        holders = ", ".join(who(each.holder) for each in lock.holders)
+        if yes or click.confirm(f"{lock.kind} {name!r} is held by {holders}. Take it away?", err=True):
+            click.echo(f"{lock.kind} {name!r}: {_force(lw, lock)} released")
+
+
+def _force(lw: Lockwork, lock: LockSnapshot) -> int:
+    if lock.kind == "lock":
+        return int(lw.lock(lock.name).force_release())
+    if lock.kind == "rw":
+        return lw.rwlock(lock.name).force_release()
+    return lw.semaphore(lock.name, max(1, lock.capacity)).force_release()

@@ -1,0 +1,119 @@
+"""`lockwork run`."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lockwork.cli.quantities import duration
+
+NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
+"""The exit statuses that are not the program's."""
+
+
+class _Run(click.Command):
+    """Its usage errors have a status of their own, too: 2 may be the program's."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **extra)
+        except click.UsageError as error:
+            error.exit_code = FAILED  # type: ignore[misc] # click reads it from the instance
+            raise
+
+
+@click.command(cls=_Run, context_settings={"allow_interspersed_args": False})
+@click.option("--lock", "name", required=True, metavar="NAME", help="The lock to hold while the program runs.")
+@click.option("--wait", help="How long to stand in line; 0: not at all. [default: until it is granted]")
+@click.option(
+    "--lease",
+    default="15s",
+    show_default=True,
+    help="How long the lock lasts after this machine died. It is renewed while the program runs.",
+)
+@click.option("--grace", default="5s", show_default=True, help="From SIGTERM to SIGKILL, if the program has to end.")
+@click.option("--url", help="The server. [default: LOCKWORK_URL, else the embedded server]")
+@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]
+) -> None:
+    """Run COMMAND under a lock: lockwork run --lock nightly --wait 30s -- ./backup --all
+
+    The program finds LOCKWORK_LOCK and LOCKWORK_FENCE in its environment. Signals are passed on to it. When the lock
+    is being lost, or this process is killed, the program and what it has started are ended.
+
+    The exit status is the program's (128 + n when signal n ended it); 75: the lock was not granted in time; 76: the
+    lock was lost, or nearly, and the program was ended; 125: another problem with the lock, the server or the options;
+    126: the program cannot be executed; 127: it was not found.
+    """
+    from lockwork.errors import LockTimeout, LockworkError  # noqa: PLC0415 - `lockwork --help` need not wait for it
+
+    try:
+        status = _run(name, wait, lease, grace, url, prefix, command)
+    except LockTimeout as error:
+        status = _complain(str(error), NOT_GRANTED)
+    except LockworkError as error:
+        status = _complain(str(error), FAILED)
+    sys.exit(status)
+
+
+def _run(
+    name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]
+) -> int:
+    from lockwork.app import Lockwork  # noqa: PLC0415
+    from lockwork.cli.guarded import Guarded, Stopped  # noqa: PLC0415
+    from lockwork.durations import seconds  # noqa: PLC0415
+    from lockwork.errors import ConfigError, LockLost, LockworkError  # noqa: PLC0415
+    from lockwork.protocol.holders import plain  # noqa: PLC0415
+
+    patience = None if wait is None else seconds(duration(wait), "--wait", zero=True)
+    lasts = seconds(duration(lease), "--lease")
+    if lasts < 1:
+        raise ConfigError(f"--lease must be at least 1 s, so that it can be renewed, not {lease}")
+    with (
+        Guarded(seconds(duration(grace), "--grace", zero=True)) as guarded,
+        Lockwork(url, prefix=prefix, lock_lease=lasts) as lw,
+    ):
+        tag = plain(Path(command[0]).name) or "program"
+        lock = lw.lock(name, wait=patience, on_lost=guarded.lost, tags=[tag])
+        try:
+            grant = guarded.acquire(lock)
+        except Stopped as stopped:
+            return 128 + stopped.number
+        try:
+            status = guarded.run(command, grant)
+        except OSError as error:
+            status = _not_started(command[0], error)
+        try:
+            grant.release()
+        except LockLost:
+            return _complain(f"lock {name!r} was lost{_fate(status, ended=guarded.ended)}", LOST)
+        except LockworkError as error:
+            _complain(f"lock {name!r} could not be released, and ends with its lease: {error}", FAILED)
+        if guarded.ended:
+            return _complain(f"lock {name!r} could not be renewed{_fate(status, ended=True)}", LOST)
+        return status
+
+
+def _fate(status: int, *, ended: bool) -> str:
+    how = f"with status {status}"
+    return f": the program was ended, {how}" if ended else f" while the program ran to its end, {how}"
+
+
+def _not_started(program: str, error: OSError) -> int:
+    if isinstance(error, FileNotFoundError):
+        return _complain(f"{program}: command not found", NOT_FOUND)
+    reason = "no program that this machine can run" if error.errno == errno.ENOEXEC else error.strerror
+    return _complain(f"{program} cannot be executed: {reason}", NOT_EXECUTABLE)
+
+
+def _complain(text: str, status: int) -> int:
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        click.echo(f"lockwork: {text}", err=True)
+    return status

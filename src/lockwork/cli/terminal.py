@@ -1,0 +1,48 @@
+"""Which process group the terminal belongs to: who may read it, and whom its Ctrl-C reaches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+
+class Terminal:
+    """The terminal that controls this process, if there is one."""
+
+    def __init__(self) -> None:
+        try:
+            self._file: int | None = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+        except OSError:
+            self._file = None
+
+    @property
+    def there(self) -> bool:
+        """Whether there is one."""
+        return self._file is not None
+
+    def hand_over(self, group: int) -> None:
+        """Let `group` have it, if it is ours now."""
+        self._move(os.getpgrp(), group)
+
+    def take_back(self, group: int) -> None:
+        """Have it again, unless `group` has lost it to somebody else meanwhile."""
+        self._move(group, os.getpgrp())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _move(self, before: int, after: int) -> None:
+        if self._file is None:
+            return
+        # who gives it away from the background would be stopped by this signal
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
+        try:
+            with contextlib.suppress(OSError):
+                if os.tcgetpgrp(self._file) == before:
+                    os.tcsetpgrp(self._file, after)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

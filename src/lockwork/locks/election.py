@@ -1,0 +1,279 @@
+"""One leader among many processes: `with lw.election("scheduler", on_gain=..., on_loss=...)`.
+
+Who campaigns stands in the line of a lock; who holds the lock leads. A leader that dies is followed by the next in line
+when its lease ends. Nobody takes itself for the leader longer than its lease runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from lockwork.config import Config
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError, LockworkError
+from lockwork.locks.campaign import Campaign, Stopped, stoppable
+from lockwork.locks.grant import Grant
+from lockwork.locks.lock import Lock
+from lockwork.protocol import grants
+from lockwork.protocol.holders import Holder
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
+
+log: logging.Logger = logging.getLogger("lockwork")
+
+Callback = Callable[[Grant], object]
+_PAUSE = 1.0
+"""Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
+
+
+class Election:
+    """Campaigns while its `with` or `async with` runs; `on_gain` and `on_loss` are called by turns, never at once.
+
+    In a `with` both are called from the election's own thread, in an `async with` from its task, and may be coroutine
+    functions there. They should return soon: `on_loss` cannot be called while `on_gain` runs. An error in either is
+    logged; one in `on_gain` gives the leadership up.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        name: str,
+        *,
+        on_gain: Callback | None,
+        on_loss: Callback | None,
+        tags: Sequence[str],
+    ) -> None:
+        self.name: str = name
+        self._runtime = runtime
+        self._on_gain = on_gain
+        self._on_loss = on_loss
+        self._campaign: Campaign | None = None
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._lock = Lock(runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags)
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> bool:
+        """Whether this object leads now; false from the moment on at which its lease ends."""
+        campaign = self._campaign
+        grant = None if campaign is None else campaign.grant
+        return grant is not None and not grant.lost
+
+    @property
+    def fence(self) -> int | None:
+        """The fence of this leadership, higher than those of all before; None when it does not lead."""
+        campaign = self._campaign
+        grant = None if campaign is None else campaign.grant
+        return grant.fence if grant is not None and not grant.lost else None
+
+    def who(self) -> Holder | None:
+        """Ask the server who leads."""
+        return self._lock.owner()
+
+    async def awho(self) -> Holder | None:
+        """The same for a task."""
+        return await self._lock.aowner()
+
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Block until this object leads; False when it does not within `timeout`."""
+        no_running_loop()
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        campaign = self._running()
+        return campaign.changes.wait_for(lambda: self.leader or campaign.over, limit) and self.leader
+
+    async def await_(self, timeout: Duration | None = None) -> bool:
+        """The same for a task."""
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        campaign = self._running()
+        return await campaign.changes.await_for(lambda: self.leader or campaign.over, limit) and self.leader
+
+    # -- giving up ----------------------------------------------------------------------------------------------------
+
+    def resign(self) -> bool:
+        """Give the leadership up, if it is here, and stand again behind the others; True if it was here."""
+        no_running_loop()
+        campaign, grant = self._running(), self._resigned()
+        if grant is not None and threading.current_thread() is not self._thread:
+            campaign.changes.wait_for(lambda: campaign.grant is not grant or campaign.over, None)
+        return grant is not None
+
+    async def aresign(self) -> bool:
+        """The same for a task."""
+        campaign, grant = self._running(), self._resigned()
+        if grant is not None and asyncio.current_task() is not self._task:
+            await campaign.changes.await_for(lambda: campaign.grant is not grant or campaign.over, None)
+        return grant is not None
+
+    def stop(self) -> None:
+        """End the campaign; leadership is handed to the next in line. `on_loss` has been called when this returns."""
+        no_running_loop()
+        thread = self._thread
+        if self._campaign is not None:
+            self._campaign.stop()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+            self._thread = None
+
+    async def astop(self) -> None:
+        """The same for a task."""
+        task = self._task
+        if self._campaign is not None:
+            self._campaign.stop()
+        if task is not None and task is not asyncio.current_task():
+            await asyncio.shield(task)
+            self._task = None
+
+    def __enter__(self) -> Self:
+        no_running_loop()
+        for called in (self._on_gain, self._on_loss):
+            if inspect.iscoroutinefunction(called):
+                raise ConfigError(f"election {self.name!r} has a coroutine function to call: use `async with`")
+        campaign = self._begin()
+        self._thread = threading.Thread(target=self._run, args=(campaign,), name="lockwork-election", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._arun(self._begin()), name=f"election-{self.name}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.astop()
+
+    # -- the campaign -------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> Campaign:
+        if self._campaign is not None and not self._campaign.over:
+            raise ConfigError(f"election {self.name!r} is under way already: make another object for another candidate")
+        self._campaign = Campaign()
+        return self._campaign
+
+    def _running(self) -> Campaign:
+        if self._campaign is None:
+            raise ConfigError(f"election {self.name!r} has not begun: use it in a `with` or an `async with`")
+        return self._campaign
+
+    def _resigned(self) -> Grant | None:
+        campaign = self._running()
+        grant = campaign.grant
+        if grant is not None:
+            campaign.resign(grant)
+        return grant
+
+    def _ended(self, grant: Grant) -> None:
+        if self._campaign is not None:
+            self._campaign.resign(grant)
+
+    def _run(self, campaign: Campaign) -> None:
+        try:
+            while not campaign.stopped:
+                failed = False
+                try:
+                    grant = self._stand(campaign)
+                except Stopped:
+                    return
+                except LockworkError as error:
+                    log.warning("election %r goes on when the server is back: %s", self.name, error)
+                    failed = True
+                else:
+                    campaign.lead(grant)
+                    failed = not self._call(self._on_gain, grant)
+                    if not failed:
+                        campaign.changes.wait_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
+                    self._step_down(campaign, grant)
+                if failed:
+                    campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
+        finally:
+            campaign.end()
+
+    async def _arun(self, campaign: Campaign) -> None:
+        try:
+            while not campaign.stopped:
+                failed = False
+                try:
+                    grant = await self._astand(campaign)
+                except Stopped:
+                    return
+                except LockworkError as error:
+                    log.warning("election %r goes on when the server is back: %s", self.name, error)
+                    failed = True
+                else:
+                    campaign.lead(grant)
+                    try:
+                        failed = not await self._acall(self._on_gain, grant)
+                        if not failed:
+                            await campaign.changes.await_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
+                    finally:
+                        await self._astep_down(campaign, grant)
+                if failed:
+                    await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
+        finally:
+            campaign.end()
+
+    def _stand(self, campaign: Campaign) -> Grant:
+        owner, _ = self._lock._enter()
+        asked = self._lock._request(owner)
+        campaign.wake = lambda: self._runtime.engine._deliver(asked.request, "look")
+        return self._lock._keep(owner, asked, self._runtime.run(stoppable(grants.acquire(asked, None), campaign)))
+
+    async def _astand(self, campaign: Campaign) -> Grant:
+        owner, _ = self._lock._enter()
+        asked = self._lock._request(owner)
+        campaign.wake = lambda: self._runtime.engine._deliver(asked.request, "look")
+        granted = await self._runtime.arun(stoppable(grants.acquire(asked, None), campaign))
+        return self._lock._keep(owner, asked, granted)
+
+    def _step_down(self, campaign: Campaign, grant: Grant) -> None:
+        # called before the lock is free, so that the next leader's on_gain comes later
+        self._call(self._on_loss, grant)
+        try:
+            grant.release()
+        except LockworkError as error:
+            log.info("election %r: the leadership ended with its lease: %s", self.name, error)
+        campaign.lead(None)
+
+    async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
+        await self._acall(self._on_loss, grant)
+        try:
+            await grant.arelease()
+        except LockworkError as error:
+            log.info("election %r: the leadership ended with its lease: %s", self.name, error)
+        campaign.lead(None)
+
+    def _call(self, called: Callback | None, grant: Grant) -> bool:
+        try:
+            if called is not None:
+                called(grant)
+        except Exception:
+            log.exception("a callback of election %r failed", self.name)
+            return False
+        return True
+
+    async def _acall(self, called: Callback | None, grant: Grant) -> bool:
+        try:
+            result = None if called is None else called(grant)
+            if isinstance(result, Awaitable):
+                await result
+        except Exception:
+            log.exception("a callback of election %r failed", self.name)
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Election {self.name!r}{' leader' if self.leader else ''}>"

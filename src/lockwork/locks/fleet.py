@@ -1,0 +1,196 @@
+"""Several independent servers, asked at the same time: performs the rounds of protocol/quorum.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+from lockwork.errors import LockworkError
+from lockwork.owners import Owner
+from lockwork.protocol.effects import Call, Clock, Protocol
+from lockwork.protocol.grants import Granted
+from lockwork.protocol.quorum import Everywhere, Node, Pause, Rounds
+from lockwork.runtime.clock import now
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
+
+T = TypeVar("T")
+_THREADS = 8
+"""For each server, so that one which does not answer keeps nobody from asking the others."""
+
+
+class Fleet:
+    """Runs rounds for threads and tasks. Its threads are kept until it is closed."""
+
+    def __init__(self, runtimes: Sequence[Runtime]) -> None:
+        self.runtimes: tuple[Runtime, ...] = tuple(runtimes)
+        self.grants: dict[tuple[str, Owner], Any] = {}
+        self._pools: tuple[int, list[ThreadPoolExecutor]] | None = None
+        self._opening = threading.Lock()
+        self._late: set[asyncio.Task[Any]] = set()
+
+    @property
+    def process(self) -> str:
+        """This process, as the first server knows it."""
+        return self.runtimes[0].process
+
+    def run(self, rounds: Rounds[T]) -> T:
+        """Run rounds on this thread."""
+        no_running_loop()
+        step: Callable[[Any], Any] = rounds.send
+        value: Any = None
+        while True:
+            try:
+                effect = step(value)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                value, step = self._perform(effect), rounds.send
+            except BaseException as error:  # noqa: BLE001 - the rounds clean up, and raise it again
+                step, value = rounds.throw, error
+
+    async def arun(self, rounds: Rounds[T]) -> T:
+        """Run rounds in this task; when it is cancelled, their clean-up is done first."""
+        step: Callable[[Any], Any] = rounds.send
+        value: Any = None
+        while True:
+            try:
+                effect = step(value)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                value, step = await self._aperform(effect), rounds.send
+            except asyncio.CancelledError as cancelled:
+                await self._clean_up(rounds, cancelled)
+                raise
+            except BaseException as error:  # noqa: BLE001 - the rounds clean up, and raise it again
+                step, value = rounds.throw, error
+
+    def close(self) -> None:
+        """End the threads."""
+        with self._opening:
+            pools, self._pools = self._pools, None
+        for pool in pools[1] if pools is not None and pools[0] == os.getpid() else ():
+            pool.shutdown(cancel_futures=True)
+
+    # -- threads ------------------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: Everywhere | Pause | Clock) -> Any:
+        if isinstance(effect, Clock):
+            return now()
+        if isinstance(effect, Pause):
+            time.sleep(_some(effect))
+            return None
+        gate = _Gate()
+        pools = self._threads()
+        try:
+            futures = [
+                pools[node].submit(self._vote, gate, node, protocol, effect.undo.get(node))
+                for node, protocol in effect.protocols.items()
+            ]
+            wait(futures, timeout=effect.patience)
+        finally:
+            answers = gate.close()
+        for future in futures:
+            future.cancel()
+        return {node: answers.get(node) for node in effect.protocols}
+
+    def _vote(self, gate: _Gate, node: Node, protocol: Protocol[Any], undo: Call | None) -> None:
+        runtime = self.runtimes[node]
+        try:
+            answer = runtime.run(protocol)
+        except LockworkError as error:
+            answer = error
+        if not gate.enter(node, answer) and undo is not None and isinstance(answer, Granted):
+            with contextlib.suppress(LockworkError):
+                runtime.run(_once(undo))
+
+    def _threads(self) -> list[ThreadPoolExecutor]:
+        with self._opening:
+            if self._pools is None or self._pools[0] != os.getpid():  # a fork has no threads
+                self._pools = os.getpid(), [ThreadPoolExecutor(_THREADS, "lockwork-quorum") for _ in self.runtimes]
+            return self._pools[1]
+
+    # -- tasks --------------------------------------------------------------------------------------------------------
+
+    async def _aperform(self, effect: Everywhere | Pause | Clock) -> Any:
+        if isinstance(effect, Clock):
+            return now()
+        if isinstance(effect, Pause):
+            await asyncio.sleep(_some(effect))
+            return None
+        gate = _Gate()
+        tasks = [
+            asyncio.create_task(self._avote(gate, node, protocol, effect.undo.get(node)))
+            for node, protocol in effect.protocols.items()
+        ]
+        for task in tasks:
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+        try:
+            await asyncio.wait(tasks, timeout=effect.patience)
+        finally:
+            answers = gate.close()
+        return {node: answers.get(node) for node in effect.protocols}
+
+    async def _avote(self, gate: _Gate, node: Node, protocol: Protocol[Any], undo: Call | None) -> None:
+        runtime = self.runtimes[node]
+        try:
+            answer: Any = await runtime.arun(protocol)
+        except LockworkError as error:
+            answer = error
+        if not gate.enter(node, answer) and undo is not None and isinstance(answer, Granted):
+            with contextlib.suppress(LockworkError):
+                await runtime.arun(_once(undo))
+
+    async def _clean_up(self, rounds: Rounds[Any], cancelled: asyncio.CancelledError) -> None:
+        task = asyncio.create_task(self._drive_out(rounds, cancelled))
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(task)
+
+    async def _drive_out(self, rounds: Rounds[Any], cancelled: asyncio.CancelledError) -> None:
+        step: Callable[[Any], Any] = rounds.throw
+        value: Any = cancelled
+        with contextlib.suppress(StopIteration, asyncio.CancelledError):
+            while True:
+                value, step = await self._aperform(step(value)), rounds.send
+
+
+class _Gate:
+    """Takes the answers of one round until it is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = True
+        self._answers: dict[Node, Any] = {}
+
+    def enter(self, node: Node, answer: object) -> bool:
+        """Note an answer; False when it comes too late."""
+        with self._lock:
+            if self._open:
+                self._answers[node] = answer
+            return self._open
+
+    def close(self) -> dict[Node, Any]:
+        """Take no more answers, and return those that came in time."""
+        with self._lock:
+            self._open = False
+            return self._answers
+
+
+def _some(pause: Pause) -> float:
+    return random.uniform(0, max(0.0, pause.most))  # noqa: S311 - spreads load, hides nothing
+
+
+def _once(call: Call) -> Protocol[Any]:
+    return (yield call)

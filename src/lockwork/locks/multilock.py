@@ -1,0 +1,240 @@
+"""Several locks as one: `with lw.multilock("a", "b") as grant`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from redis.crc import key_slot
+
+from lockwork.config import Config
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import ConfigError, LockLost
+from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.handle import Handle
+from lockwork.locks.holding import Holding
+from lockwork.locks.lock import Lock
+from lockwork.locks.multigrant import MultiGrant
+from lockwork.owners import Owner
+from lockwork.protocol import grants, keys
+from lockwork.protocol import multilock as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.leases import Lease
+from lockwork.runtime.clock import now
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
+
+MOST = 100
+"""Locks that one call may take: a script's work is bounded."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """What one call of acquire begins with: the parts that its owner has already, and what it asks for."""
+
+    owner: Owner
+    mine: dict[str, Grant]
+    asked: Request
+    groups: list[list[str]]
+
+
+@dataclass(slots=True)
+class _Ended:
+    """A grant that was given up: the parts that nobody here is in any more, each with its handle and its ending."""
+
+    whole: Lease
+    in_time: bool
+    parts: list[tuple[Holding, Lease, tuple[Any, ...]]] = field(default_factory=list)
+
+
+class MultiLock(Handle):
+    """A handle to several locks, the same ones that `lw.lock` takes one by one."""
+
+    noun = "multilock"
+    grant_class = MultiGrant
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        names: Sequence[str],
+        *,
+        wait: Duration | None,
+        lease: Duration | None,
+        on_lost: OnLost | None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        for name in names:
+            keys.checked(name, "a lock's name")
+        if not 1 <= len(names) <= MOST:
+            raise ConfigError(f"a multilock takes 1 to {MOST} locks, not {len(names)}")
+        if len(set(names)) < len(names):
+            twice = next(name for at, name in enumerate(names) if name in names[:at])
+            raise ConfigError(f"a multilock takes each lock once: {twice!r} is given more than once")
+        super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        self.names: tuple[str, ...] = tuple(names)
+        self.name = ", ".join(names)
+        self._locks = [
+            Lock(runtime, config, name, wait=wait, lease=lease, on_lost=None, tags=tags) for name in sorted(names)
+        ]
+        self._key = " ".join(lock._key for lock in self._locks)  # no key of the server's: where this process has it
+        self._by_slot = False
+
+    def acquire(self, wait: Duration | None = None) -> MultiGrant:
+        """Wait in all lines, at most `wait` (None: as given to the handle), and return the grant of all locks.
+
+        Locks that the current thread or task holds already are entered once more. Raises LockTimeout.
+        """
+        entry = self._begin()
+        if isinstance(entry, MultiGrant):
+            return entry
+        try:
+            got = self._runtime.run(self._collect(entry, wait))
+        except BaseException:
+            self._back_out(entry)
+            raise
+        return self._whole(entry, got)
+
+    async def aacquire(self, wait: Duration | None = None) -> MultiGrant:
+        """The same for a task; cancelled, it leaves all lines, and gives back what it got."""
+        entry = self._begin()
+        if isinstance(entry, MultiGrant):
+            return entry
+        try:
+            got = await self._runtime.arun(self._collect(entry, wait))
+        except BaseException:
+            self._back_out(entry)
+            raise
+        return self._whole(entry, got)
+
+    # -- acquiring ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> _Entry | MultiGrant:
+        owner, again = self._enter()
+        if again is not None:
+            assert isinstance(again, MultiGrant)
+            return again
+        known = ((lock._key, self._runtime.grants.get((lock._key, owner))) for lock in self._locks)
+        mine: dict[str, Grant] = {key: grant for key, grant in known if grant is not None and grant._lease is not None}
+        for grant in mine.values():
+            grant.check()
+        for grant in mine.values():
+            grant.depth += 1
+        return _Entry(owner, mine, self._request(owner), self._grouped(set(mine)))
+
+    def _collect(self, entry: _Entry, wait: Duration | None) -> Protocol[dict[str, Granted]]:
+        if not entry.groups:
+            return {}
+        return (yield from protocol.acquire(entry.asked, entry.groups, self._patience(wait)))
+
+    def _back_out(self, entry: _Entry) -> None:
+        for grant in entry.mine.values():
+            grant.depth -= 1
+
+    def _whole(self, entry: _Entry, got: dict[str, Granted]) -> MultiGrant:
+        parts = [
+            entry.mine[lock._key]
+            if lock._key in entry.mine
+            else lock._keep(entry.owner, replace(entry.asked, key=lock._key), got[lock._key])
+            for lock in self._locks
+        ]
+        grant = MultiGrant(self, entry.owner, parts, now())
+        self._runtime.grants[self._key, entry.owner] = grant
+        return grant
+
+    def _grouped(self, without: set[str]) -> list[list[str]]:
+        """The keys to ask for, as many together as one script may touch, in an order that is everybody's."""
+        wanted = [lock._key for lock in self._locks if lock._key not in without]
+        if not self._by_slot:
+            return [wanted] if wanted else []
+        slots: dict[int, list[str]] = {}
+        for key in wanted:
+            slots.setdefault(key_slot(key.encode()), []).append(key)
+        return [slots[slot] for slot in sorted(slots)]
+
+    # -- keeping and ending -------------------------------------------------------------------------------------------
+
+    def _end_parts(self, grant: Grant) -> _Ended | None:
+        """Leave every part once; None when that was done before."""
+        assert isinstance(grant, MultiGrant)
+        whole = grant._lease
+        if whole is None:
+            return None
+        ended = _Ended(whole, in_time=not grant.lost)
+        grant._unwatch()
+        grant._lease = None
+        if not grant._bodies:  # else the end of the body will look for it
+            self._runtime.grants.pop((self._key, grant._owner), None)
+        for part in grant.parts:
+            part.depth -= 1
+            if part.depth <= 0:
+                ending = part._handle._ending(part)
+                over = part._handle._forget(part)
+                if over is not None:
+                    ended.parts.append((part._handle, over[0], ending))
+        return ended
+
+    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
+        ended = self._end_parts(grant)
+        if ended is None:
+            return None
+        for _, lease, _ in ended.parts:
+            if not lease.lost:
+                self._runtime.engine.give_back(lease)  # without the one that was lost it is of no use
+        return ended.whole, ended.in_time
+
+    def _release_whole(self, grant: Grant) -> None:
+        no_running_loop()
+        ended = self._end_parts(grant)
+        kept = ended is not None and self._runtime.run(self._end_all(ended))
+        self._check_released(grant, None if ended is None else (ended.whole, ended.in_time), kept=kept)
+
+    async def _arelease_whole(self, grant: Grant) -> None:
+        ended = self._end_parts(grant)
+        kept = ended is not None and await self._runtime.arun(self._end_all(ended))
+        self._check_released(grant, None if ended is None else (ended.whole, ended.in_time), kept=kept)
+
+    def _end_all(self, ended: _Ended) -> Protocol[bool]:
+        """Release what ended, the parts of one owner and group with one script."""
+        kept = True
+        together: dict[str, dict[str, int]] = {}
+        for handle, lease, ending in ended.parts:
+            renewal = lease.renewal
+            if ending:  # it was first taken for a minimum
+                kept = (yield from handle._end(lease, ending)) and kept
+            else:
+                together.setdefault(renewal.owner, {})[renewal.key] = renewal.fence
+        for owner, fences in together.items():
+            done = yield from protocol.release(owner, fences, self._grouped(set()))
+            kept = kept and all(done.values())
+        return kept
+
+    def _lengthen(self, grant: Grant, lease: Duration | None) -> Protocol[None]:
+        assert isinstance(grant, MultiGrant)
+        grant.check()
+        wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
+        kept = {part._lease.renewal.key: part._lease for part in grant.parts if part._lease is not None}
+        for group in self._grouped(set()):
+            leases = [kept[key] for key in group if key in kept]
+            renewals = [replace(kept_one.renewal, lease_ms=wanted) for kept_one in leases]
+            for one, deadline in zip(leases, (yield from grants.renew(renewals, None)), strict=True):
+                if deadline is None or not self._runtime.engine.prolong(one, deadline):
+                    raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
+
+    # -- the same as in Handle, with what is granted here -------------------------------------------------------------
+
+    def try_acquire(self) -> MultiGrant | None:
+        """Take all locks if all are free and nobody waits for them; None, and nothing is taken, otherwise."""
+        return cast("MultiGrant | None", super().try_acquire())
+
+    async def atry_acquire(self) -> MultiGrant | None:
+        """The same for a task."""
+        return cast("MultiGrant | None", await super().atry_acquire())
+
+    def __enter__(self) -> MultiGrant:
+        return cast("MultiGrant", super().__enter__())
+
+    async def __aenter__(self) -> MultiGrant:
+        return cast("MultiGrant", await super().__aenter__())

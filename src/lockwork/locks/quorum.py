@@ -1,0 +1,289 @@
+"""Locks on a majority of independent servers: `Quorum([...]).lock("x")`.
+
+What it can do: one server of three, or two of five, may die or hang, and the lock goes on. What it cannot: a server
+that comes back without its data has forgotten its grants, and a second holder may then find a majority. Let such a
+server stay away for the longest lease in use, or let it keep its data (`appendfsync always`). And as with every lease,
+a holder that was stopped for long may write after its time: send the fence along. There is no waiting line: who waits
+tries again.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol as Interface
+from typing import Self, cast
+
+from lockwork.config import Config
+from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.errors import ConfigError, LockLost
+from lockwork.locks.fleet import Fleet
+from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.handle import Handle
+from lockwork.owners import Owner
+from lockwork.protocol import keys
+from lockwork.protocol import quorum as protocol
+from lockwork.protocol.grants import Granted, Renewal, Request
+from lockwork.protocol.holders import with_tags
+from lockwork.protocol.leases import Lease
+from lockwork.protocol.quorum import Node, QuorumGranted, Rounds, majority, validity
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
+
+_requests = itertools.count()
+_PAUSE = 0.2
+"""Seconds between two tries at most."""
+
+
+class App(Interface):
+    """What a quorum needs of a Lockwork object."""
+
+    runtime: Runtime
+    config: Config
+
+
+class QuorumGrant(Grant):
+    """A majority of the servers in the hands of one task or thread; it is lost with the majority."""
+
+    __slots__ = ("_asked", "_told", "votes")
+
+    def __init__(
+        self, handle: QuorumLock, owner: Owner, asked: Sequence[Request], granted: QuorumGranted, since: float
+    ) -> None:
+        whole = Renewal(handle._key, "", granted.fence, handle._lease_ms)
+        # no engine knows this lease: it only says that the grant was not given up yet
+        lease = Lease(whole, Granted(granted.fence, float("inf")), since, renewed=False, on_lost=_nothing)
+        super().__init__(handle, owner, granted.fence, lease, since)
+        self._asked = {node: asked[node] for node in granted.votes}
+        self._told = False
+        self.votes: dict[Node, Lease] = {
+            node: Lease(
+                Renewal(asked[node].key, asked[node].owner, granted.fence, asked[node].lease_ms),
+                vote,
+                since,
+                renewed=asked[node].renewed,
+                on_lost=self._vote_lost,
+            )
+            for node, vote in granted.votes.items()
+        }
+
+    @property
+    def deadline(self) -> float:
+        """Until when it lasts unless it is renewed, on the client's clock."""
+        running = [vote.deadline for vote in self.votes.values() if not vote.lost]
+        return validity(running, cast("QuorumLock", self._handle)._servers, self._handle._lease_ms)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was given up, or fewer than a majority of the leases run."""
+        return self._lease is None or now() >= self.deadline
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that a majority lasts unless it is renewed."""
+        return 0.0 if self._lease is None else max(0.0, self.deadline - now())
+
+    def _vote_lost(self) -> None:
+        left = sum(not vote.lost for vote in self.votes.values())
+        if left < majority(cast("QuorumLock", self._handle)._servers) and self._lease is not None and not self._told:
+            self._told = True
+            self._told_lost()
+
+
+class QuorumLock(Handle):
+    """A handle to one named lock on all servers of a Quorum; re-entrant for who uses the same Quorum object."""
+
+    noun = "quorum lock"
+    grant_class = QuorumGrant
+
+    def __init__(
+        self,
+        quorum: Quorum,
+        name: str,
+        *,
+        wait: Duration | None,
+        lease: Duration | None,
+        on_lost: OnLost | None,
+        tags: Sequence[str],
+    ) -> None:
+        self._fleet = quorum._fleet
+        self._prefixes = quorum._prefixes
+        # a fleet has what a handle needs of a runtime, except the engine, which nothing below asks for
+        super().__init__(
+            cast("Runtime", quorum._fleet), quorum._config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags
+        )
+        self._servers = len(self._prefixes)
+        self._limit = quorum._patience
+
+    def acquire(self, wait: Duration | None = None) -> QuorumGrant:
+        """Try until a majority of the servers grants it, at most `wait` (None: as given to the handle).
+
+        Raises LockTimeout, or ServerUnavailable when fewer than a majority answer.
+        """
+        owner, again = self._enter()
+        if again is not None:
+            return cast("QuorumGrant", again)
+        asked = self._asks(owner)
+        return self._granted(owner, asked, self._fleet.run(self._rounds(asked, wait)))
+
+    async def aacquire(self, wait: Duration | None = None) -> QuorumGrant:
+        """The same for a task; cancelled, it gives back what it got."""
+        owner, again = self._enter()
+        if again is not None:
+            return cast("QuorumGrant", again)
+        asked = self._asks(owner)
+        return self._granted(owner, asked, await self._fleet.arun(self._rounds(asked, wait)))
+
+    def _key_of(self, name: str) -> str:
+        return keys.quorum(self._prefix, name)
+
+    def _rounds(self, asked: Sequence[Request], wait: Duration | None) -> Rounds[QuorumGranted]:
+        return protocol.acquire(asked, self._patience(wait), self._limit, _PAUSE)
+
+    def _asks(self, owner: Owner) -> list[Request]:
+        # an owner per request: what an earlier try left on a server is never taken for this one's
+        number = f"{next(_requests):x}"
+        return [
+            Request(
+                keys.quorum(prefix, self.name), self.name, f"{runtime.process}:{owner.text}~{number}",
+                with_tags(f"{runtime.process}.q{number}", self._tags), runtime.channel, self._lease_ms, self._renewed,
+                noun=self.noun,
+            )
+            for runtime, prefix in zip(self._fleet.runtimes, self._prefixes, strict=True)
+        ]  # fmt: skip
+
+    def _granted(self, owner: Owner, asked: Sequence[Request], granted: QuorumGranted) -> QuorumGrant:
+        grant = QuorumGrant(self, owner, asked, granted, now())
+        self._fleet.grants[self._key, owner] = grant
+        for node, vote in grant.votes.items():
+            self._fleet.runtimes[node].engine.keep(vote)
+        return grant
+
+    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
+        """It is given up; the servers that still keep it are told by their engines."""
+        ended = self._put_down(grant)
+        if ended is not None:
+            for node, vote in cast("QuorumGrant", grant).votes.items():
+                if not vote.lost:
+                    self._fleet.runtimes[node].engine.give_back(vote)
+        return ended
+
+    def _put_down(self, grant: Grant) -> tuple[Lease, bool] | None:
+        lease = grant._lease
+        if lease is None:
+            return None
+        in_time = not grant.lost
+        grant._lease = None
+        if not grant._bodies:  # else the end of the body will look for it
+            self._fleet.grants.pop((self._key, grant._owner), None)
+        for node, vote in cast("QuorumGrant", grant).votes.items():
+            self._fleet.runtimes[node].engine.drop(vote)
+        return lease, in_time
+
+    def _release_whole(self, grant: Grant) -> None:
+        no_running_loop()
+        ended = self._put_down(grant)
+        kept = ended is not None and self._fleet.run(self._ending_of(grant))
+        self._check_released(grant, ended, kept=kept)
+
+    async def _arelease_whole(self, grant: Grant) -> None:
+        ended = self._put_down(grant)
+        kept = ended is not None and await self._fleet.arun(self._ending_of(grant))
+        self._check_released(grant, ended, kept=kept)
+
+    def _ending_of(self, grant: Grant) -> Rounds[bool]:
+        asked = cast("QuorumGrant", grant)._asked
+        return protocol.release(asked, grant.fence, self._servers, self._limit)
+
+    def _lengthen(self, grant: Grant, lease: Duration | None) -> Rounds[None]:  # type: ignore[override]
+        grant.check()
+        votes = cast("QuorumGrant", grant).votes
+        wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
+        asked = cast("QuorumGrant", grant)._asked
+        deadlines = yield from protocol.extend(asked, grant.fence, wanted, self._limit)
+        for node, deadline in deadlines.items():
+            self._fleet.runtimes[node].engine.prolong(votes[node], deadline)
+        if len(deadlines) < majority(self._servers) or grant.lost:
+            raise LockLost(f"{self.noun} {grant.name!r} was not extended by a majority of its servers")
+
+
+class Quorum:
+    """An odd number of independent servers, given as Lockwork objects or URLs; no replicas of each other.
+
+    `patience` is how long a server may take to answer before it counts as away. Keep one object per process: its locks
+    are re-entrant within it, and its threads are kept until it is closed.
+    """
+
+    def __init__(self, servers: Sequence[App | str], *, patience: Duration = 0.5) -> None:
+        if isinstance(servers, str) or len(servers) < 3 or len(servers) % 2 == 0:
+            raise ConfigError(
+                "a quorum needs an odd number of servers, 3 or more: an even one outlives no more failures"
+            )
+        self._patience = seconds(patience, "patience")
+        apps = [server for server in servers if not isinstance(server, str)]
+        if len({id(app.runtime) for app in apps}) < len(apps) or len(set(servers)) < len(servers):
+            raise ConfigError("a quorum's servers must be different ones")
+        self._config = apps[0].config if apps else Config.read({})
+        self._own = [_opened(server, self._config) for server in servers if isinstance(server, str)]
+        own = iter(self._own)
+        self._fleet = Fleet([next(own) if isinstance(server, str) else server.runtime for server in servers])
+        self._prefixes = [
+            self._config.prefix if isinstance(server, str) else server.config.prefix for server in servers
+        ]
+
+    def lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        tags: Sequence[str] = (),
+    ) -> QuorumLock:
+        """A lock that a majority of the servers must grant; its options are those of `Lockwork.lock`."""
+        return QuorumLock(self, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+
+    def close(self) -> None:
+        """End its threads, and the connections to servers that were given as URLs."""
+        self._fleet.close()
+        for runtime in self._own:
+            runtime.close()
+
+    async def aclose(self) -> None:
+        """The same for a task."""
+        self._fleet.close()
+        for runtime in self._own:
+            await runtime.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _opened(url: str, config: Config) -> Runtime:
+    endpoint = Endpoint.from_url(url)
+    return Runtime(
+        lambda: (endpoint, _nothing),
+        prefix=config.prefix,
+        patience=config.patience,
+        allow_eviction=config.allow_eviction,
+    )
+
+
+def _nothing() -> None:
+    return None

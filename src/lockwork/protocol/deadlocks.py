@@ -1,0 +1,191 @@
+"""Who waits for whom, and which of them for ever: pure functions over a snapshot of holders and waiting lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one owner has, or waits for, of one resource."""
+
+    owner: str
+    units: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A lock (capacity 1), read-write lock (a writer takes all units) or semaphore; `line` is served in its order.
+
+    Holders that a snapshot leaves out count as owners who finish: a deadlock is never reported for lack of knowledge.
+    """
+
+    name: str
+    capacity: int
+    holders: tuple[Share, ...] = ()
+    line: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`waiter` waits for `blocker`, which holds the resource, or stands `ahead` in its line."""
+
+    waiter: str
+    blocker: str
+    resource: str
+    ahead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlock:
+    """Owners who wait for each other for ever: `cycle` is one shortest round of it, `members` are all of them."""
+
+    members: tuple[str, ...]
+    cycle: tuple[Edge, ...]
+
+    def __str__(self) -> str:
+        parts = []
+        for at, edge in enumerate(self.cycle):
+            before = self.cycle[at - 1]
+            stands = "is ahead in line for" if before.ahead else "holds"
+            parts.append(f"{edge.waiter} {stands} {before.resource} and waits for {edge.resource}")
+        return "; ".join(parts)
+
+
+def graph(resources: Iterable[Resource]) -> list[Edge]:
+    """Every reason why somebody waits: for the holders if its units are not free, and for who is ahead in line."""
+    edges: dict[Edge, None] = {}
+    for resource in resources:
+        free = resource.capacity - sum(held.units for held in resource.holders)
+        for place, waiter in enumerate(resource.line):
+            if waiter.units > free:
+                for held in resource.holders:
+                    edges[Edge(waiter.owner, held.owner, resource.name)] = None
+            for other in resource.line[:place]:
+                if other.owner != waiter.owner:
+                    edges[Edge(waiter.owner, other.owner, resource.name, ahead=True)] = None
+    return list(edges)
+
+
+def reduced(resources: Sequence[Resource]) -> list[Resource]:
+    """What is left when everybody who can go on has gone on; whoever still stands in a line waits for ever.
+
+    Who waits for nothing finishes and gives all back; the first in a line goes on when its units are free. Neither can
+    spoil the other, so the order does not matter.
+    """
+    left = {resource.name: (list(resource.holders), deque(resource.line)) for resource in resources}
+    capacity = {resource.name: resource.capacity for resource in resources}
+    waits: dict[str, int] = defaultdict(int)
+    holds: dict[str, set[str]] = defaultdict(set)
+    for resource in resources:
+        for waiter in resource.line:
+            waits[waiter.owner] += 1
+        for held in resource.holders:
+            holds[held.owner].add(resource.name)
+    done = deque(owner for owner in holds if not waits[owner])
+    look = set(left)
+    while done or look:
+        while done:
+            owner = done.popleft()
+            for name in holds.pop(owner, ()):
+                holders, line = left[name]
+                holders[:] = [held for held in holders if held.owner != owner]
+                look.add(name)
+        while look:
+            name = look.pop()
+            holders, line = left[name]
+            while line and _fits(line[0], capacity[name], holders):
+                first = line.popleft()
+                holders.append(first)
+                holds[first.owner].add(name)
+                waits[first.owner] -= 1
+                if not waits[first.owner]:
+                    done.append(first.owner)
+    return [
+        Resource(resource.name, resource.capacity, tuple(left[resource.name][0]), tuple(left[resource.name][1]))
+        for resource in resources
+    ]
+
+
+def find(resources: Sequence[Resource]) -> list[Deadlock]:
+    """Every group of owners who wait for each other for ever; who only waits behind such a group is not in it."""
+    edges = graph(reduced(resources))
+    onward: dict[str, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        onward[edge.waiter].append(edge)
+    found = []
+    for group in _groups(onward):
+        inside = {owner: [edge for edge in onward[owner] if edge.blocker in group] for owner in group}
+        if any(inside.values()):
+            found.append(Deadlock(tuple(sorted(group)), _shortest(inside)))
+    return sorted(found, key=lambda deadlock: deadlock.members)
+
+
+def stuck(resources: Sequence[Resource]) -> set[str]:
+    """Every owner who waits for ever: in a deadlock, or behind one."""
+    return {waiter.owner for resource in reduced(resources) for waiter in resource.line}
+
+
+def _fits(waiter: Share, capacity: int, holders: Sequence[Share]) -> bool:
+    used = sum(held.units for held in holders)
+    # more units than there are: the server takes the number from who waits, once nobody holds any
+    return used + waiter.units <= capacity or not used
+
+
+def _groups(onward: dict[str, list[Edge]]) -> Iterator[set[str]]:
+    """The strongly connected components (Tarjan's, without recursion: a line may be long)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    path: list[str] = []
+    on_path: set[str] = set()
+    for root in sorted(onward):
+        if root in number:
+            continue
+        work = [(root, iter(onward[root]))]
+        number[root] = low[root] = len(number)
+        path.append(root)
+        on_path.add(root)
+        while work:
+            owner, edges = work[-1]
+            for edge in edges:
+                other = edge.blocker
+                if other not in number:
+                    number[other] = low[other] = len(number)
+                    path.append(other)
+                    on_path.add(other)
+                    work.append((other, iter(onward.get(other, ()))))
+                    break
+                if other in on_path:
+                    low[owner] = min(low[owner], number[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[owner])
+                if low[owner] == number[owner]:
+                    group = set(path[path.index(owner) :])
+                    del path[-len(group) :]
+                    on_path -= group
+                    yield group
+
+
+def _shortest(inside: dict[str, list[Edge]]) -> tuple[Edge, ...]:
+    best: tuple[Edge, ...] = ()
+    for start in sorted(inside):
+        came: dict[str, Edge] = {}
+        queue = deque([start])
+        while queue and start not in came:
+            owner = queue.popleft()
+            for edge in sorted(inside[owner], key=lambda edge: edge.ahead):
+                if edge.blocker not in came:
+                    came[edge.blocker] = edge
+                    queue.append(edge.blocker)
+        if start not in came:
+            continue
+        cycle = [came[start]]
+        while cycle[0].waiter != start:
+            cycle.insert(0, came[cycle[0].waiter])
+        if not best or len(cycle) < len(best):
+            best = tuple(cycle)
+    return best

@@ -1,0 +1,65 @@
+-- Reads locks, read-write locks and semaphores: those named, or those that one step of a scan finds.
+-- KEYS: none for a step of the scan, or the things to read
+-- ARGV: prefix with its colon, cursor, match, how many keys a step looks at, how many holders and waiters to name of each
+-- Reply: {next cursor, {key, kind, capacity, holders not named, waiters not looked at, ms kept with nobody, holders, line}...}
+--   holder: {owner, request, fence, units, ms left, ms held}; waiter: {owner, request, units, ms waited}; live ones only
+-- include: now
+local most = tonumber(ARGV[5])
+
+local function ms(us) return math.max(0, math.floor(us / 1000)) end
+
+local function line(key, head, tail)
+  local found, last = {}, math.min(tail, head + 10 * most)
+  local ticket = head
+  while ticket <= last and #found < most do
+    local packed = redis.call('HGET', key, 'w' .. ticket)
+    local waiter = packed and cmsgpack.unpack(packed)
+    if waiter and waiter[1] > now then
+      found[#found + 1] = {waiter[4], waiter[3], waiter[8] or 1, ms(now - (waiter[7] or now))}
+    end
+    ticket = ticket + 1
+  end
+  return found, math.max(0, tail - ticket + 1)
+end
+
+local function lock(key)
+  local held = redis.call('HMGET', key, 'o', 'r', 'f', 'd', 'h', 't')
+  local holders, kept, deadline = {}, 0, tonumber(held[4] or 0)
+  if held[1] and held[1] ~= '' and deadline > now then
+    -- a fence is the time of its grant, unless that had to be raised
+    holders[1] = {held[1], held[2], tonumber(held[3]), 1, ms(deadline - now), ms(now - held[3])}
+  elseif deadline > now then
+    kept = ms(deadline - now)
+  end
+  local waiters, more = line(key, tonumber(held[5] or 1), tonumber(held[6] or 0))
+  return {key, 'lock', 1, 0, more, kept, holders, waiters}
+end
+
+local function permits(key, kind)
+  local books = redis.call('HMGET', key, 'n', 'k', 'h', 't')
+  local holders, count = {}, tonumber(books[2] or 0)
+  for at = 1, math.min(count, most) do
+    local id = string.match(redis.call('HGET', key, 'p' .. at) or '', '%d+$')
+    local packed = id and redis.call('HGET', key, 'g' .. id)
+    local held = packed and cmsgpack.unpack(packed)
+    if held and held[1] > now then
+      holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], ms(held[1] - now), ms(now - held[5])}
+    end
+  end
+  local waiters, more = line(key, tonumber(books[3] or 1), tonumber(books[4] or 0))
+  return {key, kind, tonumber(books[1] or 0), math.max(0, count - most), more, 0, holders, waiters}
+end
+
+local cursor, names = '0', KEYS
+if #names == 0 then
+  local step = redis.call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4])
+  cursor, names = step[1], step[2]
+end
+local reply = {cursor}
+for _, key in ipairs(names) do
+  local kind = string.match(string.sub(key, #ARGV[1] + 1), '^{(%l+):[^}]*}$')
+  if (kind == 'lock' or kind == 'rw' or kind == 'sem') and redis.call('TYPE', key)['ok'] == 'hash' then
+    reply[#reply + 1] = kind == 'lock' and lock(key) or permits(key, kind)
+  end
+end
+return reply

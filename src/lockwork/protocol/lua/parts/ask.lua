@@ -1,0 +1,74 @@
+-- Asks for the lock in `lock`, which a script that includes this may point at one key after the other: needs line.
+-- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
+-- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time.
+local function ask(owner, request, lease, claim, wait, channel)
+  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
+  local deadline = tonumber(held[4] or 0)
+  local free = false
+
+  if held[1] and deadline > now then
+    if held[1] == owner then
+      if held[2] == request then
+        -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
+        local ends = math.max(deadline, now + lease * 1000)
+        redis.call('HSET', lock, 'd', ends)
+        keep(ends)
+        return {1, tonumber(held[3]), ends, now}
+      end
+      -- granted to an earlier call of this owner that never learned of it: nobody uses that grant
+      leave(request)
+      free = true
+    end
+  else
+    local waiter, more = first(request, held[5], held[6])
+    if waiter and waiter[3] ~= request then
+      hand(waiter, held[3])
+      deadline = now + waiter[2] * 1000
+    elseif waiter or not more then
+      free = true
+    else
+      deadline = now
+    end
+  end
+  if free then
+    local fence, ends = grant(owner, request, lease, held[3])
+    keep(ends)
+    if held[6] then warn(ends) end
+    return {1, fence, ends, now}
+  end
+
+  -- a process that keeps a lock it does not need (its request begins with ~) is asked to give it back
+  local keeper = held[2] and deadline > now and string.match(held[2], '^~([^;]*)%.')
+  if keeper then redis.call('PUBLISH', string.match(channel, '^.*:wake:') .. keeper, '! asked ' .. lock) end
+
+  if wait == '0' then
+    leave(request)
+    return {0, 0, now}
+  end
+  local ticket = tonumber(redis.call('HGET', lock, 'i' .. request) or nil)
+  local since = now
+  if ticket then
+    local packed = redis.call('HGET', lock, 'w' .. ticket)
+    since = packed and cmsgpack.unpack(packed)[7] or now
+  else
+    ticket = redis.call('HINCRBY', lock, 't', 1)
+    redis.call('HSETNX', lock, 'h', ticket)
+    redis.call('HSET', lock, 'i' .. request, ticket)
+  end
+
+  -- When to look again if no wake-up comes: the first in line just after the holder's deadline and at least every second
+  -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head.
+  local ahead = ticket - tonumber(redis.call('HGET', lock, 'h'))
+  local left = math.max(0, math.ceil((deadline - now) / 1000))
+  local check
+  if ahead <= 0 then
+    check = math.min(left + 2, 1000)
+  else
+    check = math.min(left + math.min(ahead * 50, LATE), LOOK)
+  end
+  check = math.max(check, 1)
+  local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, now + check * 1000, since}
+  redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack(place))
+  keep(deadline)
+  return {0, check, now}
+end

@@ -1,0 +1,63 @@
+-- Who waits for units, in the books: h, t first and last ticket, if anybody waits; i<id> = ticket;
+-- w<ticket> = {end of the place us, id, channel, buyer, units, hold ms, key, limit}
+local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
+local CLAIM = 4000 -- ms that units which were handed over are held until their buyer's process claims them
+local LOOK = 5000 -- ms after which everybody who waits looks again by itself
+local SCAN = 500 -- tickets that are looked at in one call
+
+-- Take a ticket out, and move the first one up to who is first now.
+local function drop(ticket, id)
+  redis.call('HDEL', books, 'w' .. ticket, 'i' .. id)
+  local range = redis.call('HMGET', books, 'h', 't')
+  local head, tail = tonumber(range[1]), tonumber(range[2])
+  if head < ticket then return end
+  local last = math.min(tail, head + SCAN)
+  while head <= last and redis.call('HEXISTS', books, 'w' .. head) == 0 do head = head + 1 end
+  if head > tail then redis.call('HDEL', books, 'h', 't') else redis.call('HSET', books, 'h', head) end
+end
+
+local function leave(id)
+  local ticket = redis.call('HGET', books, 'i' .. id)
+  if ticket then drop(tonumber(ticket), id) end
+end
+
+-- Tell the first in line to look: it watches over the reservation that runs out next.
+local function alert()
+  local range = redis.call('HMGET', books, 'h', 't')
+  if not range[2] then return end
+  for ticket = tonumber(range[1]), math.min(tonumber(range[2]), range[1] + 9) do
+    local packed = redis.call('HGET', books, 'w' .. ticket)
+    local waiter = packed and cmsgpack.unpack(packed)
+    if waiter and waiter[1] > now and redis.call('PUBLISH', waiter[3], waiter[2]) > 0 then return end
+  end
+end
+
+-- Hand what is on sale to those in line whose wish can be met, in their order; at most 20 a call.
+local function serve()
+  local found = redis.call('HMGET', books, 'h', 't', 'total', 'sold', 'held')
+  if not found[2] then return end
+  local free, handed = found[3] - found[4] - found[5], 0
+  local first = tonumber(found[1])
+  for ticket = first, math.min(tonumber(found[2]), first + SCAN - 1) do
+    if free <= 0 or handed == 20 then break end
+    local packed = redis.call('HGET', books, 'w' .. ticket)
+    local waiter = packed and cmsgpack.unpack(packed)
+    if waiter and waiter[1] <= now then
+      drop(ticket, waiter[2])
+    elseif waiter and waiter[5] <= free then
+      local id, buyer, units, hold, key, limit = waiter[2], waiter[4], waiter[5], waiter[6], waiter[7], waiter[8]
+      local has = limit > 0 and tonumber(redis.call('HGET', books, 'b' .. buyer) or 0) or 0
+      local met = key ~= '' and redis.call('HEXISTS', books, 'k' .. key) == 1
+      if met or limit == 0 or has + units <= limit then
+        drop(ticket, id)
+        -- who meets a reservation of its key, made meanwhile, is only told
+        if not met then
+          set_aside(id, buyer, units, key, now + math.min(CLAIM, hold) * 1000, hold)
+          free, handed = free - units, handed + 1
+        end
+        redis.call('PUBLISH', waiter[3], id)
+      end
+    end
+  end
+  if handed > 0 then alert() end
+end

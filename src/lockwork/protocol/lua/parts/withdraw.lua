@@ -1,0 +1,9 @@
+-- Takes a request out of the lock in `lock`: out of the line if it waits, handed on if it was granted. Needs line.
+local function withdraw(owner, request)
+  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
+  if held[1] == owner and held[2] == request and held[4] ~= '0' then
+    pass(held[3], held[5], held[6])
+  else
+    leave(request)
+  end
+end

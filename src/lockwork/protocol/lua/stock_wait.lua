@@ -1,0 +1,64 @@
+-- Reserves units for a buyer and enqueues a job, both or neither; with too few on sale, the buyer stands in line for them.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, books, holds
+-- ARGV: total, limit per buyer (0: none), id, buyer, units, hold ms, key (''), channel ('': not any more), then, if a job: id,
+--   record, delay ms
+-- Reply: as stock_reserve; if code is 0 and it waits, the fifth is the us until it should look again
+-- Invariants: as stock_reserve; units that were handed over are claimed by this, and so get their hold and their job
+-- include: now
+-- include: push
+-- include: stock
+-- include: stock_meet
+-- include: stock_line
+open(ARGV[1])
+expire()
+local limit, id, buyer, units, key = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
+local hold, channel = tonumber(ARGV[6]), ARGV[8]
+
+local function reserved(fence)
+  if #ARGV > 8 then push(9, false) end
+  serve()
+  alert()
+  return {1, id, 'h', units, hold, fence, 1}
+end
+
+serve()
+local kept = reservation(id)
+if kept and kept[1] == 'h' and kept[7] and kept[5] > now then
+  store(id, 'h', buyer, units, key, now + hold * 1000, kept[6])
+  redis.call('ZADD', holds, now + hold * 1000, id)
+  return reserved(kept[6])
+end
+local known = earlier(id, buyer, key)
+if known then
+  leave(id)
+  return known
+end
+
+local counts = redis.call('HMGET', books, 'total', 'sold', 'held', 'b' .. buyer)
+if limit > 0 and (tonumber(counts[4] or 0)) + units > limit then
+  leave(id)
+  return {-1, '', '', 0, 0, 0, 0}
+end
+if counts[1] - counts[2] - counts[3] >= units then
+  leave(id)
+  set_aside(id, buyer, units, key, now + hold * 1000)
+  return reserved(now)
+end
+if channel == '' then
+  leave(id)
+  alert()
+  return {0, '', '', 0, 0, 0, 0}
+end
+
+local ticket = tonumber(redis.call('HGET', books, 'i' .. id) or nil)
+if not ticket then
+  ticket = redis.call('HINCRBY', books, 't', 1)
+  redis.call('HSETNX', books, 'h', ticket)
+  redis.call('HSET', books, 'i' .. id, ticket)
+end
+redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack({now + PLACE * 1000, id, channel, buyer, units, hold, key, limit}))
+-- The first in line looks when the next reservation runs out, the two behind it a little later, in case it died.
+local look, ahead = LOOK * 1000, ticket - tonumber(redis.call('HGET', books, 'h'))
+local next_over = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
+if next_over and ahead <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - now) + ahead * 50000) end
+return {0, '', '', 0, look, 0, 0}

@@ -1,0 +1,171 @@
+"""All locks at once: holders, waiting lines, who waits for whom, and who for ever.
+
+The picture is not atomic across locks. So a deadlock counts only if the same grants and the same waiters are there when
+its locks are read once more: each of them was there all the time in between, and so they were there together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from glob import escape
+from typing import Any
+
+from lockwork.protocol import deadlocks
+from lockwork.protocol.deadlocks import Deadlock, Edge, Resource, Share
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.holders import Holder, read
+from lockwork.protocol.scripts import script
+
+_STEP = 500
+_NAMED = 200
+_SIGNS = re.compile(r"[\\*?\[\]]")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One live grant; times are in seconds."""
+
+    holder: Holder
+    request: str
+    fence: int
+    units: int
+    expires_in: float
+    held_for: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One live waiter, in the order of the line."""
+
+    holder: Holder
+    request: str
+    units: int
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class LockSnapshot:
+    """A lock (`kind` "lock"), read-write lock ("rw", a writer has all units) or semaphore ("sem"), when it was read."""
+
+    key: str
+    kind: str
+    name: str
+    capacity: int
+    holders: tuple[Held, ...]
+    line: tuple[Waiting, ...]
+    more_holders: int
+    """Holders that are not named here, some of which may be gone."""
+    more_waiters: int
+    kept_for: float
+    """Seconds that it stays taken although nobody holds it (`at_least`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The locks that somebody holds or waits for, the reasons for waiting, and the deadlocks."""
+
+    locks: tuple[LockSnapshot, ...]
+    waits: tuple[Edge, ...]
+    deadlocks: tuple[Deadlock, ...]
+
+
+def literal(name: str) -> str:
+    """A pattern that only this name matches."""
+    return escape(name)
+
+
+def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
+    """Read all locks, and return those whose names match a pattern with *, ? and [...], with what concerns them."""
+    found: dict[str, LockSnapshot] = {}
+    cursor = "0"
+    while True:
+        reply = yield _call(prefix, [], cursor, f"{_SIGNS.sub(_escaped, prefix)}:{{*}}")
+        found.update((each.key, each) for each in _snapshots(prefix, reply))
+        cursor = reply[0].decode()
+        if cursor == "0":
+            break
+    locks = sorted(found.values(), key=lambda each: (each.name, each.kind))
+    locks = [each for each in locks if each.holders or each.line or each.kept_for]
+    resources = [_resource(each) for each in locks]
+    suspects = deadlocks.find(resources)
+    if suspects:
+        members = {owner for each in suspects for owner in each.members}
+        keys = [each.key for each in locks if members & _owners(each)]
+        again: dict[str, LockSnapshot] = {}
+        for at in range(0, len(keys), _STEP):
+            reply = yield _call(prefix, keys[at : at + _STEP], "0", "")
+            again.update((each.key, each) for each in _snapshots(prefix, reply))
+        both = [_still(found[key], again[key]) for key in keys if key in again]
+        suspects = deadlocks.find([_resource(each) for each in both])
+    shown = [each for each in locks if fnmatchcase(each.name, pattern)]
+    names = {_resource(each).name for each in shown}
+    return Overview(
+        tuple(shown),
+        tuple(edge for edge in deadlocks.graph(resources) if edge.resource in names),
+        tuple(each for each in suspects if any(edge.resource in names for edge in each.cycle)),
+    )
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return "\\" + sign[0]
+
+
+def _call(prefix: str, keys: Sequence[str], cursor: str, match: str) -> Call:
+    return Call(script("locks_overview"), keys, [f"{prefix}:", cursor, match, _STEP, _NAMED])
+
+
+def _snapshots(prefix: str, reply: list[Any]) -> list[LockSnapshot]:
+    return [_snapshot(prefix, each) for each in reply[1:]]
+
+
+def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
+    key, kind, capacity, more_holders, more_waiters, kept, holders, line = entry
+    text = key.decode(errors="replace")
+    return LockSnapshot(
+        text,
+        kind.decode(),
+        text[len(prefix) + 1 :].partition(":")[2].removesuffix("}"),
+        capacity,
+        tuple(
+            Held(_who(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000)
+            for owner, request, fence, units, left, held in holders
+        ),
+        tuple(
+            Waiting(_who(owner, request), request.decode(errors="replace"), units, waited / 1000)
+            for owner, request, units, waited in line
+        ),
+        more_holders,
+        more_waiters,
+        kept / 1000,
+    )
+
+
+def _who(owner: bytes, request: bytes) -> Holder:
+    # a sticky lock's owner is one request of a thread or task; who waits is the thread or task
+    return read(owner.decode(errors="replace").partition("~")[0], request.decode(errors="replace"))
+
+
+def _resource(lock: LockSnapshot) -> Resource:
+    return Resource(
+        f"{lock.kind} {lock.name}",
+        lock.capacity,
+        tuple(Share(held.holder.owner, held.units) for held in lock.holders),
+        tuple(Share(waiter.holder.owner, waiter.units) for waiter in lock.line),
+    )
+
+
+def _owners(lock: LockSnapshot) -> set[str]:
+    return {held.holder.owner for held in lock.holders} | {waiter.holder.owner for waiter in lock.line}
+
+
+def _still(first: LockSnapshot, second: LockSnapshot) -> LockSnapshot:
+    fences = {held.fence for held in first.holders}
+    requests = {waiter.request for waiter in first.line}
+    return replace(
+        second,
+        holders=tuple(held for held in second.holders if held.fence in fences),
+        line=tuple(waiter for waiter in second.line if waiter.request in requests),
+    )

@@ -1,0 +1,114 @@
+"""Processes that share a semaphore and a read-write lock are killed and frozen past their lease at random.
+
+What each counts on is written down as it goes; no moment may show more units in use than there are (L8, L9), and in the
+end all come back. LOCKWORK_CHAOS_SECONDS makes the runs longer.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from chaos.checkers import Line
+from chaos.test_chaos import APPS, SECONDS, SEED, freeze
+from history import History
+from lockwork import Lockwork
+from lockwork.protocol.permits import ALL
+from lockwork.runtime.embedded import start_private
+from processes import Started, started, until
+
+PERMITS = 3
+_UNITS = {"sem": PERMITS, "rw": ALL}
+pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
+
+
+def permit_problems(lines: Sequence[Line]) -> list[str]:
+    """At no time are more units counted on than there are, and no two grants share a fence."""
+    problems = []
+    for thing, capacity in _UNITS.items():
+        spans: dict[tuple[int, int], list[float]] = {}
+        owners: dict[int, int] = {}
+        for line in (line for line in lines if line["thing"] == thing):
+            if owners.setdefault(line["fence"], line["pid"]) != line["pid"]:
+                problems.append(f"fence {line['fence']} was granted twice")
+            spans.setdefault((line["fence"], line["units"]), []).append(line["at"])
+        # whoever says "held" has held it ever since it entered; who never says so may have come too late
+        sure = [(units, min(at), max(at)) for (_, units), at in spans.items() if len(at) > 1]
+        moments = [(first, 1, units) for units, first, _ in sure] + [(last, 0, -units) for units, _, last in sure]
+        used = 0
+        for at, _, units in sorted(moments):
+            used += units
+            if used > capacity:
+                problems.append(f"{used} of {capacity} units of {thing} were counted on at {at:.6f}")
+    return problems
+
+
+def shares(url: str, folder: Path, kind: str, seconds: float) -> list[Line]:
+    """Eight processes share, one is killed or frozen now and then; returns the history."""
+    draw = random.Random(SEED)
+    folder.mkdir()
+    history = History(folder / "history")
+    command = [sys.executable, str(APPS / "shares.py"), history.path, kind]
+    with ExitStack() as stack:
+
+        def one_more() -> Started:
+            return stack.enter_context(started(command, folder=folder, url=url))
+
+        players = [one_more() for _ in range(8)]
+        until(lambda: len({line["pid"] for line in history.lines("enter")}) == 8, "each had a turn", 60)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            recent = [line["pid"] for line in history.lines("enter")[-4:]]
+            if draw.random() < 0.7:
+                freeze(recent[: draw.randint(1, 3)], draw.choice((0.2, 1.5)))
+            else:
+                victim = next((player for player in players if player.pid in recent), players[0])
+                players.remove(victim)
+                victim.end()
+                players.append(one_more())
+        before = len(history.lines("enter"))
+        until(lambda: len(history.lines("enter")) > before + 40, "they still take turns", 60)
+    return history.lines()
+
+
+@pytest.fixture
+def private_url(tmp_path: Path) -> Iterator[str]:
+    with start_private(tmp_path / "server") as server:
+        yield server.url
+
+
+def test_permits(private_url: str, tmp_path: Path) -> None:
+    lines = shares(private_url, tmp_path / "shares", "real", SECONDS / 2)
+    print(f"seed {SEED}: {len(lines)} lines, {len({(line['thing'], line['fence']) for line in lines})} grants")
+    assert permit_problems(lines) == []
+    assert {line["thing"] for line in lines} == {"sem", "rw"}
+    with Lockwork(private_url) as lw:  # all were killed in the end, some while they held
+        lw.semaphore("gpu", PERMITS, units=PERMITS).acquire(wait=30).release()
+        with lw.rwlock("doc", wait=30).write():
+            assert lw.semaphore("gpu", PERMITS).available() == PERMITS
+
+
+def test_the_broken_semaphore_is_caught(private_url: str, tmp_path: Path) -> None:
+    """A holder that does not know its deadline goes on after it was frozen past it."""
+    problems: list[str] = []
+    for round in range(5):
+        problems = permit_problems(shares(private_url, tmp_path / f"shares{round}", "broken", 4))
+        if problems:
+            break
+    assert any("were counted on" in problem for problem in problems), problems
+
+
+def test_the_checker() -> None:
+    def line(event: str, fence: int, units: int, at: float, pid: int = 1, thing: str = "rw") -> Line:
+        return {"event": event, "thing": thing, "fence": fence, "units": units, "pid": pid, "at": at}
+
+    fine = [line("enter", 1, ALL, 1), line("held", 1, ALL, 2), line("enter", 1, 1, 3), line("held", 1, 1, 5)]
+    assert permit_problems([*fine, line("enter", 2, 1, 3.5), line("held", 2, 1, 6)]) == []
+    assert "were counted on" in permit_problems([*fine, line("enter", 2, 1, 1.5), line("held", 2, 1, 6)])[0]
+    assert "granted twice" in permit_problems([*fine, line("enter", 1, 1, 3.5, pid=2)])[0]

@@ -1,0 +1,183 @@
+"""`lockwork locks` and `lw.locks()`: who holds, who waits, and every deadlock."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+import redis
+from rich.console import Console
+
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
+from lockwork.cli.lockview import show
+from processes import Started, started, until
+
+
+@contextmanager
+def deadlock(lw: Lockwork) -> Iterator[None]:
+    """Two threads, A and B, that took two locks in different orders, until the end of the block."""
+    taken = threading.Barrier(2)
+
+    def work(first: str, second: str) -> None:
+        with lw.lock(first, tags=["night"]):
+            taken.wait()
+            with lw.lock(second):
+                pass
+
+    threads = [
+        threading.Thread(target=quiet, args=(work, *names), name=name)
+        for name, names in (("A", ("a", "b")), ("B", ("b", "a")))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        until(lambda: len(lw.locks().waits) == 2, "both wait")
+        yield
+    finally:
+        lw.lock("a").force_release()
+        for thread in threads:
+            thread.join(20)
+
+
+def quiet(work: Callable[[str, str], None], first: str, second: str) -> None:
+    """The holder of the lock that was taken away ends with LockLost, which is what the test wants."""
+    with suppress(LockLost):
+        work(first, second)
+
+
+@contextmanager
+def command(url: str, *words: str) -> Iterator[Started]:
+    with started([sys.executable, "-m", "lockwork", "locks", *words], folder=Path(__file__).parent, url=url) as process:
+        yield process
+
+
+def output(url: str, *words: str, status: int = 0) -> str:
+    with command(url, *words) as process:
+        assert process.process.stdout is not None
+        text = process.process.stdout.read().decode()
+        assert process.wait() == status, process.errors
+        return text
+
+
+def test_nothing_held(lw: Lockwork, url: str) -> None:
+    with lw.lock("a"):
+        pass
+    seen = lw.locks()
+    assert (seen.locks, seen.waits, seen.deadlocks) == ((), (), ())
+    assert output(url) == "nobody holds or waits for a lock\n"
+    assert json.loads(output(url, "--json")) == {"locks": [], "waits": [], "deadlocks": []}
+
+
+def test_holders_of_every_kind(lw: Lockwork) -> None:
+    with lw.lock("l", tags=["x", "y"]) as lock, lw.rwlock("r").write(), lw.semaphore("s", 4, units=3) as permit:
+        seen = {each.name: each for each in lw.locks().locks}
+    assert {name: each.kind for name, each in seen.items()} == {"l": "lock", "r": "rw", "s": "sem"}
+    held = seen["l"].holders[0]
+    assert (held.fence, held.holder.tags, held.holder.label) == (lock.fence, ("x", "y"), "MainThread")
+    assert 0 < held.expires_in <= 15
+    assert 0 <= held.held_for < 30
+    assert (seen["s"].capacity, seen["s"].holders[0].units, seen["s"].holders[0].fence) == (4, 3, permit.fence)
+    assert seen["r"].holders[0].units == seen["r"].capacity
+
+
+async def test_the_line_in_its_order(alw: Lockwork) -> None:
+    async with alw.lock("l"):
+        tasks = []
+        for at in range(3):
+            tasks.append(asyncio.create_task(alw.lock("l").aacquire(), name=f"waiter-{at}"))
+            while len((await alw.alocks()).locks[0].line) <= at:
+                await asyncio.sleep(0.005)
+        (seen,) = (await alw.alocks()).locks
+        assert [each.holder.label for each in seen.line] == ["waiter-0", "waiter-1", "waiter-2"]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_a_deadlock_is_named(lw: Lockwork, url: str) -> None:
+    with deadlock(lw):
+        (found,) = lw.locks().deadlocks
+        a, b = (owner.rpartition(":")[2] for owner in found.members)
+        assert {a, b} == {"A", "B"}
+        assert str(found).count("holds lock") == 2
+        assert len(lw.locks("a").locks) == 1
+        assert len(lw.locks("a").deadlocks) == 1
+        text = output(url)
+        assert "DEADLOCK" in text
+        document = json.loads(output(url, "--json"))
+        assert len(document["deadlocks"]) == 1
+        assert [each["name"] for each in document["locks"]] == ["a", "b"]
+    assert lw.locks().deadlocks == ()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_any_width(lw: Lockwork, width: int) -> None:
+    with deadlock(lw):
+        out = io.StringIO()
+        show(lw.locks(), Console(file=out, width=width, highlight=False))
+        assert all(len(line) <= width for line in out.getvalue().splitlines())
+        assert "DEADLOCK" in out.getvalue()
+
+
+def test_more_locks_than_one_step_reads(lw: Lockwork, admin: redis.Redis) -> None:
+    grants = [lw.semaphore(f"s{at}", 1).acquire() for at in range(600)]
+    assert len(lw.locks().locks) == 600
+    assert len(lw.locks("s1?").locks) == 10
+    for grant in grants:
+        grant.release()
+
+
+def test_other_keys_are_passed_over(lw: Lockwork, admin: redis.Redis) -> None:
+    admin.set("lw:{lock:odd}", "no hash", ex=60)
+    admin.hset("lw:{latch:odd}", "o", "x")
+    with Lockwork(prefix="l[w]", url=_url(admin)) as other, other.lock("mine"):
+        assert lw.locks().locks == ()
+        assert [each.name for each in other.locks().locks] == ["mine"]
+
+
+def _url(admin: redis.Redis) -> str:
+    return f"unix://{admin.connection_pool.connection_kwargs['path']}"
+
+
+def test_a_bad_pattern(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError):
+        lw.locks("a b")
+
+
+def test_release_asks_first(lw: Lockwork, url: str) -> None:
+    lock = lw.lock("x", tags=["night"])
+    with lw.lock("x*"):  # a name is not a pattern
+        lock.acquire()
+        with command(url, "release", "x") as process:
+            process.tell("n")
+            assert process.wait() == 0
+            assert "lock 'x' is held by" in process.errors
+            assert "MainThread [night]. Take it away?" in process.errors
+        assert lock.locked()
+        with command(url, "release", "x") as process:
+            process.tell("y")
+            assert process.wait() == 0
+        assert not lock.locked()
+        assert lw.lock("x*").locked()
+    with pytest.raises(Exception, match="ended"):
+        lock.release()
+    assert output(url, "release", "x", "--yes") == "nobody holds 'x'\n"
+
+
+def test_release_without_an_answer_changes_nothing(lw: Lockwork, url: str) -> None:
+    with lw.lock("x") as grant, command(url, "release", "x") as process:
+        assert process.process.stdin is not None
+        process.process.stdin.close()
+        assert process.wait() == 1
+        assert "Traceback" not in process.errors
+        grant.check()
+        assert lw.lock("x").locked()
+        with pytest.raises(LockTimeout), lw.lock("x2"), Lockwork(url) as other:
+            other.lock("x").acquire(wait=0)

@@ -1,0 +1,160 @@
+"""One leader at a time: by its own belief, through resignations, failing callbacks, lost leases and killed processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import redis
+
+from history import History
+from lockwork import ConfigError, Grant, Lockwork
+from lockwork.protocol import keys
+from processes import script, until
+
+KEY = keys.lock("lw", "election:x")
+
+
+def test_it_leads_and_hands_over(url: str, lw: Lockwork) -> None:
+    events: list[str] = []
+    with Lockwork(url) as rival, lw.election("x", on_gain=lambda _: events.append("gain"),
+                                             on_loss=lambda _: events.append("loss"), tags=["blue"]) as first:  # fmt: skip
+        assert first.wait(30)
+        assert first.leader
+        assert first.fence
+        who = first.who()
+        assert who is not None
+        assert (who.pid, who.tags) == (os.getpid(), ("blue",))
+        with rival.election("x") as second:
+            until(lambda: rival.lock("election:x").state().waiters == 1, "the second stands in line")
+            assert not second.leader
+            assert second.fence is None
+            assert not second.wait(0)
+            fence = first.fence
+            assert first.resign()
+            assert second.wait(30)
+            assert second.fence is not None
+            assert fence is not None
+            assert second.fence > fence
+            until(lambda: rival.lock("election:x").state().waiters == 1, "the first stands again")
+            assert events == ["gain", "loss"]
+            assert not second.leader or not first.leader
+        assert first.wait(30)
+    assert events == ["gain", "loss", "gain", "loss"]
+    assert lw.election("x").who() is None
+    assert not first.leader
+
+
+async def test_asyncio(url: str, alw: Lockwork) -> None:
+    events: list[str] = []
+
+    async def gain(grant: Grant) -> None:
+        await asyncio.sleep(0)
+        events.append("gain")
+
+    async with (
+        Lockwork(url) as rival,
+        alw.election("x", on_gain=gain, on_loss=lambda _: events.append("loss")) as first,
+    ):
+        assert await first.await_(30)
+        async with rival.election("x") as second:
+            while not (await rival.lock("election:x").astate()).waiters:
+                await asyncio.sleep(0)
+            assert await first.aresign()
+            assert await second.await_(30)
+            assert not first.leader
+            assert (await first.awho()) is not None
+        assert await first.await_(30)
+    assert events == ["gain", "loss", "gain", "loss"]
+
+
+def test_a_lost_lease_is_told_and_it_stands_again(lw: Lockwork, admin: redis.Redis) -> None:
+    lost = threading.Event()
+    with lw.election("x", on_loss=lambda _: lost.set()) as election:
+        assert election.wait(30)
+        before = election.fence
+        assert lw.lock("election:x").force_release()
+        assert lost.wait(30)
+        until(lambda: election.fence not in (None, before), "it leads again")
+
+
+def test_a_failing_callback_gives_the_leadership_up(url: str, lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: Grant) -> None:
+        raise ValueError("cannot lead")
+
+    with Lockwork(url) as rival, lw.election("x", on_gain=fail), rival.election("x") as able:
+        assert able.wait(30)
+    assert "a callback of election 'x' failed" in caplog.text
+
+
+def test_it_stops_while_it_stands_in_line(url: str, lw: Lockwork) -> None:
+    with Lockwork(url) as rival, rival.lock("election:x"):
+        with lw.election("x"):
+            until(lambda: rival.lock("election:x").state().waiters == 1, "it stands in line")
+        assert rival.lock("election:x").state().waiters == 0
+
+
+async def test_it_stops_while_it_stands_in_line_asyncio(url: str, alw: Lockwork) -> None:
+    async with Lockwork(url) as rival, rival.lock("election:x"):
+        async with alw.election("x"):
+            while not (await rival.lock("election:x").astate()).waiters:
+                await asyncio.sleep(0)
+        assert (await rival.lock("election:x").astate()).waiters == 0
+
+
+def test_misuse(lw: Lockwork) -> None:
+    async def gain(_: Grant) -> None:
+        return None
+
+    with pytest.raises(ConfigError, match="async with"):
+        lw.election("x", on_gain=gain).__enter__()
+    with pytest.raises(ConfigError, match="not begun"):
+        lw.election("x").resign()
+    with pytest.raises(ConfigError):
+        lw.election("no spaces")
+    with lw.election("x") as election, pytest.raises(ConfigError, match="under way"):
+        election.__enter__()
+
+
+CANDIDATE = """
+import json, os, sys, time
+from lockwork import Lockwork
+
+def note(event, grant):
+    line = {"event": event, "pid": os.getpid(), "fence": grant.fence, "at": time.clock_gettime(time.CLOCK_BOOTTIME)}
+    with open(sys.argv[1], "ab", buffering=0) as file:
+        file.write(json.dumps(line).encode() + b"\\n")
+
+lw = Lockwork(lock_lease="1s")
+with lw.election("x", on_gain=lambda g: note("gain", g), on_loss=lambda g: note("loss", g)):
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_leader_that_dies_or_hangs_is_followed(
+    url: str, admin: redis.Redis, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Three real processes; each leader in turn is killed, or stopped beyond its lease and continued."""
+    history = History(tmp_path / "history")
+    with ExitStack() as stack:
+        candidates = [stack.enter_context(script(CANDIDATE, history.path, url=url)) for _ in range(3)]
+        for candidate in candidates:
+            assert candidate.line() == "ready"
+        by_pid = {candidate.pid: candidate for candidate in candidates}
+        for turn in range(1, 3):
+            leader = history.wait(turn, "gain")[turn - 1]["pid"]
+            by_pid[leader].send(number)
+            history.wait(turn + 1, "gain")
+            if number == signal.SIGSTOP:
+                by_pid[leader].send(signal.SIGCONT)
+                until(lambda pid=leader: any(e["pid"] == pid for e in history.lines("loss")), "it was told")  # type: ignore[misc]
+        gains = history.lines("gain")
+        assert [gain["fence"] for gain in gains] == sorted({gain["fence"] for gain in gains})
+        assert len({gain["pid"] for gain in gains[:2]}) == 2

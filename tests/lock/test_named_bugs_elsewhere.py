@@ -1,0 +1,268 @@
+"""Bugs of locks in other languages and servers, by project, that a lock of our kind could have."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from lockwork import LockLost, LockTimeout, Lockwork, NotHeld, ServerUnavailable
+from lockwork.protocol.scripts import script as load
+from lockwork.runtime.clock import now
+from processes import script, until
+from proxy import proxied
+
+
+@pytest.fixture
+def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+    """Another app, as another process would be."""
+    with Lockwork(url) as app:
+        yield app
+
+
+def commands(admin: redis.Redis) -> int:
+    return int(admin.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
+
+
+@pytest.mark.parametrize("number", [166, 169])
+def test_redlock_counts_the_lease_from_the_try_that_got_it(lw: Lockwork, other: Lockwork, number: int) -> None:
+    """node-redlock #166, #169: the lease was counted from the first attempt, so one who had waited had too little."""
+    with ThreadPoolExecutor(1) as pool:
+        lock = other.lock("x")
+        lock.acquire()
+
+        def wait() -> float:
+            with lw.lock("x", lease=2, wait=30) as grant:
+                return grant.remaining
+
+        waiting = pool.submit(wait)
+        until(lambda: lock.state().waiters == 1, "it waits")
+        threading.Event().wait(1)
+        lock.release()
+        assert waiting.result() > 1.8, number
+
+
+async def test_redlock_309_who_gives_up_does_not_wait_for_the_lock(alw: Lockwork, url: str) -> None:
+    """node-redlock #309: an abort still waited until the lock was released."""
+    async with Lockwork(url) as other, other.lock("x"):
+        began = time.monotonic()
+        task = asyncio.create_task(alw.lock("x").aacquire())
+        while not (await other.lock("x").astate()).waiters:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - began < 5
+        assert (await other.lock("x").astate()).waiters == 0
+
+
+def test_redlock_369_a_try_whose_reply_was_lost_does_not_block_the_next(url: str, other: Lockwork) -> None:
+    """node-redlock PR #369: an acquire that was applied, but not answered, blocked its own retry."""
+    with proxied(url) as proxy, Lockwork(proxy.url) as lw:
+        lw.lock("x").state()
+        proxy.lose(load("lock_acquire").sha, "reply")
+        began = time.monotonic()
+        with lw.lock("x", wait=10) as grant:
+            assert proxy.lost == 1
+            assert time.monotonic() - began < 4
+            assert other.lock("x").state().fence == grant.fence
+        assert not other.lock("x").locked()
+
+
+def test_sim_6864_a_try_that_timed_out_does_not_take_the_lock(url: str, other: Lockwork) -> None:
+    """sim #6864: an acquire that its caller had given up took the lock afterwards, for three minutes."""
+    with proxied(url) as proxy, Lockwork(proxy.url, patience=0.3) as lw:
+        lw.lock("x").state()
+        proxy.lose(load("lock_acquire").sha, "reply")
+        proxy.refuse(True)
+        with pytest.raises(ServerUnavailable):
+            lw.lock("x", lease=2).acquire(wait=0.3)
+        proxy.refuse(False)
+        # nobody renews what nobody knows of
+        with other.lock("x", wait=10) as grant:
+            assert not grant.lost
+
+
+def test_redsync_149_a_server_that_forgot_everything(other: Lockwork, url: str, admin: redis.Redis) -> None:
+    """redsync PR #149: a restarted node forgot the lock; extending set it again, though others could have had it."""
+    with Lockwork(url, lock_lease=0.6) as lw:
+        grant = lw.lock("x").acquire()
+        admin.flushall()
+        with other.lock("x", wait=0) as theirs:
+            until(lambda: grant.lost, "the first is told", 5)
+            assert theirs.fence > grant.fence
+            assert other.lock("x").state().fence == theirs.fence
+        with pytest.raises(LockLost):
+            grant.release()
+
+
+def test_rueidislock_602_who_waits_does_not_ask_all_the_time(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+    """rueidislock #602: a waiter asked the server again and again without a pause."""
+    with ThreadPoolExecutor(5) as pool:
+        lock = other.lock("x")
+        lock.acquire()
+        waiting = [pool.submit(lambda: lw.lock("x", wait=30).acquire().release()) for _ in range(5)]
+        until(lambda: lock.state().waiters == 5, "all wait")
+        before = commands(admin)
+        threading.Event().wait(2)
+        assert commands(admin) - before <= 10
+        lock.release()
+        for one in waiting:
+            one.result()
+
+
+def test_rueidislock_546_an_extended_lock_still_wakes_and_tells(url: str, other: Lockwork) -> None:
+    """rueidislock #546: after an extension, neither waiters nor the holder heard of changes any more."""
+    with Lockwork(url, lock_lease=30) as lw, ThreadPoolExecutor(1) as pool:
+        told = threading.Event()
+        grant = lw.lock("x", on_lost=lambda _: told.set()).acquire()
+        waiting = pool.submit(lambda: other.lock("x", wait=20).acquire())
+        until(lambda: other.lock("x").state().waiters == 1, "it waits")
+        grant.extend("1h")
+        began = time.monotonic()
+        grant.release()
+        theirs = waiting.result()
+        assert time.monotonic() - began < 2
+        theirs.extend("1h")
+        theirs.release()
+        assert not told.is_set()
+
+
+def test_laravel_26213_somebody_else_cannot_release(lw: Lockwork, other: Lockwork) -> None:
+    """Laravel #26213: a lock was released by whoever called release, also after its own time was over."""
+    grant = lw.lock("x", lease=0.1).acquire()
+    until(lambda: not lw.lock("x").locked(), "the lease ended")
+    with other.lock("x", wait=0) as theirs:
+        with pytest.raises(LockLost):
+            lw.lock("x").release()
+        with pytest.raises(NotHeld):
+            lw.lock("x").release()
+        assert other.lock("x").state().fence == theirs.fence
+        assert grant.lost
+
+
+def test_jepsen_etcd_a_paused_holder_is_refused_by_the_store(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+    """Jepsen on etcd 3.4.3: a holder that was paused past its lease wrote after the next one. The fence tells."""
+    code = (
+        "import os, sys, redis\nfrom lockwork import LockLost, Lockwork\n"
+        "store = redis.Redis.from_url(os.environ['LOCKWORK_URL'])\n"
+        "write = store.register_script(\"if tonumber(ARGV[1]) < tonumber(redis.call('GET', KEYS[1]) or '0') then "
+        "return 0 end redis.call('SET', KEYS[1], ARGV[1], 'EX', 60) return 1\")\n"
+        "with Lockwork(lock_lease=1) as lw:\n    try:\n        with lw.lock('x') as grant:\n"
+        "            print(grant.fence, flush=True)\n            sys.stdin.readline()\n"
+        "            print(write(keys=['store'], args=[grant.fence]), flush=True)\n"
+        "    except LockLost:\n        print('LockLost', flush=True)\n"
+    )
+    with script(code, url=url) as holder:
+        holder.line()
+        holder.send(signal.SIGSTOP)
+        with lw.lock("x", wait=30) as grant:
+            admin.set("store", grant.fence, ex=60)
+            holder.send(signal.SIGCONT)
+            holder.tell("write")
+            assert holder.line() == "0"
+            assert holder.line() == "LockLost"
+            assert int(admin.get("store") or 0) == grant.fence
+
+
+def test_etcd_a_waiter_whose_lease_ended_does_not_believe_in_its_turn(lw: Lockwork, other: Lockwork) -> None:
+    """Jepsen on etcd 3.4.3: the lease was not looked at again after the wait, so the lock was had without one."""
+    with ThreadPoolExecutor(1) as pool:
+        lock = other.lock("x")
+        lock.acquire()
+        waiting = pool.submit(lambda: lw.lock("x", lease=0.5, wait=30).acquire())
+        until(lambda: lock.state().waiters == 1, "it waits")
+        threading.Event().wait(1.2)  # longer than the lease that it asked for
+        lock.release()
+        grant = waiting.result()
+        assert 0 < grant.remaining <= 0.5
+        assert not grant.lost
+        grant.release()
+
+
+def test_redis_docs_a_clock_of_the_client_that_is_wrong_changes_nothing(
+    lw: Lockwork, other: Lockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redlock, Redisson's fair lock and others decide by the client's wall clock; a jump gives two holders."""
+    with lw.lock("x") as grant:
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "time", lambda: 4_000_000_000.0)
+            patch.setattr(time, "time_ns", lambda: 4_000_000_000 * 10**9)
+            with pytest.raises(LockTimeout):
+                other.lock("x").acquire(wait=0)
+        assert not grant.lost
+    with other.lock("x", wait=0) as theirs:
+        assert theirs.fence > grant.fence
+
+
+def test_redis_semaphore_177_a_lost_lock_is_not_taken_again_behind_the_holders_back(
+    url: str, admin: redis.Redis
+) -> None:
+    """redis-semaphore #177: after a loss the refresh acquired the lock anew, and the work went on as if nothing was."""
+    with Lockwork(url, lock_lease=0.6) as lw:
+        with pytest.raises(LockLost), lw.lock("x") as grant:
+            admin.delete("lw:{lock:x}")
+            until(lambda: grant.lost, "it is told", 5)
+            threading.Event().wait(0.6)
+            assert grant.lost
+            assert not admin.exists("lw:{lock:x}")
+
+
+def test_redis_semaphore_205_many_holders_keep_their_locks(url: str, admin: redis.Redis) -> None:
+    """redis-semaphore #205: under contention, refreshes came too late for many locks at once."""
+    with Lockwork(url, lock_lease=1) as lw, ThreadPoolExecutor(4) as pool:
+        grants = [lw.lock(f"held{number}").acquire() for number in range(300)]
+        end = time.monotonic() + 2
+
+        def turns() -> None:
+            while time.monotonic() < end:
+                with lw.lock("busy"):
+                    pass
+
+        for one in [pool.submit(turns) for _ in range(4)]:
+            one.result()
+        assert not [grant.name for grant in grants if grant.lost]
+        for grant in grants:
+            grant.release()
+
+
+def test_shedlock_a_job_that_ends_at_once_runs_once_per_period(lw: Lockwork, other: Lockwork) -> None:
+    """ShedLock has lockAtLeastFor because machines whose clocks differ ran a quick job twice."""
+    ran = []
+    for app in (lw, other, lw, other):
+        try:
+            with app.lock("nightly", at_least=20, wait=0):
+                ran.append(app)
+        except LockTimeout:
+            pass
+    assert ran == [lw]
+
+
+def test_consul_a_program_that_lost_its_lock_knows_in_time(url: str, admin: redis.Redis) -> None:
+    """Consul has a lock-delay since holders learned too late that their session was invalid.
+
+    Here the holder counts its lease from before it asked: it knows before the server lets in the next one.
+    """
+    with Lockwork(url, patience=1) as lw, Lockwork(url) as other:
+        grant = lw.lock("x", lease=0.5).acquire()
+        knew: list[float] = []
+
+        def look() -> None:
+            until(lambda: grant.lost, "it knows")
+            knew.append(now())
+
+        watch = threading.Thread(target=look)
+        watch.start()
+        with other.lock("x", wait=10):
+            granted = now()
+            watch.join()
+            # the watcher looks every five milliseconds
+            assert knew[0] <= granted + 0.1
+        with pytest.raises(LockLost):
+            grant.release()

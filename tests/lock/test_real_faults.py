@@ -1,0 +1,295 @@
+"""Locks under real faults that stop or freeze their holders: the lease ends, the holder knows, and nobody overlaps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from lockwork import Grant, LockLost, Lockwork, NotHeld
+from lockwork.runtime.clock import now
+from processes import script, until
+
+GIL_BOUND = """
+import sys, time
+from lockwork import LockLost, Lockwork
+from lockwork.runtime.clock import now
+told = []
+with Lockwork(lock_lease=1) as lw:
+    try:
+        with lw.lock("x", on_lost=lambda grant: told.append(now()), sticky=len(sys.argv) > 1) as grant:
+            print(grant.fence, flush=True)
+            began = time.monotonic()
+            size = 3_000_000
+            while time.monotonic() - began < 2.5:
+                began = time.monotonic()
+                7 ** size  # one instruction of C, which keeps the interpreter to itself
+                size = size * 3 // 2
+            print("lost" if grant.lost else "held", flush=True)
+    except LockLost:
+        print("LockLost", flush=True)
+"""
+
+EXITS = """
+import sys
+from lockwork import Lockwork
+lw = Lockwork(lock_lease=2)
+grant = lw.lock("x", sticky=sys.argv[2] == "sticky").acquire()
+print(grant.fence, flush=True)
+if sys.argv[1] == "raises":
+    raise ValueError("mine")
+if sys.argv[1] == "kills itself":
+    import os; os.abort()
+"""
+
+
+@pytest.mark.parametrize("kind", [(), ("sticky",)], ids=["plain", "sticky"])
+def test_a_holder_that_keeps_the_interpreter_to_itself(lw: Lockwork, url: str, kind: tuple[str, ...]) -> None:
+    """No thread of that process can renew; it loses the lock like a stopped one, and knows it at its next look."""
+    with script(GIL_BOUND, *kind, url=url) as holder:
+        fence = int(holder.line())
+        with lw.lock("x", wait=30) as grant:
+            assert grant.fence > fence
+            assert holder.line() == "lost"
+            assert holder.line() == "LockLost"
+            assert not grant.lost
+            assert lw.lock("x").state().fence == grant.fence
+
+
+@pytest.mark.parametrize("kind", ["plain", "sticky"])
+@pytest.mark.parametrize("how", ["returns", "raises", "kills itself"])
+def test_a_process_that_ends_with_a_lock_in_its_hands(lw: Lockwork, url: str, how: str, kind: str) -> None:
+    """It ends at once and without a complaint of ours, and its lock with its lease."""
+    with script(EXITS, how, kind, url=url) as holder:
+        fence = int(holder.line())
+        status = holder.wait(10)
+        assert status == {"returns": 0, "raises": 1, "kills itself": -signal.SIGABRT}[how]
+        assert "lockwork" not in holder.errors.lower().replace("import lockwork", "")
+        with lw.lock("x", wait=30) as grant:
+            assert grant.fence > fence
+
+
+def test_a_stopped_keeper_does_not_use_its_lock_again(lw: Lockwork, url: str) -> None:
+    """SIGSTOP past the lease while a sticky lock lies in the process: it must not be taken from there afterwards."""
+    code = (
+        "import sys\nfrom lockwork import Lockwork\nlw = Lockwork(lock_lease=1)\nlock = lw.lock('x', sticky=True)\n"
+        "with lock as grant: pass\nprint(grant.fence, flush=True)\nsys.stdin.readline()\n"
+        "print(lock.try_acquire(), flush=True)\nlw.close()\n"
+    )
+    with script(code, url=url) as keeper:
+        fence = int(keeper.line())
+        keeper.send(signal.SIGSTOP)
+        with lw.lock("x", wait=30) as grant:
+            assert grant.fence > fence
+            keeper.send(signal.SIGCONT)
+            keeper.tell("try")
+            assert keeper.line() == "None"
+            assert not grant.lost
+        assert keeper.wait() == 0
+
+
+def test_a_stopped_waiter_is_passed_over_and_comes_back(lw: Lockwork, url: str) -> None:
+    waiter = (
+        "from lockwork import Lockwork\nwith Lockwork() as lw:\n"
+        "    with lw.lock('x') as grant:\n        print(grant.fence, grant.lost, flush=True)\n"
+    )
+    with script(waiter, url=url) as stopped:
+        lock = lw.lock("x")
+        first = lock.acquire()
+        until(lambda: lock.state().waiters == 1, "it waits")
+        stopped.send(signal.SIGSTOP)
+        with ThreadPoolExecutor(1) as pool:
+            next_one = pool.submit(lambda: lw.lock("x", wait=40).acquire())
+            until(lambda: lock.state().waiters == 2, "the next one waits")
+            lock.release()
+            second = next_one.result()
+            assert second.fence > first.fence
+        stopped.send(signal.SIGCONT)
+        threading.Event().wait(0.3)
+        assert not second.lost
+        second.release()
+        fence, lost = stopped.line().split()
+        assert int(fence) > second.fence
+        assert lost == "False"
+
+
+@pytest.mark.parametrize("kind", ["normal", "pubsub"])
+def test_the_engines_connections_are_cut_under_a_kept_lock(url: str, admin: redis.Redis, kind: str) -> None:
+    """It is renewed, and hears that it is wanted, over new connections."""
+    with Lockwork(url, lock_lease=1) as keeper, Lockwork(url) as other:
+        lock = keeper.lock("x", sticky=True)
+        with lock as grant:
+            pass
+        end = time.monotonic() + 2.2
+        while time.monotonic() < end:
+            admin.execute_command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")  # type: ignore[no-untyped-call]
+            threading.Event().wait(0.05)
+        with lock as again:
+            assert again.fence == grant.fence
+        with other.lock("x", wait=5) as theirs:
+            assert theirs.fence > grant.fence
+
+
+def test_scripts_are_flushed_under_every_operation(lw: Lockwork, admin: redis.Redis) -> None:
+    lock = lw.lock("x", tags=["t"], at_least=0.01)
+    steps: list[Callable[[], object]] = [
+        lock.acquire,
+        lock.state,
+        lock.extend,
+        lambda: lw.lock("x").adopt(lock.export()),
+        lock.release,
+        lambda: until(lambda: not lock.locked(), "free"),
+        lock.acquire,
+        lock.force_release,
+        lambda: pytest.raises(LockLost, lock.release),  # noqa: RUF061 - one step of many
+    ]
+    for step in steps:
+        admin.script_flush()
+        step()
+    assert not lock.locked()
+
+
+async def test_scripts_are_flushed_under_every_operation_of_a_task(alw: Lockwork, admin: redis.Redis) -> None:
+    lock = alw.lock("x")
+    for step in (lock.aacquire, lock.astate, lock.aextend, lock.arelease, lock.aacquire, lock.aforce_release):
+        admin.script_flush()
+        await step()
+    admin.script_flush()
+    with pytest.raises(LockLost):
+        await lock.arelease()
+
+
+async def test_a_blocked_loop_hears_of_its_loss_when_it_looks(url: str, admin: redis.Redis) -> None:
+    """The lease ends while the loop is blocked; the body is cancelled at its first await, and `lost` is true before."""
+    told: list[float] = []
+    async with Lockwork(url, lock_lease=0.6) as lw:
+        with pytest.raises(LockLost):
+            async with lw.lock("x", on_lost=lambda _: told.append(now())) as grant:
+                deadline = now() + grant.remaining
+                admin.delete("lw:{lock:x}")
+                time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+                assert grant.lost
+                assert told, "the callback runs on another thread"
+                assert told[0] < deadline + 0.5  # L5
+                await asyncio.sleep(30)
+
+
+async def test_a_fixed_lease_ends_while_the_loop_is_blocked(alw: Lockwork) -> None:
+    with pytest.raises(LockLost):
+        async with alw.lock("x", lease=0.3) as grant:
+            time.sleep(0.8)  # noqa: ASYNC251 - that is the point
+            assert grant.lost
+    async with alw.lock("x", wait=0):
+        pass
+
+
+def in_a_child(what: str, child_does: Callable[[], object]) -> str:
+    """Fork, run it there, and return what it says."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        found = f"{what}: nothing"
+        try:
+            found = str(child_does())
+        except BaseException as error:  # noqa: BLE001 - the parent reports it
+            found = repr(error)
+        finally:
+            os.write(writer, found.encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.parametrize("sticky", [False, True], ids=["plain", "sticky"])
+def test_a_forked_child_cannot_end_the_grant_that_it_inherits(lw: Lockwork, sticky: bool) -> None:
+    """osparc, Artemis #2632 and others: a fork inside the block ran the parent's clean-up a second time."""
+    lock = lw.lock("x", sticky=sticky)
+    for what in ("release", "extend", "__exit__"):
+        grant = lock.acquire()
+
+        def end(grant: Grant = grant, what: str = what) -> str:
+            call = getattr(grant, what)
+            try:
+                call(None, None, None) if what == "__exit__" else call()
+            except (NotHeld, LockLost) as error:
+                return type(error).__name__
+            return "did it"
+
+        said = in_a_child(what, end)
+        assert not grant.lost
+        state = lock.state()
+        assert (state.fence, state.owner is None) == (grant.fence, False), f"{what} in a child: {said}"
+        # the end of a body that has lost nothing of its own is quiet
+        expected = ("NotHeld", "LockLost", "did it") if what == "__exit__" else ("NotHeld", "LockLost")
+        assert said in expected, f"{what} in a child: {said}"
+        lock.release()
+
+
+def test_in_a_forked_child_the_grant_counts_as_lost(lw: Lockwork) -> None:
+    with lw.lock("x") as grant:
+        assert in_a_child("lost", lambda: (grant.lost, grant.remaining, lw.lock("x").held())) == "(True, 0.0, False)"
+        assert not grant.lost
+
+
+def test_a_forked_child_does_not_renew(url: str, admin: redis.Redis) -> None:
+    with Lockwork(url, lock_lease=1) as lw:
+        grant = lw.lock("x").acquire()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # the child's own engine starts, and has nothing to renew but its own
+            try:
+                lw.lock("mine").acquire()
+                os.write(writer, b"running")
+                threading.Event().wait(20)
+            finally:
+                os._exit(0)
+        try:
+            assert os.read(reader, 100) == b"running"
+            lw.close()  # the parent does not renew any more
+            with Lockwork(url) as other, other.lock("x", wait=5) as next_one:
+                assert next_one.fence > grant.fence
+                assert other.lock("mine").locked()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(reader)
+            os.close(writer)
+
+
+def test_a_fork_while_another_thread_waits(lw: Lockwork) -> None:
+    """The child has no such thread: the waiting line must not serve it there."""
+    with ThreadPoolExecutor(1) as pool:
+        with lw.lock("x") as grant:
+            waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
+            until(lambda: lw.lock("x").state().waiters == 1, "it waits")
+            said = in_a_child("look", lambda: (lw.lock("x").held(), lw.lock("x").state().waiters))
+            assert said == "(False, 1)"
+        second = waiting.result()
+        assert second.fence > grant.fence
+        second.release()
+
+
+def test_a_server_that_is_frozen_past_the_lease(url: str, admin: redis.Redis) -> None:
+    """The holder counts its lease from before it asked, so it knows of the end while the server says nothing at all."""
+    told: list[float] = []
+    with Lockwork(url, lock_lease=1, patience=5) as lw:
+        with pytest.raises(LockLost), lw.lock("x", on_lost=lambda _: told.append(now())) as grant:
+            threading.Event().wait(0.5)
+            deadline = now() + grant.remaining
+            admin.execute_command("CLIENT", "PAUSE", "2500", "ALL")  # type: ignore[no-untyped-call]
+            until(lambda: grant.lost, "it knows", 5)
+            until(lambda: told, "it is told", 5)
+            assert told[0] <= deadline + 1.5
+        with lw.lock("x", wait=10) as again:
+            assert again.fence > grant.fence

@@ -1,0 +1,199 @@
+"""What a demanding shop needs besides: more time, refunds, units taken off sale, listings, and a waiting line."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+import redis
+
+from lockwork import LimitReached, Lockwork, ReservationEnded, SoldOut
+from lockwork.protocol.stock import Reservation, StockStatus
+from lockwork.stocks import Stock
+from processes import script, until
+
+
+def test_extend(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 3)
+    held, short, sale = phones.reserve("bob", hold="1m"), phones.reserve("eve", hold="20ms"), phones.reserve("joe")
+    assert 3500 < phones.extend(held, "1h") <= 3600
+    assert 3500 < phones.extend(held.id, "1m") <= 3600, "it never gets shorter"
+    phones.confirm(sale)
+    with pytest.raises(ReservationEnded, match="is confirmed: it needs no more time"):
+        phones.extend(sale, "1h")
+    until(lambda: phones.get(short) is None, "it ran out")
+    with pytest.raises(ReservationEnded, match="has expired or was released"):
+        phones.extend(short, "1h")
+
+
+def test_refund(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 3, limit=2)
+    sale = phones.reserve("bob", 2, key="order-1")
+    with pytest.raises(ReservationEnded, match="is not confirmed: release it instead"):
+        phones.refund(sale)
+    phones.confirm(sale)
+    for _ in range(2):
+        phones.refund(sale)
+    assert phones.status() == StockStatus(3, 3, 0, 0, 0)
+    assert phones.reserve("bob", 2, key="order-1").created, "his limit and his key are free again"
+
+
+def test_a_refund_and_its_job_are_one_step(lw: Lockwork) -> None:
+    @lw.task(queue="orders")
+    def pay_back(buyer: str) -> None: ...
+
+    phones = lw.stock("phone", 1, queue="orders")
+    sale = phones.reserve("bob")
+    phones.confirm(sale)
+    for _ in range(2):
+        phones.refund(sale, enqueue=pay_back.call("bob"))
+    assert lw.queue("orders").status().enqueued == 1
+
+
+def test_withdraw(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 5)
+    phones.reserve("bob", 2)
+    assert phones.withdraw(2) == StockStatus(3, 1, 2, 0, 0)
+    with pytest.raises(SoldOut, match="stock 'phone' has 1 on sale: 2 cannot be taken off"):
+        phones.withdraw(2)
+    assert phones.withdraw(1).available == 0
+
+
+def test_reservations(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 2000)
+    for number in range(1500):
+        phones.reserve(f"b{number % 100}")
+    sale = phones.reserve("eve", 3)
+    phones.confirm(sale)
+    short = phones.reserve("eve", hold="10ms")
+    until(lambda: phones.get(short) is None, "it ran out")
+    assert len(phones.reservations()) == 100
+    assert len({found.id for found in phones.reservations(count=5000)}) == 1501
+    assert phones.reservations("eve") == [Reservation(sale.id, "eve", 3, "confirmed", 0, sale.fence, created=False)]
+    assert len(phones.reservations("b7")) == 15
+    assert phones.reservations("nobody") == []
+
+
+def test_delete(lw: Lockwork, admin: redis.Redis) -> None:
+    phones = lw.stock("phone", 2)
+    assert not phones.delete()
+    phones.reserve("bob")
+    assert phones.delete()
+    assert not admin.keys("*:stock:*") + admin.keys("*:holds:*")
+    assert phones.status() == StockStatus(2, 2, 0, 0, 0), "whoever uses it next opens it anew"
+
+
+async def test_the_same_for_a_task(alw: Lockwork) -> None:
+    phones = alw.stock("phone", 3)
+    held = await phones.areserve("bob", wait=1)
+    assert await phones.aextend(held, "2h") > 7000
+    await phones.aconfirm(held)
+    assert [found.id for found in await phones.areservations("bob")] == [held.id]
+    await phones.arefund(held)
+    assert (await phones.awithdraw(3)).total == 0
+    assert await phones.adelete()
+
+
+def waiting(phones: Stock, admin: redis.Redis, count: int) -> bool:
+    return sum(str(field).startswith("b'w") for field in admin.hkeys(f"lw:{{q:default}}:stock:{phones.name}")) == count
+
+
+def line(phones: Stock, admin: redis.Redis, wishes: list[tuple[str, int]]) -> tuple[list[threading.Thread], list[str]]:
+    """Buyers who wait, in this order; and those who got what they wanted."""
+    got: list[str] = []
+
+    def buy(buyer: str, n: int) -> None:
+        phones.reserve(buyer, n, wait="20s")
+        got.append(buyer)
+
+    threads = []
+    for number, wish in enumerate(wishes, 1):
+        threads.append(threading.Thread(target=buy, args=wish))
+        threads[-1].start()
+        until(lambda number=number: waiting(phones, admin, number), "it waits")  # type: ignore[misc]
+    return threads, got
+
+
+def test_units_that_come_back_go_to_the_first_in_line(lw: Lockwork, admin: redis.Redis) -> None:
+    phones = lw.stock("phone", 2)
+    first, second = phones.reserve("x"), phones.reserve("y")
+    threads, got = line(phones, admin, [("a", 1), ("b", 1)])
+    phones.release(first)
+    until(lambda: got == ["a"], "the first got it")
+    with pytest.raises(SoldOut):
+        phones.reserve("z")
+    phones.confirm(second)
+    phones.refund(second)
+    for thread in threads:
+        thread.join()
+    assert got == ["a", "b"]
+    assert phones.status() == StockStatus(2, 0, 2, 0, 0)
+
+
+def test_a_wish_that_cannot_be_met_keeps_nobody_waiting(lw: Lockwork, admin: redis.Redis) -> None:
+    phones = lw.stock("phone", 2)
+    phones.reserve("x", 2)
+    threads, got = line(phones, admin, [("big", 3), ("small", 1)])
+    phones.restock(1)
+    until(lambda: got == ["small"], "who wants less got it")
+    phones.restock(3)
+    for thread in threads:
+        thread.join()
+    assert got == ["small", "big"]
+
+
+def test_units_that_run_out_are_handed_over_without_anybody_else(lw: Lockwork) -> None:
+    phones = lw.stock("phone", 1)
+    phones.reserve("x", hold="150ms")
+    got = phones.reserve("a", wait="20s", hold="1h")
+    assert got.expires_in > 3500, "its hold begins when it is claimed"
+    assert phones.status().expired == 1
+
+
+def test_the_wait_is_over(lw: Lockwork, admin: redis.Redis) -> None:
+    phones = lw.stock("phone", 1, limit=1)
+    phones.reserve("x")
+    with pytest.raises(SoldOut, match=r"had fewer than 1 on sale for all of 0\.05 s"):
+        phones.reserve("a", wait="50ms")
+    with pytest.raises(LimitReached):
+        phones.reserve("x", wait="20s")
+    assert waiting(phones, admin, 0)
+
+
+async def test_who_is_cancelled_gives_way(alw: Lockwork, admin: redis.Redis) -> None:
+    phones = alw.stock("phone", 1)
+    held = await phones.areserve("x")
+    first, second = (asyncio.create_task(phones.areserve(name, wait=None)) for name in ("a", "b"))
+    while not waiting(phones, admin, 2):
+        await asyncio.sleep(0.005)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await phones.arelease(held)
+    async with asyncio.timeout(4):
+        assert (await second).buyer == "b"
+
+
+def test_the_job_of_one_who_waited(lw: Lockwork, admin: redis.Redis) -> None:
+    @lw.task(queue="orders")
+    def place(buyer: str) -> None: ...
+
+    phones = lw.stock("phone", 1, queue="orders")
+    phones.reserve("x", hold="50ms")
+    held = phones.reserve("a", wait=20, enqueue=place.call("a"))
+    assert lw.job(held.id, queue="orders").state() == "active"
+    assert lw.queue("orders").status().enqueued == 1
+
+
+def test_who_died_in_line_keeps_the_units_for_a_moment_only(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+    """What was handed to it comes back when it is not claimed."""
+    phones = lw.stock("phone", 1)
+    held = phones.reserve("x")
+    code = "from lockwork import Lockwork\nLockwork().stock('phone', 1).reserve('dead', wait=None, hold='1h')"
+    with script(code, url=url) as buyer:
+        until(lambda: waiting(phones, admin, 1), "it waits")
+        buyer.process.kill()
+        buyer.wait()
+    phones.release(held)
+    assert phones.reserve("a", wait="20s").buyer == "a"

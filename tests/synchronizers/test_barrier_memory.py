@@ -1,0 +1,46 @@
+"""What a barrier remembers of those who passed: enough for who missed its wake-up, and no more; in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.keys import barrier as barrier_keys
+from lockwork.protocol.scripts import script
+from model.bench import SECOND, Bench
+from simulation.server import Build, Server
+
+
+@pytest.fixture
+def simulated(url: str) -> Iterator[Server]:
+    server = Server(url)
+    yield server
+    server.close()
+
+
+def turns(bench: Bench, parties: int, count: int) -> None:
+    for turn in range(count):
+        for number in range(parties):
+            args: list[Argument] = [parties, f"{bench.now}.{turn}.{number}", "channel"]
+            bench.call(Call(script("barrier_arrive"), barrier_keys("sim", "a"), args))
+
+
+def remembered(server: Server, parties: int) -> int:
+    """How many generations."""
+    return (int(server.command("HLEN", "sim:{barrier:a}")) - 4) // (parties + 1)
+
+
+def test_who_passed_is_known_for_a_minute(simulated: Server) -> None:
+    bench = Bench(simulated, Build())
+    turns(bench, 3, 30)
+    assert remembered(simulated, 3) == 30
+    bench.now += 61 * SECOND
+    turns(bench, 3, 30)
+    assert remembered(simulated, 3) == 30
+
+
+def test_of_very_many_who_passed_only_the_last_are_known(simulated: Server) -> None:
+    turns(Bench(simulated, Build()), 7000, 4)
+    assert remembered(simulated, 7000) == 2
