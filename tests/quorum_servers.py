@@ -19,7 +19,7 @@ class Servers:
     @staticmethod
     def _pid(url: str) -> int:
         with redis.Redis.from_url(url) as client:
-            return int(client.info("server")["process_id"])  # type: ignore[index]
+            return int(client.info("server")["process_id"])
 
     def stop(self, at: int) -> None:
         """Let a server hang."""
@@ -37,7 +37,8 @@ class Servers:
 
     def fields(self, at: int, key: str = "lw:{quorum:x}") -> dict[bytes, bytes]:
         with redis.Redis.from_url(self.urls[at]) as client:
-            return client.hgetall(key)  # type: ignore[return-value]
+            found: dict[bytes, bytes] = client.hgetall(key)
+            return found
 
     def free(self) -> bool:
         """Whether no server has a grant."""

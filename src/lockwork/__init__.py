@@ -2,42 +2,46 @@
 
 from __future__ import annotations
 
-# the app
-from lockwork.app import Lockwork
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-# what went wrong
-from lockwork.errors import (
-    BlockingCallError,
-    ConfigError,
-    JobFailed,
-    LimitReached,
-    LockLost,
-    LockTimeout,
-    LockworkError,
-    NotHeld,
-    PayloadTooLarge,
-    RateLimited,
-    ReservationEnded,
-    ResultTimeout,
-    ResultUnavailable,
-    ServerRefused,
-    ServerUnavailable,
-    ServerUnsuitable,
-    SoldOut,
-    StaleFence,
-    UnknownTask,
-    WaitTimeout,
-)
+if TYPE_CHECKING:
+    # the app
+    from lockwork.app import Lockwork
 
-# what the app hands out
-from lockwork.jobs import Job
-from lockwork.locks import Grant, Lock
-from lockwork.queues import Queue
-from lockwork.stocks import Stock
-from lockwork.tasks import Task
+    # what went wrong
+    from lockwork.errors import (
+        BlockingCallError,
+        ConfigError,
+        JobFailed,
+        LimitReached,
+        LockLost,
+        LockTimeout,
+        LockworkError,
+        NotHeld,
+        PayloadTooLarge,
+        RateLimited,
+        ReservationEnded,
+        ResultTimeout,
+        ResultUnavailable,
+        ServerRefused,
+        ServerUnavailable,
+        ServerUnsuitable,
+        SoldOut,
+        StaleFence,
+        UnknownTask,
+        WaitTimeout,
+    )
 
-# inside a worker
-from lockwork.worker.context import JobContext, current_job
+    # what the app hands out
+    from lockwork.jobs import Job
+    from lockwork.locks import Grant, Lock
+    from lockwork.queues import Queue
+    from lockwork.stocks import Stock
+    from lockwork.tasks import Task
+
+    # inside a worker
+    from lockwork.worker.context import JobContext, current_job
 
 __all__ = [
     "BlockingCallError",
@@ -70,3 +74,30 @@ __all__ = [
     "WaitTimeout",
     "current_job",
 ]
+
+
+_ELSEWHERE = {
+    "Grant": "locks",
+    "Job": "jobs",
+    "JobContext": "worker.context",
+    "Lock": "locks",
+    "Lockwork": "app",
+    "Queue": "queues",
+    "Stock": "stocks",
+    "Task": "tasks",
+    "current_job": "worker.context",
+}
+"""The module of each public name that is no error."""
+
+
+def __getattr__(name: str) -> object:
+    # Loaded when first used: a command that needs none of it starts in a moment.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"lockwork.{_ELSEWHERE.get(name, 'errors')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

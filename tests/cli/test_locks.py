@@ -78,7 +78,7 @@ def test_nothing_held(lw: Lockwork, url: str) -> None:
 def test_holders_of_every_kind(lw: Lockwork) -> None:
     with lw.lock("l", tags=["x", "y"]) as lock, lw.rwlock("r").write(), lw.semaphore("s", 4, units=3) as permit:
         seen = {each.name: each for each in lw.locks().locks}
-    assert {name: each.kind for name, each in seen.items()} == {"l": "lock", "r": "rw", "s": "sem"}
+    assert {name: each.kind for name, each in seen.items()} == {"l": "lock", "r": "rwlock", "s": "semaphore"}
     held = seen["l"].holders[0]
     assert (held.fence, held.holder.tags, held.holder.label) == (lock.fence, ("x", "y"), "MainThread")
     assert 0 < held.expires_in <= 15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
 import signal
 import sys
 import threading
@@ -231,7 +232,9 @@ def interrupted_at(line: int, files: tuple[str, ...]) -> Iterator[list[str]]:
         nonlocal left
         if not frame.f_code.co_filename.endswith(files):
             return None
-        if event == "line" and not where:
+        # a tracer also stops where no signal is ever handled: at a bare `try`, and at a block's end before its clean-up
+        source = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        if event == "line" and not where and not source.lstrip().startswith(("with ", "try:")):
             if left == 0:
                 where.append(f"{frame.f_code.co_filename.rpartition('/')[2]}:{frame.f_lineno}")
                 raise KeyboardInterrupt

@@ -98,6 +98,8 @@ class WayChecker(LockChecker):
             self._least.pop(key, None)
         elif until > step.now and after.owner and after.fence != before.fence:
             raise Broken(f"at_least: {key} was granted {(until - step.now) / SECOND:.2f} s before its minimum was over")
+        elif after.owner:
+            self._least.pop(key, None)  # it was over, also when the clock goes back later
         ended = (step.args[1], step.args[2]) == (before.owner, before.fence) if len(step.args) > 3 else False
         if step.script == "lock_release" and ended and before.live(step.now):
             self._least[key] = step.now + int(step.args[3]) * 1000

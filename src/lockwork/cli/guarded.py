@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from lockwork.cli.program import NEVER, Program
-from lockwork.errors import LockworkError
+from lockwork.errors import LockLost, LockworkError
 from lockwork.locks import Grant, Lock
 from lockwork.runtime.clock import now
 
@@ -98,6 +98,8 @@ class Guarded:
         kill_at = NEVER
         while (status := self._program.poll(pause=not self.ended)) is None:
             self._pass_on()
+            if self._continued and self._program.paused:
+                self._look(grant)
             if not self.ended and (self._gone or grant.remaining <= self._margin(grant)):
                 self.ended = True
                 kill_at = now() + self._grace
@@ -114,6 +116,15 @@ class Guarded:
         if self.ended:
             self._program.send(signal.SIGKILL)  # what it has started is not guarded either
         return status
+
+    def _look(self, grant: Grant) -> None:
+        """Ask the server before a program that was stopped goes on: we were stopped too, and have heard nothing."""
+        try:
+            grant.extend()
+        except LockLost:
+            self._gone = True
+        except LockworkError:
+            pass  # away: as long as the lease runs nobody else has the lock, and we watch over that
 
     def _pause(self, grant: Grant, kill_at: float) -> float | None:
         """How long to sleep; tells the watcher how long that can be at the most."""

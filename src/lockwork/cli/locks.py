@@ -23,9 +23,10 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
     `lockwork locks release NAME` takes a lock away from whoever holds it; the next in line gets it.
     """
     from lockwork import Lockwork  # noqa: PLC0415 - `lockwork --help` need not wait for it
-    from lockwork.cli.lockview import as_json, show  # noqa: PLC0415
+    from lockwork.cli.lockjson import as_json  # noqa: PLC0415
+    from lockwork.cli.lockview import show  # noqa: PLC0415
 
-    with Lockwork(url or None, prefix=prefix) as lw:
+    with Lockwork(url, prefix=prefix) as lw:
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
         elif len(words) > 1 or words == ("release",):
@@ -38,21 +39,39 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
 
 def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
     from lockwork.cli.lockview import who  # noqa: PLC0415
-    from lockwork.protocol.overview import literal  # noqa: PLC0415
 
-    held = [lock for lock in lw.locks(literal(name)).locks if lock.holders]
+    held = _held(lw, name)
     if not held:
         click.echo(f"nobody holds {name!r}")
-        return
-    for lock in held:
+    for kind, lock in held.items():
+        if kind == "quorum":
+            click.echo(
+                f"quorum {name!r}: only its holder can release it, on all its servers; this is one of them", err=True
+            )
+            continue
         holders = ", ".join(who(each.holder) for each in lock.holders)
-        if yes or click.confirm(f"{lock.kind} {name!r} is held by {holders}. Take it away?", err=True):
-            click.echo(f"{lock.kind} {name!r}: {_force(lw, lock)} released")
+        if lock.more_holders:
+            holders += f" and up to {lock.more_holders} more"
+        if not yes and not click.confirm(f"{kind} {name!r} is held by {holders}. Take it away?", err=True):
+            continue
+        if not yes and not _fences(_held(lw, name).get(kind)) <= _fences(lock):
+            raise click.ClickException(f"{kind} {name!r} has got another holder meanwhile: nothing was released")
+        click.echo(f"{kind} {name!r}: {_force(lw, lock)} released")
+
+
+def _held(lw: Lockwork, name: str) -> dict[str, LockSnapshot]:
+    from lockwork.protocol.overview import literal  # noqa: PLC0415
+
+    return {lock.kind: lock for lock in lw.locks(literal(name)).locks if lock.holders}
+
+
+def _fences(lock: LockSnapshot | None) -> set[int]:
+    return set() if lock is None else {held.fence for held in lock.holders}
 
 
 def _force(lw: Lockwork, lock: LockSnapshot) -> int:
     if lock.kind == "lock":
         return int(lw.lock(lock.name).force_release())
-    if lock.kind == "rw":
+    if lock.kind == "rwlock":
         return lw.rwlock(lock.name).force_release()
     return lw.semaphore(lock.name, max(1, lock.capacity)).force_release()

@@ -1,23 +1,26 @@
-"""Locks as people and as scripts read them."""
+"""Locks as people read them: who holds, who waits for whom, and every deadlock."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lockwork.protocol.deadlocks import Deadlock, Edge
-from lockwork.protocol.holders import Holder
+from lockwork.protocol.deadlocks import Edge
+from lockwork.protocol.holders import Holder, read
 from lockwork.protocol.overview import LockSnapshot, Overview
+
+_WIDE = 100
+"""Columns of a terminal from which on everything about a grant stands in one row."""
+_Row = tuple[str, str, str, str, str]
 
 
 def who(holder: Holder) -> str:
     """host/pid label [tags]: whom a person has to look for."""
-    tags = f" [{','.join(holder.tags)}]" if holder.tags else ""
-    return f"{holder.host}/{holder.pid} {holder.label}{tags}" if holder.host else f"{holder.owner}{tags}"
+    return _who(holder, _short(holder.owner))
 
 
 def show(overview: Overview, console: Console | None = None) -> None:
@@ -26,52 +29,106 @@ def show(overview: Overview, console: Console | None = None) -> None:
     if not overview.locks:
         out.print("nobody holds or waits for a lock")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("lock", "", "who", "since", "left", "fence"):
-        table.add_column(title, overflow="fold", justify="right" if title in {"since", "left"} else "left")
-    for lock in overview.locks:
-        _rows(table, lock)
-    out.print(table)
+    names = _Names(overview)
+    if out.width >= _WIDE:
+        out.print(_wide(overview, names))
+    else:
+        _narrow(overview, names, out)
     if overview.waits:
         out.print("\nwho waits for whom", style="bold")
-        for edge in overview.waits:
-            reason = "is ahead in line for" if edge.ahead else "holds"
-            out.print(Text(f"{_short(edge.waiter)} waits for {_short(edge.blocker)}, which {reason} {edge.resource}"))
+        for line in _waits(overview.waits, names):
+            out.print(Text(line))
     for deadlock in overview.deadlocks:
         out.print("\nDEADLOCK", style="bold red")
-        out.print(Text(_named(deadlock)))
+        out.print(Text(_printable(deadlock.named(names))))
+        if others := sorted(set(deadlock.members) - {edge.waiter for edge in deadlock.cycle}):
+            out.print(Text(f"also in it: {', '.join(map(names, others))}"))
 
 
-def _rows(table: Table, lock: LockSnapshot) -> None:
-    title = Text(f"{lock.name}" if lock.kind == "lock" else f"{lock.kind} {lock.name}")
+class _Names:
+    """What owners are called here: with their number only where it tells two apart."""
+
+    def __init__(self, overview: Overview) -> None:
+        self._alike: defaultdict[str, set[str]] = defaultdict(set)
+        for lock in overview.locks:
+            for each in (*lock.holders, *lock.line):
+                owner = each.holder.owner.partition("~")[0]
+                self._alike[_short(owner)].add(owner)
+
+    def __call__(self, owner: str) -> str:
+        short = _short(owner)
+        if len(self._alike[short]) < 2:
+            return short
+        return f"{short} #{owner.partition(':')[2].partition(':')[0]}"
+
+
+def _wide(overview: Overview, names: _Names) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("lock", overflow="fold", ratio=1)
+    table.add_column("", no_wrap=True)
+    table.add_column("who", overflow="fold")
+    for title in ("since", "left"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("fence", no_wrap=True)
+    for lock in overview.locks:
+        title = _title(lock)
+        for state, *rest in _rows(lock, names):
+            table.add_row(Text(title), state, *map(Text, rest))
+            title = ""
+    return table
+
+
+def _narrow(overview: Overview, names: _Names, out: Console) -> None:
+    for lock in overview.locks:
+        out.print(Text(_title(lock)), style="bold")
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
+        table.add_column(min_width=9, overflow="fold")
+        table.add_column(overflow="fold")
+        for state, name, since, left, fence in _rows(lock, names):
+            times = ", ".join(filter(None, (f"for {since}" if since else "", f"{left} left" if left else "")))
+            details = [each for each in (name, times, f"fence {fence}" if fence else "") if each]
+            table.add_row(f"  {state}", Text("\n".join(details)))
+        out.print(table)
+
+
+def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
+    """What is going on, who does it, since when, how long the lease lasts, and the fence."""
     for held in lock.holders:
-        table.add_row(
-            title, "holds" + _units(lock, held.units), Text(who(held.holder)), _time(held.held_for),
-            _time(held.expires_in), str(held.fence),
-        )  # fmt: skip
-        title = Text("")
+        name = _who(held.holder, names(held.holder.owner))
+        state = "holds" + _units(lock, held.units)
+        yield state, name, _time(held.held_for), _time(held.expires_in), str(held.fence)
     if lock.kept_for:
-        table.add_row(title, "kept", "", "", _time(lock.kept_for), "")
-        title = Text("")
+        yield "kept", "for its minimum, by nobody", "", _time(lock.kept_for), ""
+    if lock.more_holders:
+        yield "", f"up to {lock.more_holders} more holders", "", "", ""
     for place, waiter in enumerate(lock.line, 1):
-        table.add_row(
-            title,
-            f"{place}. waits" + _units(lock, waiter.units),
-            Text(who(waiter.holder)),
-            _time(waiter.waited),
-            "",
-            "",
-        )
-        title = Text("")
-    for count, what in ((lock.more_holders, "holders"), (lock.more_waiters, "waiters")):
-        if count:
-            table.add_row("", "", f"up to {count} more {what}", "", "", "")
+        name = _who(waiter.holder, names(waiter.holder.owner))
+        yield f"{place}. waits" + _units(lock, waiter.units), name, _time(waiter.waited), "", ""
+    if lock.more_waiters:
+        yield "", f"up to {lock.more_waiters} more waiters", "", "", ""
+
+
+def _waits(edges: tuple[Edge, ...], names: _Names) -> Iterator[str]:
+    """One line for each waiter and lock: whom it stands behind, and who holds it."""
+    places: defaultdict[tuple[str, str], list[Edge]] = defaultdict(list)
+    for edge in edges:
+        places[edge.waiter, edge.resource].append(edge)
+    for (waiter, resource), reasons in places.items():
+        holders = [names(edge.blocker) for edge in reasons if not edge.ahead]
+        shown = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
+        why = [f"held by {', '.join(shown)}"] if shown else []
+        why += [f"behind {names(edge.blocker)}" for edge in reasons if edge.ahead]
+        yield _printable(f"{names(waiter)} waits for {resource}, {', '.join(why)}")
+
+
+def _title(lock: LockSnapshot) -> str:
+    return _printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
 
 
 def _units(lock: LockSnapshot, units: int) -> str:
-    if lock.kind == "rw":
+    if lock.kind == "rwlock":
         return " (write)" if units > 1 else " (read)"
-    return f" {units}/{lock.capacity}" if lock.kind == "sem" else ""
+    return f" {units}/{lock.capacity}" if lock.kind == "semaphore" else ""
 
 
 def _time(seconds: float) -> str:
@@ -81,66 +138,15 @@ def _time(seconds: float) -> str:
     return f"{minutes} m {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} m"
 
 
+def _who(holder: Holder, name: str) -> str:
+    return _printable(f"{name} [{','.join(holder.tags)}]" if holder.tags else name)
+
+
 def _short(owner: str) -> str:
-    process, _, rest = owner.partition(":")
-    return f"{process.rpartition('/')[0] or process} {rest.partition(':')[2] or rest}"
+    holder = read(owner)
+    return f"{holder.host}/{holder.pid} {holder.label}" if holder.host else owner
 
 
-def _named(deadlock: Deadlock) -> str:
-    text = str(deadlock)
-    for owner in deadlock.members:
-        text = text.replace(owner, _short(owner))
-    return text
-
-
-def as_json(overview: Overview) -> str:
-    """One document, whose names are stable: locks, waits, deadlocks; times are in seconds."""
-    document = {
-        "locks": [_lock(lock) for lock in overview.locks],
-        "waits": [_edge(edge) for edge in overview.waits],
-        "deadlocks": [
-            {
-                "members": list(deadlock.members),
-                "cycle": [_edge(edge) for edge in deadlock.cycle],
-                "text": str(deadlock),
-            }
-            for deadlock in overview.deadlocks
-        ],
-    }
-    return json.dumps(document, indent=2)
-
-
-def _lock(lock: LockSnapshot) -> dict[str, Any]:
-    return {
-        "kind": lock.kind,
-        "name": lock.name,
-        "capacity": lock.capacity,
-        "kept_for": lock.kept_for,
-        "holders": [
-            {
-                **_holder(held.holder),
-                "fence": held.fence,
-                "units": held.units,
-                "expires_in": held.expires_in,
-                "held_for": held.held_for,
-            }
-            for held in lock.holders
-        ],
-        "waiters": [{**_holder(waiter.holder), "units": waiter.units, "waited": waiter.waited} for waiter in lock.line],
-        "more_holders": lock.more_holders,
-        "more_waiters": lock.more_waiters,
-    }
-
-
-def _holder(holder: Holder) -> dict[str, Any]:
-    return {
-        "owner": holder.owner,
-        "host": holder.host,
-        "pid": holder.pid,
-        "label": holder.label,
-        "tags": list(holder.tags),
-    }
-
-
-def _edge(edge: Edge) -> dict[str, Any]:
-    return {"waiter": edge.waiter, "blocker": edge.blocker, "resource": edge.resource, "ahead": edge.ahead}
+def _printable(text: str) -> str:
+    # anybody may write to the server; what it holds must not steer the terminal
+    return "".join(sign if sign.isprintable() else "?" for sign in text)

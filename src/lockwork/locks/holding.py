@@ -60,6 +60,7 @@ class Holding(Decorating):
         self._wait = None if wait is None else seconds(wait, "wait", zero=True)
         self._lease_ms = milliseconds(config.lock_lease if lease is None else lease, "lease")
         self._renewed = lease is None
+        self._at_once = False  # whether the lease must be whole from the beginning
         self._on_lost = on_lost
         self._tags = _checked_tags(tags)
 
@@ -179,6 +180,7 @@ class Holding(Decorating):
             self.kind,
             self.noun,
             self._extra(),
+            self._at_once,
         )
 
     def _patience(self, wait: Duration | None) -> float | None:

@@ -45,6 +45,7 @@ class Lock(Handle):
         self._at_least = 0.0 if at_least is None else milliseconds(at_least, "at_least") / 1000
         if not self._renewed and self._at_least * 1000 > self._lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")
+        self._at_once = at_least is not None
         self._lease_ms = max(self._lease_ms, round(self._at_least * 1000))
 
     def state(self) -> LockState:

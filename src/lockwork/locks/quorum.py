@@ -137,6 +137,20 @@ class QuorumLock(Handle):
         asked = self._asks(owner)
         return self._granted(owner, asked, await self._fleet.arun(self._rounds(asked, wait)))
 
+    def try_acquire(self) -> QuorumGrant | None:
+        """Ask every server once; None when a majority does not grant it."""
+        return cast("QuorumGrant | None", super().try_acquire())
+
+    async def atry_acquire(self) -> QuorumGrant | None:
+        """The same for a task."""
+        return cast("QuorumGrant | None", await super().atry_acquire())
+
+    def __enter__(self) -> QuorumGrant:
+        return cast("QuorumGrant", super().__enter__())
+
+    async def __aenter__(self) -> QuorumGrant:
+        return cast("QuorumGrant", await super().__aenter__())
+
     def _key_of(self, name: str) -> str:
         return keys.quorum(self._prefix, name)
 

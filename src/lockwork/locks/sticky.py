@@ -12,7 +12,6 @@ from lockwork.owners import Owner, current
 from lockwork.protocol.grants import Granted, Request
 from lockwork.protocol.leases import Lease
 from lockwork.runtime.clock import now
-from lockwork.runtime.kept import Kept
 from lockwork.runtime.sync import no_running_loop
 
 
@@ -54,10 +53,10 @@ class StickyLock(Lock):
         place = self._key, current()
         if place in runtime.grants:
             return None  # entered already, if only a body that has lost it
-        kept = runtime.keeper.idle.pop(self._key, None)
-        if kept is None:
-            return None
         try:
+            kept = runtime.keeper.idle.pop(self._key, None)
+            if kept is None:
+                return None
             lease = kept.lease
             since = now()
             grant = Grant(self, place[1], kept.fence, lease, since)
@@ -69,8 +68,8 @@ class StickyLock(Lock):
             runtime.live[grant] = None
             runtime.grants[place] = grant
         except BaseException:
-            runtime.grants.pop(place, None)  # interrupted: nobody has the grant, so nobody would release it
-            self._drop(kept)
+            runtime.live.pop(runtime.grants.pop(place, None), None)
+            self._interrupted()
             raise
         return grant
 
@@ -81,9 +80,11 @@ class StickyLock(Lock):
         kept = runtime.keeper.all.get(self._key)
         if lease is None or kept is None or kept.lease is not lease or kept.asked:
             return False
-        if lease.lost or now() >= lease.deadline or runtime.live.pop(grant, self) is not None:
+        if lease.lost or now() >= lease.deadline:
             return False
         try:
+            if runtime.live.pop(grant, self) is not None:
+                return False
             lease.on_lost = kept.lost
             grant._lease = None  # whoever still looks at the grant must not take it for held
             if not grant._bodies:
@@ -93,17 +94,21 @@ class StickyLock(Lock):
                 runtime.engine.give_back(back)
         except BaseException:
             runtime.grants.pop((self._key, grant._owner), None)
-            kept.asked = True
-            taken = any(other._lease is kept.lease for other in list(runtime.live))
-            if runtime.keeper.idle.pop(self._key, None) is not None or not taken:
-                self._drop(kept)
+            self._interrupted()
             raise
         return True
 
-    def _drop(self, kept: Kept) -> None:
-        """Interrupted: what is in nobody's hands goes back to the server."""
-        self._runtime.keeper.end(kept)
-        self._runtime.engine.give_back(kept.lease)
+    def _interrupted(self) -> None:
+        """Give the lock back to the server, if it is in nobody's hands now."""
+        runtime = self._runtime
+        kept = runtime.keeper.all.get(self._key)
+        if kept is None:
+            return
+        kept.asked = True  # whoever has it here gives it back after use
+        taken = any(grant._lease is kept.lease for grant in list(runtime.live))
+        if runtime.keeper.idle.pop(self._key, None) is not None or not taken:
+            runtime.keeper.end(kept)
+            runtime.engine.give_back(kept.lease)
 
     def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
         grant = super()._keep(owner, asked, granted)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+_STARTS = 30
+"""Members of a deadlock from which a short round is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +43,45 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Deadlock:
-    """Owners who wait for each other for ever: `cycle` is one shortest round of it, `members` are all of them."""
+    """Owners who wait for each other for ever: `cycle` is one short round of it, `members` are all of them."""
 
     members: tuple[str, ...]
     cycle: tuple[Edge, ...]
 
     def __str__(self) -> str:
+        """Name it: A holds a and waits for b; B holds b and waits for a."""
+        return self.named(str)
+
+    def named(self, name: Callable[[str], str]) -> str:
+        """The same, with owners called what `name` says."""
         parts = []
         for at, edge in enumerate(self.cycle):
             before = self.cycle[at - 1]
             stands = "is ahead in line for" if before.ahead else "holds"
-            parts.append(f"{edge.waiter} {stands} {before.resource} and waits for {edge.resource}")
+            parts.append(f"{name(edge.waiter)} {stands} {before.resource} and waits for {edge.resource}")
         return "; ".join(parts)
 
 
 def graph(resources: Iterable[Resource]) -> list[Edge]:
-    """Every reason why somebody waits: for the holders if its units are not free, and for who is ahead in line."""
+    """Who waits for whom: for the holders when its units are not free, and for the next other owner ahead in line.
+
+    It stays as small as the snapshot: of many holders only the first waiter that they stop is said to wait for them;
+    those behind it wait for it.
+    """
     edges: dict[Edge, None] = {}
     for resource in resources:
         free = resource.capacity - sum(held.units for held in resource.holders)
+        holders = {held.owner for held in resource.holders}
+        stopped = False
         for place, waiter in enumerate(resource.line):
-            if waiter.units > free:
-                for held in resource.holders:
-                    edges[Edge(waiter.owner, held.owner, resource.name)] = None
-            for other in resource.line[:place]:
-                if other.owner != waiter.owner:
-                    edges[Edge(waiter.owner, other.owner, resource.name, ahead=True)] = None
+            if waiter.units > free and (not stopped or len(holders) == 1):
+                stopped = True
+                edges.update((Edge(waiter.owner, held.owner, resource.name), None) for held in resource.holders)
+            ahead = place - 1
+            while ahead >= 0 and resource.line[ahead].owner == waiter.owner:
+                ahead -= 1
+            if ahead >= 0:
+                edges[Edge(waiter.owner, resource.line[ahead].owner, resource.name, ahead=True)] = None
     return list(edges)
 
 
@@ -119,7 +135,7 @@ def find(resources: Sequence[Resource]) -> list[Deadlock]:
     for group in _groups(onward):
         inside = {owner: [edge for edge in onward[owner] if edge.blocker in group] for owner in group}
         if any(inside.values()):
-            found.append(Deadlock(tuple(sorted(group)), _shortest(inside)))
+            found.append(Deadlock(tuple(sorted(group)), _round(inside)))
     return sorted(found, key=lambda deadlock: deadlock.members)
 
 
@@ -170,22 +186,21 @@ def _groups(onward: dict[str, list[Edge]]) -> Iterator[set[str]]:
                     yield group
 
 
-def _shortest(inside: dict[str, list[Edge]]) -> tuple[Edge, ...]:
+def _round(inside: dict[str, list[Edge]]) -> tuple[Edge, ...]:
+    """The shortest round through one of the first members."""
+    onward = {owner: sorted(edges, key=lambda edge: edge.ahead) for owner, edges in inside.items()}
     best: tuple[Edge, ...] = ()
-    for start in sorted(inside):
+    for start in sorted(onward)[:_STARTS]:
         came: dict[str, Edge] = {}
         queue = deque([start])
         while queue and start not in came:
-            owner = queue.popleft()
-            for edge in sorted(inside[owner], key=lambda edge: edge.ahead):
+            for edge in onward[queue.popleft()]:
                 if edge.blocker not in came:
                     came[edge.blocker] = edge
                     queue.append(edge.blocker)
-        if start not in came:
-            continue
-        cycle = [came[start]]
-        while cycle[0].waiter != start:
-            cycle.insert(0, came[cycle[0].waiter])
+        cycle = [came[start]]  # everybody in a group reaches everybody
+        while cycle[-1].waiter != start:
+            cycle.append(came[cycle[-1].waiter])
         if not best or len(cycle) < len(best):
-            best = tuple(cycle)
+            best = tuple(reversed(cycle))
     return best

@@ -3,6 +3,9 @@
 A protocol is a generator: it yields one effect, the driver performs it and sends its result back in. The sync driver,
 the asyncio driver and the simulator perform the same protocols. A driver that is interrupted (cancellation, Ctrl-C)
 throws that exception into the protocol, and performs the clean-up effects it yields before it lets the exception pass.
+
+Nobody changes an effect, or a request, once it is made; they are not frozen because that would triple what making one
+costs, and each call makes several.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from lockwork.protocol.scripts import Script
 Argument = str | bytes | int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """Run `script`; the result is its reply (bytes for strings).
 
@@ -38,7 +41,7 @@ class Call:
         return replace(self, args=(1, *self.args[1:])) if self.marked else self
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Park:
     """Wait for a message to `ticket` on this process's channel; the result is its text, or None when `until` has come.
 
@@ -49,7 +52,7 @@ class Park:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Clock:
     """The result is the client's clock in seconds: it measures durations, and means nothing to anybody else."""
 

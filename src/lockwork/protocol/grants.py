@@ -15,7 +15,7 @@ CLAIM_MS = 4000
 """What a waiter gets when a grant is handed to it unasked; its process renews it within that time if it is alive."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Request:
     """One call of acquire: everything that the server needs to know about it."""
 
@@ -34,9 +34,11 @@ class Request:
     """What messages call it."""
     extra: tuple[Argument, ...] = ()
     """What its acquire script wants to know besides."""
+    whole: bool = False
+    """Whether the lease must be whole from the beginning: the claim that a hand-over gives is too short."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Granted:
     """A grant as its holder knows it: `deadline` is on the holder's own clock, never later than the server's."""
 
@@ -69,8 +71,9 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
             message = yield Park(asked.request, until if give_up is None else min(until, give_up))
             granted = handed(message, sent, reply[2])
             now = yield Clock()
-            # a claim is all that a hand-over gives: with a fixed lease, or replicas to wait for, ask once more
-            if granted is not None and asked.renewed and not asked.replicas and granted.deadline > now:
+            # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
+            enough = asked.renewed and not asked.whole and not asked.replicas
+            if granted is not None and enough and granted.deadline > now:
                 return granted
             if message is None and give_up is not None and now >= give_up:
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
@@ -121,7 +124,7 @@ def release(
     return bool(reply)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Renewal:
     """One grant to be kept: its key, owner, fence and lease, and the script that renews its kind."""
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from glob import escape
+from math import inf
 from typing import Any
 
 from lockwork.protocol import deadlocks
@@ -21,6 +22,7 @@ from lockwork.protocol.scripts import script
 
 _STEP = 500
 _NAMED = 200
+_KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum"}
 _SIGNS = re.compile(r"[\\*?\[\]]")
 
 
@@ -48,7 +50,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class LockSnapshot:
-    """A lock (`kind` "lock"), read-write lock ("rw", a writer has all units) or semaphore ("sem"), when it was read."""
+    """One lock when it was read.
+
+    `kind` is "lock", "rwlock" (whose writer has all units), "semaphore", or "quorum": what one server knows of a lock on
+    several.
+    """
 
     key: str
     kind: str
@@ -59,6 +65,7 @@ class LockSnapshot:
     more_holders: int
     """Holders that are not named here, some of which may be gone."""
     more_waiters: int
+    """Places in line that are not named here, some of which may be empty."""
     kept_for: float
     """Seconds that it stays taken although nobody holds it (`at_least`)."""
 
@@ -83,7 +90,8 @@ def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
     cursor = "0"
     while True:
         reply = yield _call(prefix, [], cursor, f"{_SIGNS.sub(_escaped, prefix)}:{{*}}")
-        found.update((each.key, each) for each in _snapshots(prefix, reply))
+        postponed = _sort(prefix, reply, found)
+        yield from _read(prefix, postponed, found)
         cursor = reply[0].decode()
         if cursor == "0":
             break
@@ -93,13 +101,9 @@ def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
     suspects = deadlocks.find(resources)
     if suspects:
         members = {owner for each in suspects for owner in each.members}
-        keys = [each.key for each in locks if members & _owners(each)]
         again: dict[str, LockSnapshot] = {}
-        for at in range(0, len(keys), _STEP):
-            reply = yield _call(prefix, keys[at : at + _STEP], "0", "")
-            again.update((each.key, each) for each in _snapshots(prefix, reply))
-        both = [_still(found[key], again[key]) for key in keys if key in again]
-        suspects = deadlocks.find([_resource(each) for each in both])
+        yield from _read(prefix, [each.key for each in locks if members & _owners(each)], again)
+        suspects = deadlocks.find([_resource(_still(found[key], each)) for key, each in again.items()])
     shown = [each for each in locks if fnmatchcase(each.name, pattern)]
     names = {_resource(each).name for each in shown}
     return Overview(
@@ -107,6 +111,23 @@ def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
         tuple(edge for edge in deadlocks.graph(resources) if edge.resource in names),
         tuple(each for each in suspects if any(edge.resource in names for edge in each.cycle)),
     )
+
+
+def _read(prefix: str, keys: Sequence[str], into: dict[str, LockSnapshot]) -> Protocol[None]:
+    """Read these locks; each call reads one at least, and as many as are not too much for it."""
+    left = list(keys)
+    while left:
+        reply = yield _call(prefix, left[:_STEP], "0", "")
+        left = _sort(prefix, reply, into) + left[_STEP:]
+
+
+def _sort(prefix: str, reply: list[Any], into: dict[str, LockSnapshot]) -> list[str]:
+    """Put away what was read, and return the keys that were not."""
+    for entry in reply[1:]:
+        if len(entry) > 1:
+            snapshot = _snapshot(prefix, entry)
+            into[snapshot.key] = snapshot
+    return [entry[0].decode() for entry in reply[1:] if len(entry) == 1]
 
 
 def _escaped(sign: re.Match[str]) -> str:
@@ -117,24 +138,20 @@ def _call(prefix: str, keys: Sequence[str], cursor: str, match: str) -> Call:
     return Call(script("locks_overview"), keys, [f"{prefix}:", cursor, match, _STEP, _NAMED])
 
 
-def _snapshots(prefix: str, reply: list[Any]) -> list[LockSnapshot]:
-    return [_snapshot(prefix, each) for each in reply[1:]]
-
-
 def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
     key, kind, capacity, more_holders, more_waiters, kept, holders, line = entry
     text = key.decode(errors="replace")
     return LockSnapshot(
         text,
-        kind.decode(),
+        _KINDS[kind.decode()],
         text[len(prefix) + 1 :].partition(":")[2].removesuffix("}"),
         capacity,
         tuple(
-            Held(_who(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000)
+            Held(_holder(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000)
             for owner, request, fence, units, left, held in holders
         ),
         tuple(
-            Waiting(_who(owner, request), request.decode(errors="replace"), units, waited / 1000)
+            Waiting(_waiter(owner, request), request.decode(errors="replace"), units, waited / 1000)
             for owner, request, units, waited in line
         ),
         more_holders,
@@ -143,17 +160,25 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
     )
 
 
-def _who(owner: bytes, request: bytes) -> Holder:
-    # a sticky lock's owner is one request of a thread or task; who waits is the thread or task
+def _holder(owner: bytes, request: bytes) -> Holder:
+    # `~` ends the owner of a grant that may be in other hands by now: of a sticky lock, or on its way to who adopts it.
+    # So its thread or task is not taken for the holder: nobody waits under that name.
+    return read(owner.decode(errors="replace"), request.decode(errors="replace"))
+
+
+def _waiter(owner: bytes, request: bytes) -> Holder:
+    # who waits is always the thread or task itself
     return read(owner.decode(errors="replace").partition("~")[0], request.decode(errors="replace"))
 
 
 def _resource(lock: LockSnapshot) -> Resource:
+    holders = {held.holder.owner for held in lock.holders} if lock.kind == "lock" else ()
     return Resource(
         f"{lock.kind} {lock.name}",
         lock.capacity,
         tuple(Share(held.holder.owner, held.units) for held in lock.holders),
-        tuple(Share(waiter.holder.owner, waiter.units) for waiter in lock.line),
+        # a lock that was granted to a call which never learned of it goes to the same owner's next call
+        tuple(Share(waiter.holder.owner, waiter.units) for waiter in lock.line if waiter.holder.owner not in holders),
     )
 
 
@@ -162,10 +187,11 @@ def _owners(lock: LockSnapshot) -> set[str]:
 
 
 def _still(first: LockSnapshot, second: LockSnapshot) -> LockSnapshot:
+    """What was there at both looks, and all the time in between: a request that came anew has waited for less time."""
     fences = {held.fence for held in first.holders}
-    requests = {waiter.request for waiter in first.line}
+    waited = {waiter.request: waiter.waited for waiter in first.line}
     return replace(
         second,
         holders=tuple(held for held in second.holders if held.fence in fences),
-        line=tuple(waiter for waiter in second.line if waiter.request in requests),
+        line=tuple(waiter for waiter in second.line if waiter.waited >= waited.get(waiter.request, inf)),
     )

@@ -2,12 +2,13 @@
 
 The protocol runs above those of the single servers: it yields rounds, in which every server is asked at the same time.
 
-Why the fence rises. A grant counts only when a majority of the servers have its fence F in their books: in a first round
-they grant, each with a fence of its own, and in a second one they raise it to F, the highest of these. The next grant
-needs a majority, too. Two majorities share a server; there the earlier grant left F, and a server grants only with a
-fence above what it has. So the highest of the next grant is above F. This holds as long as that server remembers F: a
-lock's key outlives its last grant by a minute, and after that a fence is at least the server's time, so it also holds
-when the servers' clocks differ by less than that minute. A server that comes back empty may break exclusion: see Quorum.
+Why the fence rises. A grant counts only when a majority of the servers have its fence F in their books: in a first
+round they grant, each with a fence of its own, and in a second one they raise it to F, the highest of these. The next
+grant needs a majority, too. Two majorities share a server; there the earlier grant left F, and a server grants only
+with a fence above what it has. So the highest of the next grant is above F. This holds as long as that server
+remembers F: a lock's key outlives its last grant by a minute, and after that a fence is at least the server's time,
+so it also holds when the servers' clocks differ by less than that minute. A server that comes back empty may break
+exclusion: see locks/quorum.py.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Everywhere:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let some time pass, between none and so many seconds, by chance: who came at the same time shall not meet again."""
+    """Let some time pass, between none and so many seconds, by chance: so two do not meet again and again."""
 
     most: float
 

@@ -144,20 +144,20 @@ class Engine:
         with self._start:
             if self._thread is not None or self._stop:
                 return
-            rung, bell = socket.socketpair()
-            thread = threading.Thread(target=self._main, args=(rung,), name="lockwork-engine", daemon=True)
+            thread = None
             try:
+                self._rung, self._bell = rung, bell = socket.socketpair()
                 rung.setblocking(False)
                 bell.setblocking(False)
-                self._rung, self._bell = rung, bell
+                thread = threading.Thread(target=self._main, args=(rung,), name="lockwork-engine", daemon=True)
                 thread.start()
                 self._thread = thread
             except BaseException:
                 # interrupted: the next call starts another one; this one, if it runs already, ends with its bell
-                self._rung = self._bell = None
-                bell.close()
-                if thread.ident is None:
-                    rung.close()
+                pair, self._rung, self._bell, self._thread = (self._rung, self._bell), None, None, None
+                for end in pair if thread is None or thread.ident is None else pair[1:]:
+                    if end is not None:
+                        end.close()
                 raise
 
     def _ring(self) -> None:

@@ -1,10 +1,12 @@
--- Reads locks, read-write locks and semaphores: those named, or those that one step of a scan finds.
+-- Reads locks (also a quorum's), read-write locks and semaphores: those named, or those that one step of a scan finds.
 -- KEYS: none for a step of the scan, or the things to read
 -- ARGV: prefix with its colon, cursor, match, how many keys a step looks at, how many holders and waiters to name of each
--- Reply: {next cursor, {key, kind, capacity, holders not named, waiters not looked at, ms kept with nobody, holders, line}...}
---   holder: {owner, request, fence, units, ms left, ms held}; waiter: {owner, request, units, ms waited}; live ones only
+-- Reply: {next cursor, {key, kind, capacity, holders not named, places not looked at, ms kept with nobody, holders, line}...}
+--   holder: {owner, request, fence, units, ms left, ms held}; waiter: {owner, request, units, ms waited}; live ones only.
+--   {key} alone was not read, because the call had enough to do: name it in another call
 -- include: now
 local most = tonumber(ARGV[5])
+local work = 10000 -- holders and places that one call looks at, or a few more
 
 local function ms(us) return math.max(0, math.floor(us / 1000)) end
 
@@ -19,10 +21,11 @@ local function line(key, head, tail)
     end
     ticket = ticket + 1
   end
+  work = work - (ticket - head)
   return found, math.max(0, tail - ticket + 1)
 end
 
-local function lock(key)
+local function lock(key, kind)
   local held = redis.call('HMGET', key, 'o', 'r', 'f', 'd', 'h', 't')
   local holders, kept, deadline = {}, 0, tonumber(held[4] or 0)
   if held[1] and held[1] ~= '' and deadline > now then
@@ -32,12 +35,13 @@ local function lock(key)
     kept = ms(deadline - now)
   end
   local waiters, more = line(key, tonumber(held[5] or 1), tonumber(held[6] or 0))
-  return {key, 'lock', 1, 0, more, kept, holders, waiters}
+  return {key, kind, 1, 0, more, kept, holders, waiters}
 end
 
 local function permits(key, kind)
   local books = redis.call('HMGET', key, 'n', 'k', 'h', 't')
   local holders, count = {}, tonumber(books[2] or 0)
+  work = work - math.min(count, most)
   for at = 1, math.min(count, most) do
     local id = string.match(redis.call('HGET', key, 'p' .. at) or '', '%d+$')
     local packed = id and redis.call('HGET', key, 'g' .. id)
@@ -50,6 +54,7 @@ local function permits(key, kind)
   return {key, kind, tonumber(books[1] or 0), math.max(0, count - most), more, 0, holders, waiters}
 end
 
+local readers = {lock = lock, quorum = lock, rw = permits, sem = permits}
 local cursor, names = '0', KEYS
 if #names == 0 then
   local step = redis.call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4])
@@ -58,8 +63,10 @@ end
 local reply = {cursor}
 for _, key in ipairs(names) do
   local kind = string.match(string.sub(key, #ARGV[1] + 1), '^{(%l+):[^}]*}$')
-  if (kind == 'lock' or kind == 'rw' or kind == 'sem') and redis.call('TYPE', key)['ok'] == 'hash' then
-    reply[#reply + 1] = kind == 'lock' and lock(key) or permits(key, kind)
+  local read = readers[kind]
+  if read and redis.call('TYPE', key)['ok'] == 'hash' then
+    reply[#reply + 1] = work > 0 and read(key, kind) or {key}
+    work = work - 1
   end
 end
 return reply

@@ -1,0 +1,171 @@
+"""`lockwork run` and a lock that is being lost, or itself: the program never goes on without a lock for long."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from cli.conftest import Run
+from lockwork import Lockwork
+from lockwork.runtime.embedded import start_private
+from processes import Started, alive, children, until
+
+STUBBORN = "trap '' TERM; sleep 100 & echo $$ $!; while :; do sleep 0.1; done"
+MEEK = "sleep 100 & echo $$ $!; wait"
+
+
+def begun(process: Started) -> list[int]:
+    """The program and its child, once they run."""
+    return [int(pid) for pid in process.line().split()]
+
+
+def watcher(process: Started, program: int) -> int:
+    """The third one beside us and the program."""
+    (found,) = [pid for pid in process.children() if pid != program]
+    return found
+
+
+def gone(pids: list[int]) -> bool:
+    return not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("code", [MEEK, STUBBORN], ids=["meek", "stubborn"])
+@pytest.mark.parametrize("loss", ["deleted", "taken away"])
+def test_a_lost_lock_ends_the_program(run: Run, lw: Lockwork, admin: redis.Redis, code: str, loss: str) -> None:
+    with run("--", "sh", "-c", code, options=("--grace", "0.3")) as process:
+        pids = begun(process)
+        if loss == "deleted":
+            admin.delete("lw:{lock:x}")
+        else:
+            assert lw.lock("x").force_release()
+        assert process.wait() == 76
+        assert gone(pids[:1])
+        assert process.errors.splitlines()[-1].startswith("lockwork: lock 'x' was lost: the program was ended")
+        until(lambda: gone(pids), "what the program has started is gone, too")
+
+
+def test_the_program_may_clean_up(run: Run, lw: Lockwork) -> None:
+    code = "trap 'echo tidy; exit 0' TERM; echo began; while :; do sleep 0.05; done"
+    with run("--", "sh", "-c", code, options=("--grace", "30s")) as process:
+        process.line()
+        lw.lock("x").force_release()
+        assert process.line() == "tidy"
+        assert process.wait() == 76
+
+
+def test_the_next_holder_is_left_alone(run: Run, lw: Lockwork) -> None:
+    with run("--", "sh", "-c", MEEK) as process:
+        begun(process)
+        lw.lock("x").force_release()
+        with lw.lock("x") as grant:
+            assert process.wait() == 76
+            grant.check()
+            assert lw.lock("x").locked()
+
+
+def test_a_lock_that_was_lost_when_the_program_had_just_ended(run: Run, lw: Lockwork, admin: redis.Redis) -> None:
+    with run("--", "sh", "-c", "echo began; read line; exit 3") as process:
+        process.line()
+        process.send(signal.SIGSTOP)  # it shall not see the loss before the end of the program
+        until(lambda: _state(process.pid) == "T", "it is stopped")
+        admin.delete("lw:{lock:x}")
+        process.tell("go")
+        program = [pid for pid in children(process.pid) if "watcher.py" not in _command(pid)]
+        until(lambda: gone(program), "the program has ended")
+        process.send(signal.SIGCONT)
+        assert process.wait() == 76
+        assert "ran to its end, with status 3" in process.errors
+
+
+def test_a_server_that_is_gone_ends_the_program_before_the_lease_is_over(run: Run, tmp_path: Path) -> None:
+    """Nobody else can have the lock before the lease's end: then the program has ended."""
+    (tmp_path / "own").mkdir()
+    with (
+        start_private(tmp_path / "own") as server,
+        run("--", "sh", "-c", MEEK, options=("--lease", "3s", "--grace", "0.5s"), server=server.url) as process,
+    ):
+        pids = begun(process)
+        with redis.Redis.from_url(server.url) as admin:
+            admin.execute_command("CLIENT", "PAUSE", 60_000, "ALL")  # it listens, but answers nobody
+            assert process.wait() == 76
+        until(lambda: gone(pids), "all of it is gone")
+        assert "the program was ended, with status 143" in process.errors
+
+
+@pytest.mark.parametrize("code", [MEEK, STUBBORN], ids=["meek", "stubborn"])
+def test_kill_9_leaves_no_program_behind(run: Run, code: str) -> None:
+    with run("--", "sh", "-c", code, options=("--grace", "0.3")) as process:
+        pids = begun(process)
+        pids.append(watcher(process, pids[0]))
+        process.process.kill()
+        process.wait()
+        until(lambda: gone(pids), "the program, its child and the watcher are gone")
+
+
+def test_kill_9_while_it_waits_leaves_no_watcher(run: Run, lw: Lockwork) -> None:
+    with lw.lock("x"), run("--", "true", options=("--grace", "0.3")) as process:
+        until(lambda: lw.lock("x").state().waiters, "it stands in line")
+        left = process.children()
+        assert len(left) == 1
+        process.process.kill()
+        process.wait()
+        until(lambda: gone(left), "the watcher is gone")
+
+
+def test_paused_past_its_lease(run: Run) -> None:
+    """SIGSTOP on us: somebody else may hold the lock soon, so the watcher ends the program."""
+    with run("--", "sh", "-c", STUBBORN, options=("--lease", "1s", "--grace", "0.2")) as process:
+        pids = begun(process)
+        process.send(signal.SIGSTOP)
+        until(lambda: gone(pids), "the watcher has ended the program")
+        process.send(signal.SIGCONT)
+        assert process.wait() == 76
+
+
+def test_a_stopped_program_is_ended_with_its_lock(run: Run, lw: Lockwork) -> None:
+    with run("--", "sh", "-c", MEEK) as process:
+        pids = begun(process)
+        os.kill(pids[0], signal.SIGSTOP)
+        until(lambda: _state(pids[0]) == "T", "it is stopped")
+        lw.lock("x").force_release()
+        assert process.wait() == 76
+
+
+def test_a_killed_watcher_is_replaced(run: Run) -> None:
+    with run("--", "sh", "-c", MEEK, options=("--grace", "0.3")) as process:
+        pids = begun(process)
+        first = watcher(process, pids[0])
+        os.kill(first, signal.SIGKILL)
+
+        def second() -> list[int]:
+            return [pid for pid in process.children() if pid not in {pids[0], first} and "watcher.py" in _command(pid)]
+
+        until(second, "there is another watcher")
+        pids += second()
+        process.process.kill()
+        process.wait()
+        until(lambda: gone(pids), "everything is gone")
+
+
+def test_nothing_is_left_after_a_good_end(run: Run, lw: Lockwork) -> None:
+    with run("--", sys.executable, "-c", "print('began', flush=True); input()") as process:
+        process.line()
+        left = process.children()
+        assert len(left) == 2
+        process.tell("")
+        assert process.wait() == 0
+        assert gone(left)
+    assert not lw.lock("x").locked()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _command(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()

@@ -1,0 +1,179 @@
+"""`lockwork run` in a terminal: the program has it, Ctrl-C is the program's, and Ctrl-Z stops both."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lockwork import Lockwork
+from processes import PATIENCE, alive, children, until
+
+RUN = f"{sys.executable} -m lockwork run --lock x"
+_LOGIN = "import os, sys; os.login_tty(int(sys.argv[1])); os.execvp(sys.argv[2], sys.argv[2:])"
+
+
+class Typist:
+    """Somebody at a terminal."""
+
+    def __init__(self, command: list[str], folder: Path, url: str) -> None:
+        self._end, theirs = pty.openpty()
+        environment = {**os.environ, "LOCKWORK_URL": url, "PS1": "ready> ", "TERM": "dumb"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _LOGIN, str(theirs), *command], cwd=folder, env=environment, pass_fds=(theirs,)
+        )
+        os.close(theirs)
+        self._unread = b""
+
+    def types(self, text: str) -> None:
+        os.write(self._end, text.encode())
+
+    def sees(self, text: str) -> str:
+        """Wait for this text, and return what came with it."""
+        wanted, deadline = text.encode(), time.monotonic() + PATIENCE
+        while wanted not in self._unread:
+            ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"not seen: {text!r}, but {self._unread!r}"
+            try:
+                self._unread += os.read(self._end, 4096)
+            except OSError:
+                raise AssertionError(f"the terminal was closed without {text!r}: {self._unread!r}") from None
+        before, _, self._unread = self._unread.partition(wanted)
+        return before.decode() + text
+
+    def hang_up(self) -> None:
+        os.close(self._end)
+        self._end = -1
+
+    def leave(self) -> None:
+        if self._end >= 0:
+            self.hang_up()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(5)
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def typist(command: list[str], folder: Path, url: str) -> Iterator[Typist]:
+    at_work = Typist(command, folder, url)
+    try:
+        yield at_work
+    finally:
+        at_work.leave()
+
+
+@pytest.fixture
+def direct(lw: Lockwork, url: str, tmp_path: Path) -> Iterator[Typist]:
+    """`lockwork run` started by the terminal itself: it says what it reads, and that it heard Ctrl-C."""
+    code = "trap 'echo heard it; exit 5' INT; read line; echo got $line; while :; do sleep 0.05; done"
+    with typist([*RUN.split(), "--", "sh", "-c", code], tmp_path, url) as at_work:
+        yield at_work
+
+
+@pytest.fixture
+def shell(lw: Lockwork, url: str, tmp_path: Path) -> Iterator[Typist]:
+    """A shell with job control."""
+    with typist(["bash", "--norc", "--noprofile", "--noediting", "-i"], tmp_path, url) as at_work:
+        at_work.sees("ready> ")
+        at_work.types("stty -echo\n")
+        at_work.sees("ready> ")
+        yield at_work
+
+
+def test_the_program_reads_and_ctrl_c_reaches_it_once(direct: Typist, lw: Lockwork) -> None:
+    direct.types("hello\n")
+    direct.sees("got hello")
+    direct.types("\x03")
+    direct.sees("heard it")
+    assert direct.process.wait(PATIENCE) == 5
+    assert not lw.lock("x").locked()
+
+
+def test_ctrl_c_while_it_waits(lw: Lockwork, url: str, tmp_path: Path) -> None:
+    with lw.lock("x"), typist([*RUN.split(), "--", "true"], tmp_path, url) as at_work:
+        until(lambda: lw.lock("x").state().waiters, "it stands in line")
+        at_work.types("\x03")
+        assert at_work.process.wait(PATIENCE) == 130
+        assert lw.lock("x").state().waiters == 0
+
+
+def test_a_closed_terminal_ends_the_program(direct: Typist, lw: Lockwork) -> None:
+    direct.types("hello\n")
+    direct.sees("got hello")
+    left = children(direct.process.pid)
+    assert len(left) == 2
+    direct.hang_up()
+    direct.process.wait(PATIENCE)
+    until(lambda: not any(map(alive, left)), "all of it is gone")
+    assert not lw.lock("x").locked()
+
+
+def test_the_shell_has_its_terminal_back(shell: Typist) -> None:
+    shell.types(f"{RUN} -- sh -c 'read a; echo got $a'; read b; echo then $? $b\n")
+    shell.types("one\n")
+    shell.sees("got one")
+    shell.types("two\n")
+    shell.sees("then 0 two")
+
+
+def test_the_shell_has_its_terminal_back_after_kill_9(shell: Typist) -> None:
+    shell.types(f"{RUN} --grace 0.2 -- sh -c 'echo by $PPID; while :; do sleep 0.05; done'; echo status $?\n")
+    shell.sees("by ")
+    pid = int(shell.sees("\n"))
+    left = children(pid)
+    os.kill(pid, 9)
+    shell.sees("status 137")
+    until(lambda: not any(map(alive, left)), "all of it is gone")
+    shell.types("read b; echo then $b\n")
+    shell.types("two\n")
+    shell.sees("then two")
+
+
+def test_ctrl_z_stops_all_of_it_and_fg_goes_on(shell: Typist, lw: Lockwork) -> None:
+    shell.types(f"{RUN} -- sh -c 'echo began; read a; echo got $a; exit 4' | cat; echo status ${{PIPESTATUS[0]}}\n")
+    shell.sees("began")
+    shell.types("\x1a")
+    shell.sees("Stopped")
+    shell.sees("ready> ")
+    shell.types("fg\n")
+    shell.types("one\n")
+    shell.sees("got one")
+    shell.sees("ready> ")
+    assert not lw.lock("x").locked()
+
+
+def test_a_lock_that_was_lost_during_ctrl_z(shell: Typist, lw: Lockwork) -> None:
+    shell.types(f"{RUN} -- sh -c 'echo began; read a; echo; echo went on'\n")
+    shell.sees("began")
+    shell.types("\x1a")
+    shell.sees("Stopped")
+    shell.sees("ready> ")
+    assert lw.lock("x").force_release()
+    shell.types("fg; echo status $?\n")
+    shell.types("one\n")
+    assert "\nwent on" not in shell.sees("status 76").replace("\r", "")
+
+
+def test_from_the_background_to_the_foreground(shell: Typist, lw: Lockwork) -> None:
+    shell.types(f"{RUN} -- sh -c 'echo began; read a; echo got $a; exit 4' &\n")
+    shell.sees("began")
+    # it wants to read, and is stopped for that
+    until(lambda: "T" in {_state(pid) for pid in children(shell.process.pid)}, "the job is stopped")
+    shell.types("fg; echo status $?\n")
+    shell.types("one\n")
+    shell.sees("got one")
+    shell.sees("status 4")
+    assert not lw.lock("x").locked()
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
