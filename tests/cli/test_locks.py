@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
 from lockwork.cli.lockview import show
+from lockwork.protocol.overview import Overview
 from processes import Started, started, until
 
 
@@ -137,6 +139,7 @@ def test_more_locks_than_one_step_reads(lw: Lockwork, admin: redis.Redis) -> Non
 def test_other_keys_are_passed_over(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set("lw:{lock:odd}", "no hash", ex=60)
     admin.hset("lw:{latch:odd}", "o", "x")
+    admin.expire("lw:{latch:odd}", 60)
     with Lockwork(prefix="l[w]", url=_url(admin)) as other, other.lock("mine"):
         assert lw.locks().locks == ()
         assert [each.name for each in other.locks().locks] == ["mine"]
@@ -181,3 +184,112 @@ def test_release_without_an_answer_changes_nothing(lw: Lockwork, url: str) -> No
         assert lw.lock("x").locked()
         with pytest.raises(LockTimeout), lw.lock("x2"), Lockwork(url) as other:
             other.lock("x").acquire(wait=0)
+
+
+def test_release_of_every_kind(lw: Lockwork, url: str) -> None:
+    lw.rwlock("x").write().acquire()
+    lw.semaphore("x", 3).acquire()
+    lw.semaphore("x", 3).acquire()
+    assert output(url, "release", "x", "--yes") == "rwlock 'x': 1 released\nsemaphore 'x': 2 released\n"
+    assert lw.locks().locks == ()
+
+
+def test_a_holder_that_came_after_the_question_keeps_it(lw: Lockwork, url: str) -> None:
+    first = lw.lock("x").acquire()
+    with command(url, "release", "x") as process:
+        until(lambda: "Take it away?" in process.errors, "it asks")
+        first.release()
+        with lw.lock("x") as second:
+            process.tell("y")
+            assert process.wait() == 1
+            assert "another holder meanwhile" in process.errors
+            second.check()
+            assert lw.lock("x").locked()
+
+
+def test_a_quorum_is_shown_and_not_released(lw: Lockwork, url: str) -> None:
+    with Lockwork(url, prefix="b") as b, Lockwork(url, prefix="c") as c, lw.quorum([lw, b, c]) as quorum:
+        grant = quorum.lock("x").acquire()
+        until(lambda: [each.kind for each in lw.locks().locks] == ["quorum"], "it is shown")
+        assert output(url, "release", "x", "--yes") == ""
+        grant.release()
+
+
+@pytest.mark.parametrize("words", [("a", "b"), ("release",), ("release", "a", "b")])
+def test_wrong_usage(lw: Lockwork, url: str, words: tuple[str, ...]) -> None:
+    with command(url, *words) as process:
+        assert process.wait() == 2
+        assert "give one pattern of names, or: release NAME" in process.errors
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["redis://:hunter2@127.0.0.1:1/0", "rediss://u:hunter2@[::1", "redis://:hunter2@h:no/0", "hunter2", ""],
+)
+def test_an_address_is_not_told(lw: Lockwork, url: str, address: str) -> None:
+    with command(url, "--url", address) as process:
+        assert process.wait(30) == 1
+        assert "hunter2" not in process.errors
+        assert process.errors.startswith("lockwork: ")
+        assert process.errors.count("\n") == 1
+
+
+def test_the_document(lw: Lockwork, url: str) -> None:
+    with lw.rwlock("r").read(), lw.rwlock("r2").write(), lw.semaphore("s", 4, units=3, tags=["t"]):
+        document = json.loads(output(url, "--json", "r*"))
+        assert [each["name"] for each in document["locks"]] == ["r", "r2"]
+        read, write, permits = json.loads(output(url, "--json"))["locks"]
+        assert (read["kind"], read["capacity"]) == ("rwlock", None)
+        assert (read["holders"][0]["mode"], write["holders"][0]["mode"]) == ("read", "write")
+        assert (write["holders"][0]["units"], permits["holders"][0]["units"]) == (1, 3)
+        holder = permits["holders"][0]
+        assert sorted(permits) == [
+            "capacity", "holders", "kept_for", "kind", "more_holders", "more_waiters", "name", "waiters",
+        ]  # fmt: skip
+        assert sorted(holder) == [
+            "expires_in", "fence", "held_for", "host", "label", "mode", "owner", "pid", "tags", "units",
+        ]  # fmt: skip
+        assert holder["tags"] == ["t"]
+
+
+def shown(seen: Overview, width: int = 120) -> str:
+    out = io.StringIO()
+    show(seen, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+def test_threads_of_one_name_are_told_apart(lw: Lockwork) -> None:
+    done = threading.Event()
+
+    def hold(name: str) -> None:
+        with lw.lock(name):
+            done.wait()
+
+    threads = [threading.Thread(target=hold, args=[name], name="same") for name in "ab"]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(lw.locks().locks) == 2, "both hold")
+    numbers = re.findall(r" same #(\d+) ", shown(lw.locks()))
+    assert len(set(numbers)) == 2
+    done.set()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_what_others_wrote_does_not_steer_the_terminal(lw: Lockwork, admin: redis.Redis, width: int) -> None:
+    admin.hset("lw:{lock:\x1b[2J[red]x}", mapping={"o": "\x1b[31mme", "r": "r;\x1b]0;t", "f": 7, "d": 9 * 10**15})
+    admin.expire("lw:{lock:\x1b[2J[red]x}", 60)
+    text = shown(lw.locks(), width)
+    assert "\x1b" not in text
+    assert "?[2J[red]x" in text
+    assert "?[31mme" in text
+
+
+def test_a_minimum_is_kept_by_nobody(lw: Lockwork) -> None:
+    with lw.lock("x", at_least=30):
+        pass
+    (seen,) = lw.locks().locks
+    assert seen.holders == ()
+    assert 0 < seen.kept_for <= 30
+    assert "for its minimum, by nobody" in shown(lw.locks())

@@ -91,9 +91,10 @@ def test_a_server_that_is_gone_ends_the_program_before_the_lease_is_over(run: Ru
     ):
         pids = begun(process)
         with redis.Redis.from_url(server.url) as admin:
-            admin.execute_command("CLIENT", "PAUSE", 60_000, "ALL")  # it listens, but answers nobody
-            assert process.wait() == 76
-        until(lambda: gone(pids), "all of it is gone")
+            admin.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")  # it listens, but renews nothing
+            until(lambda: gone(pids), "all of it is gone")
+            admin.execute_command("CLIENT", "UNPAUSE")
+        assert process.wait() == 76
         assert "the program was ended, with status 143" in process.errors
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from lockwork.cli import cli
+from lockwork.cli.commands import cli
 from lockwork.demo import main
 from lockwork.demo.failure import DemoFailed
 from lockwork.demo.signals import Signals

@@ -174,3 +174,13 @@ def test_a_long_line_needs_no_recursion() -> None:
     chain = [lock(f"r{at}", f"o{at:05}", f"o{(at + 1) % 5000:05}") for at in range(5000)]
     (found,) = deadlocks.find(chain)
     assert len(found.members) == 5000
+
+
+def test_the_graph_of_a_long_line_is_small() -> None:
+    many = tuple(Share(f"h{at}") for at in range(200))
+    line = tuple(Share(f"w{at}") for at in range(200))
+    edges = deadlocks.graph([Resource("pool", 200, many, line), Resource("l", 1, (Share("x"),), line)])
+    assert len(edges) == (200 + 199) + (200 + 199)
+    assert Edge("w0", "h7", "pool") in edges
+    assert Edge("w7", "w6", "pool", ahead=True) in edges
+    assert Edge("w7", "x", "l") in edges

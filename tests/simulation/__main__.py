@@ -7,14 +7,31 @@ import tempfile
 from pathlib import Path
 
 from lockwork.runtime.embedded import start_private
-from simulation import runs
+from simulation import barriers, delay_queues, latches, limiters, lock_ways, multilocks, onces, permits, runs, stocks
 from simulation.server import Server
 from simulation.world import Broken
 
+RUNS: dict[str, runs.Run] = {
+    "barriers": barriers.barriers,
+    "delay_queues": delay_queues.delay_queues,
+    "latches": latches.latches,
+    "limiters": limiters.limiters,
+    "lock_ways": lock_ways.run,
+    "locks": runs.locks,
+    "multilocks": multilocks.run,
+    "onces": onces.onces,
+    "permits": permits.run,
+    "queue": runs.queue,
+    "stocks": stocks.stocks,
+}
+
 
 def main(kind: str, seed: str) -> int:
-    """Play the run `kind` (locks or queue) with `seed`; 1 when a rule was broken."""
-    run: runs.Run = {"locks": runs.locks, "queue": runs.queue}[kind]
+    """Play the run `kind` with `seed`; 1 when a rule was broken."""
+    if kind not in RUNS:
+        print(f"no run is called {kind}: there are {', '.join(RUNS)}")
+        return 2
+    run = RUNS[kind]
     with tempfile.TemporaryDirectory() as folder, start_private(Path(folder)) as started:
         server = Server(started.url)
         try:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol import grants, keys
 from lockwork.protocol.effects import Clock, Park
-from lockwork.protocol.leases import Lease
 from lockwork.protocol.grants import Renewal, Request
+from lockwork.protocol.leases import Lease
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.world import World
 

@@ -1,41 +1,38 @@
-"""The `lockwork` command."""
+"""The `lockwork` command. What it needs is loaded inside `main`, where Ctrl-C is already quiet."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from types import FrameType
 
-import click
-
-from lockwork.cli.demo import demo
-from lockwork.cli.locks import locks
-from lockwork.cli.run import run
-from lockwork.cli.worker import worker
-from lockwork.errors import LockworkError
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lockwork")
-def cli() -> None:
-    """Distributed locks and work queues for Python, on Redis or Valkey."""
-
-
-cli.add_command(demo)
-cli.add_command(locks)
-cli.add_command(run)
-cli.add_command(worker)
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
     """Run the command; an error of ours is one line, and exit status 1; Ctrl-C is 130, without a word."""
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored: it stays so
+    if ours:
+        signal.signal(signal.SIGINT, _leave)
+
+    import click  # noqa: PLC0415 - see above
+
+    from lockwork.cli.commands import cli, load  # noqa: PLC0415
+    from lockwork.errors import LockworkError  # noqa: PLC0415
+
+    load(sys.argv[1:])
     try:
-        sys.exit(cli(prog_name="lockwork", standalone_mode=False))
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort) as error:
-        # an input that ended instead of an answer is no Ctrl-C
-        interrupted = isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt)
-        sys.exit(130 if interrupted else 1)
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        cli(prog_name="lockwork")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except LockworkError as error:
         click.echo(f"lockwork: {error}", err=True)
         sys.exit(1)
+
+
+def _leave(_number: int, _: FrameType | None) -> None:
+    # an exception in the middle of an import may be swallowed or printed there
+    os._exit(INTERRUPTED)

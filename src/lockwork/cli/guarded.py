@@ -91,10 +91,13 @@ class Guarded:
         with contextlib.suppress(OSError):
             os.write(self._wake, b"!")
 
-    def run(self, command: Sequence[str], grant: Grant) -> int:
-        """Run it to its end, and return its exit status as a shell has it; raises OSError when it cannot be started."""
+    def start(self, command: Sequence[str], grant: Grant) -> None:
+        """Start the program; raises OSError when that cannot be."""
         self._watch(grant)
         self._program.start(command, {**os.environ, "LOCKWORK_LOCK": grant.name, "LOCKWORK_FENCE": str(grant.fence)})
+
+    def wait(self, grant: Grant) -> int:
+        """Wait for the program's end, and see to it; returns its exit status as a shell has it."""
         kill_at = NEVER
         while (status := self._program.poll(pause=not self.ended)) is None:
             self._pass_on()

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from lockwork import Lockwork
     from lockwork.protocol.overview import LockSnapshot
 
+_PATIENCE = 3.0
+"""Seconds to wait for a server that is away: somebody sits in front of this."""
+
 
 @click.command()
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
@@ -26,7 +29,7 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
     from lockwork.cli.lockjson import as_json  # noqa: PLC0415
     from lockwork.cli.lockview import show  # noqa: PLC0415
 
-    with Lockwork(url, prefix=prefix) as lw:
+    with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
         elif len(words) > 1 or words == ("release",):

@@ -51,8 +51,9 @@ class _Names:
     def __init__(self, overview: Overview) -> None:
         self._alike: defaultdict[str, set[str]] = defaultdict(set)
         for lock in overview.locks:
-            for each in (*lock.holders, *lock.line):
-                owner = each.holder.owner.partition("~")[0]
+            shown = [held.holder for held in lock.holders] + [waiter.holder for waiter in lock.line]
+            for holder in shown:
+                owner = holder.owner.partition("~")[0]
                 self._alike[_short(owner)].add(owner)
 
     def __call__(self, owner: str) -> str:
@@ -64,7 +65,7 @@ class _Names:
 
 def _wide(overview: Overview, names: _Names) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("lock", overflow="fold", ratio=1)
+    table.add_column("lock", overflow="fold")
     table.add_column("", no_wrap=True)
     table.add_column("who", overflow="fold")
     for title in ("since", "left"):

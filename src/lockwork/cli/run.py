@@ -10,7 +10,12 @@ from typing import Any
 
 import click
 
+from lockwork.app import Lockwork
+from lockwork.cli.guarded import Guarded, Stopped
 from lockwork.cli.quantities import duration
+from lockwork.durations import seconds
+from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError
+from lockwork.protocol.holders import plain
 
 NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
 """The exit statuses that are not the program's."""
@@ -52,8 +57,6 @@ def run(
     lock was lost, or nearly, and the program was ended; 125: another problem with the lock, the server or the options;
     126: the program cannot be executed; 127: it was not found.
     """
-    from lockwork.errors import LockTimeout, LockworkError  # noqa: PLC0415 - `lockwork --help` need not wait for it
-
     try:
         status = _run(name, wait, lease, grace, url, prefix, command)
     except LockTimeout as error:
@@ -66,12 +69,6 @@ def run(
 def _run(
     name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]
 ) -> int:
-    from lockwork.app import Lockwork  # noqa: PLC0415
-    from lockwork.cli.guarded import Guarded, Stopped  # noqa: PLC0415
-    from lockwork.durations import seconds  # noqa: PLC0415
-    from lockwork.errors import ConfigError, LockLost, LockworkError  # noqa: PLC0415
-    from lockwork.protocol.holders import plain  # noqa: PLC0415
-
     patience = None if wait is None else seconds(duration(wait), "--wait", zero=True)
     lasts = seconds(duration(lease), "--lease")
     if lasts < 1:
@@ -87,9 +84,11 @@ def _run(
         except Stopped as stopped:
             return 128 + stopped.number
         try:
-            status = guarded.run(command, grant)
+            guarded.start(command, grant)
         except OSError as error:
             status = _not_started(command[0], error)
+        else:
+            status = guarded.wait(grant)
         try:
             grant.release()
         except LockLost:

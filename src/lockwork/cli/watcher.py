@@ -17,7 +17,6 @@ import sys
 import time
 
 WORD: struct.Struct = struct.Struct("dd")
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _PIPE = 0
 
 
@@ -40,7 +39,8 @@ def main(grace: float) -> None:
 
 
 def _now() -> float:
-    return time.clock_gettime(_CLOCK)
+    # the same as in lockwork.runtime.clock
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 if __name__ == "__main__":

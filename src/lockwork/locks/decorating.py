@@ -41,7 +41,7 @@ class Decorating:
         def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return self if naming is None else self._named(naming(*args, **kwargs))
 
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
             @wraps(function)
             async def held(*args: Any, **kwargs: Any) -> Any:

@@ -65,11 +65,11 @@ class StickyLock(Lock):
                 lease.on_lost = _nothing
                 runtime.keeper.end(kept)
                 return None
-            runtime.live[grant] = None
             runtime.grants[place] = grant
+            runtime.live[grant] = None
         except BaseException:
-            runtime.live.pop(runtime.grants.pop(place, None), None)
-            self._interrupted()
+            grant = runtime.grants.pop(place, None)
+            self._interrupted(grant)
             raise
         return grant
 
@@ -94,18 +94,19 @@ class StickyLock(Lock):
                 runtime.engine.give_back(back)
         except BaseException:
             runtime.grants.pop((self._key, grant._owner), None)
-            self._interrupted()
+            self._interrupted(grant)
             raise
         return True
 
-    def _interrupted(self) -> None:
-        """Give the lock back to the server, if it is in nobody's hands now."""
+    def _interrupted(self, grant: Grant | None) -> None:
+        """Give the lock back to the server, if it is in nobody's hands now; those of `grant` do not count."""
         runtime = self._runtime
+        runtime.live.pop(grant, None)
         kept = runtime.keeper.all.get(self._key)
         if kept is None:
             return
         kept.asked = True  # whoever has it here gives it back after use
-        taken = any(grant._lease is kept.lease for grant in list(runtime.live))
+        taken = any(other._lease is kept.lease for other in list(runtime.live))
         if runtime.keeper.idle.pop(self._key, None) is not None or not taken:
             runtime.keeper.end(kept)
             runtime.engine.give_back(kept.lease)

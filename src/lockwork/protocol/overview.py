@@ -52,8 +52,8 @@ class Waiting:
 class LockSnapshot:
     """One lock when it was read.
 
-    `kind` is "lock", "rwlock" (whose writer has all units), "semaphore", or "quorum": what one server knows of a lock on
-    several.
+    `kind` is "lock", "rwlock" (whose writer has all units), "semaphore", or "quorum": what one server knows of a lock
+    on several.
     """
 
     key: str

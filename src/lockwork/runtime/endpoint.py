@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -125,4 +126,5 @@ class Endpoint:
 def _scheme_shown(url: str) -> str:
     # never the whole URL: it may hold a password
     head, separator, _ = url.partition("://")
-    return repr(head + separator) if separator else "text without ://"
+    known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", head) is not None
+    return repr(head + separator) if separator and known else "text that does not begin with one"

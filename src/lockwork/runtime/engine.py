@@ -57,6 +57,8 @@ class Engine:
         self._planned = 0.0
         self._bell: socket.socket | None = None
         self._rung: socket.socket | None = None
+        self._odd: list[socket.socket] = []
+        """Ends of pairs whose thread may never have begun."""
 
     # -- for any thread -------------------------------------------------------------------------------------------
 
@@ -124,7 +126,7 @@ class Engine:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         self._driver.close()
-        for end in (self._bell, self._rung):
+        for end in (self._bell, self._rung, *self._odd):
             if end is not None:
                 end.close()
         self._bell = self._rung = None
@@ -144,7 +146,6 @@ class Engine:
         with self._start:
             if self._thread is not None or self._stop:
                 return
-            thread = None
             try:
                 self._rung, self._bell = rung, bell = socket.socketpair()
                 rung.setblocking(False)
@@ -153,11 +154,12 @@ class Engine:
                 thread.start()
                 self._thread = thread
             except BaseException:
-                # interrupted: the next call starts another one; this one, if it runs already, ends with its bell
+                # Interrupted: the next call starts another; this one, if it runs already, ends with its bell. Whether
+                # it runs, nobody can tell just now, so its own end of the pair stays open until the engine is closed.
                 pair, self._rung, self._bell, self._thread = (self._rung, self._bell), None, None, None
-                for end in pair if thread is None or thread.ident is None else pair[1:]:
-                    if end is not None:
-                        end.close()
+                self._odd += [end for end in pair if end is not None]
+                if pair[1] is not None:
+                    pair[1].close()
                 raise
 
     def _ring(self) -> None:

@@ -38,6 +38,7 @@ class Mux:
         self._answers: Answers | None = None
         self._unsent: list[bytes] = []
         self._pending: deque[asyncio.Future[Any]] = deque()
+        self._end: asyncio.Task[None] | None = None
         self._progress = 0.0
         self._watch: asyncio.TimerHandle | None = None
 
@@ -81,6 +82,7 @@ class Mux:
         self._answers = Answers(self._pending, self._progressed, self._drop)
         writer.transport.set_protocol(self._answers)
         self._writer, self._identity = writer, identity
+        self._end = self._loop.create_task(self._with_the_loop(self._answers), name="lockwork-connection")
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         self._opening = None
@@ -113,15 +115,26 @@ class Mux:
             with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
                 await self._opening
         self._drop(self._answers, "it was closed")
+        if self._end is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._end
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
         await asyncio.sleep(0)  # the loop closes the socket in its next turn
 
+    async def _with_the_loop(self, answers: Answers) -> None:
+        """Wait for nothing: a loop that ends cancels its tasks, and this one then closes the connection."""
+        try:
+            await self._loop.create_future()
+        finally:
+            self._drop(answers, "its event loop ended")
+
     def abandon(self) -> None:
         """Drop the connection without a loop to run on: after a fork, or when its loop is gone."""
         if self._writer is not None:
-            self._writer.transport.abort()
+            with contextlib.suppress(RuntimeError):  # its loop is closed
+                self._writer.transport.abort()
         self._writer = None
 
     def _flush(self) -> None:
@@ -145,7 +158,9 @@ class Mux:
             if not future.done():
                 future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
                 future.exception()  # its caller may have been cancelled: then nobody else looks
-        writer.close()
+        writer.transport.abort()
+        if self._end is not None:
+            self._end.cancel()
 
     def _check(self) -> None:
         # a peer that fell silent is only seen by its silence
@@ -154,9 +169,7 @@ class Mux:
             return
         left = self._progress + TIMEOUT - now()
         if left <= 0 and self._writer is not None:
-            transport = self._writer.transport
             self._drop(self._answers, "it fell silent")
-            transport.abort()
         else:
             self._watch = self._loop.call_later(max(left, 0.05), self._check)
 

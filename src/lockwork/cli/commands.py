@@ -1,0 +1,57 @@
+"""The subcommands; the module of one is loaded when it is used, and none for `lockwork --help`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from lockwork.cli import INTERRUPTED
+
+_COMMANDS = {
+    "demo": "Play a flash sale with real processes, and audit its end.",
+    "locks": "Show locks, who waits for whom, and deadlocks; release one.",
+    "run": "Run a program under a lock.",
+    "worker": "Run the jobs of an app.",
+}
+"""Each is the object of that name in the module of that name, here; and what the list of them says."""
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        found: click.Command = getattr(import_module(f"lockwork.cli.{cmd_name}"), cmd_name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)  # click would say "Aborted!"
+        except click.Abort as aborted:
+            # at a question; an input that ended instead of an answer is no Ctrl-C
+            if not isinstance(aborted.__context__, KeyboardInterrupt):
+                raise
+            click.echo(err=True)
+            sys.exit(INTERRUPTED)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lockwork")
+def cli() -> None:
+    """Distributed locks and work queues for Python, on Redis or Valkey."""
+
+
+def load(arguments: list[str]) -> None:
+    """Load the module of the command that these arguments begin with, if they do."""
+    if arguments and isinstance(cli, _Commands):
+        cli.get_command(None, arguments[0])

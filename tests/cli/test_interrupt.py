@@ -1,0 +1,56 @@
+"""Ctrl-C at the very beginning of a command, while Python still loads it, and what is loaded for nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from processes import started
+
+ENTRIES = {
+    "module": ["-m", "lockwork"],
+    "script": ["-c", "import sys; sys.argv[0] = 'lockwork'; from lockwork.cli import main; main()"],
+}
+COMMANDS = {"run": ["run", "--lock", "x", "--", "true"], "worker": ["worker", "a:b"], "locks": ["locks"]}
+
+
+def slow(module: str, folder: Path) -> str:
+    """A search path where this module takes its time to load, and says so."""
+    (folder / f"{module}.py").write_text("import sys\nprint('loading', flush=True)\nsys.stdin.read()\n")
+    return f"PYTHONPATH={folder}"
+
+
+@pytest.mark.parametrize("module", ["click", "redis", "msgspec"])
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_ctrl_c_while_it_loads(entry: str, command: str, module: str, tmp_path: Path) -> None:
+    program = ["env", slow(module, tmp_path), sys.executable, *ENTRIES[entry], *COMMANDS[command]]
+    with started(program, folder=tmp_path) as process:
+        assert process.line() == "loading"
+        process.send(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.errors == ""
+
+
+def test_an_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
+    """A shell's background job."""
+    inner = f"trap '' INT; exec env {slow('click', tmp_path)} {sys.executable} -m lockwork --help"
+    with started(["sh", "-c", inner], folder=tmp_path) as process:
+        assert process.line() == "loading"
+        process.send(signal.SIGINT)
+        assert process.process.stdin is not None
+        process.process.stdin.close()
+        assert process.wait() == 1, "it went on, and found that this is not the real one"
+
+
+def test_help_loads_next_to_nothing() -> None:
+    heavy = ("redis", "msgspec", "asyncio", "rich", "lockwork.app", "lockwork.worker")
+    asked = f"import atexit, sys\natexit.register(lambda: print([name for name in {heavy} if name in sys.modules]))\n"
+    code = f"{asked}sys.argv = ['lockwork', '--help']\nfrom lockwork.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("[]\n")
+    assert all(command in done.stdout for command in COMMANDS)

@@ -1,0 +1,185 @@
+"""What a picture that is not atomic may say: a deadlock only when it is one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import pytest
+import redis
+
+from lockwork import LockTimeout, Lockwork
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.overview import Overview, look
+from processes import until
+
+T = TypeVar("T")
+Entry = list[Any]
+
+
+def lock(name: str, holder: str, fence: int, *line: tuple[str, int]) -> Entry:
+    """What the script says of a lock; the line is of owners, and of ms that they have waited."""
+    waiters = [[owner.encode(), f"{owner}.r".encode(), 1, ms] for owner, ms in line]
+    return [f"lw:{{lock:{name}}}".encode(), b"lock", 1, 0, 0, 0, [[holder.encode(), b"r", fence, 1, 900, 100]], waiters]
+
+
+def played(*replies: Sequence[Entry]) -> Overview:
+    """The overview that is made of these replies."""
+    protocol = look("lw")
+    effect = next(protocol)
+    for reply in replies:
+        assert isinstance(effect, Call)
+        try:
+            effect = protocol.send([b"0", *reply])
+        except StopIteration as end:
+            seen: Overview = end.value
+            return seen
+    pytest.fail(f"it asks for more: {effect}")
+
+
+CIRCLE = [lock("a", "A", 7, ("B", 100)), lock("b", "B", 8, ("A", 100))]
+
+
+def test_a_deadlock_that_two_looks_see() -> None:
+    (found,) = played(CIRCLE, CIRCLE).deadlocks
+    assert str(found) == "A holds lock a and waits for lock b; B holds lock b and waits for lock a"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        [],
+        [lock("a", "A", 7), lock("b", "B", 8)],
+        [lock("a", "A", 7, ("B", 100)), lock("b", "B", 9, ("A", 100))],  # another grant of the same owner
+        [lock("a", "A", 7, ("B", 100)), lock("b", "B", 8, ("A", 2))],  # it left the line, and came again
+        [lock("a", "C", 9, ("B", 100)), lock("b", "B", 8, ("A", 100))],
+    ],
+)
+def test_what_only_the_first_look_saw(later: list[Entry]) -> None:
+    seen = played(CIRCLE, later)
+    assert seen.deadlocks == ()
+    assert len(seen.waits) == 2
+
+
+def test_a_lock_granted_to_an_earlier_call_of_who_waits_for_it() -> None:
+    """Its next call takes it over, so that is no deadlock of one."""
+    seen = played([lock("a", "A", 7, ("A", 5), ("B", 3))])
+    assert seen.deadlocks == ()
+    assert [(edge.waiter, edge.blocker) for edge in seen.waits] == [("B", "A")]
+
+
+def limited(protocol: Protocol[T], client: redis.Redis, work: int) -> tuple[T, int]:
+    """Run a protocol whose script may look at so little in one call; returns its result, and how many calls it took."""
+    calls, value = 0, None
+    while True:
+        try:
+            effect = protocol.send(value)
+        except StopIteration as end:
+            return end.value, calls
+        assert isinstance(effect, Call)
+        source = effect.script.source
+        assert "local work = 10000" in source
+        calls += 1
+        value = client.eval(
+            source.replace("work = 10000", f"work = {work}"), len(effect.keys), *effect.keys, *effect.args
+        )
+
+
+def test_a_call_does_not_look_at_everything(lw: Lockwork, admin: redis.Redis) -> None:
+    grants = [lw.semaphore(f"s{at}", 3).acquire() for at in range(20) for _ in range(3)]
+    whole, calls = limited(look("lw"), admin, 10000)
+    assert calls == 1
+    in_steps, calls = limited(look("lw"), admin, 7)
+    assert 5 < calls < 15
+    assert [each.name for each in in_steps.locks] == [each.name for each in whole.locks]
+    assert all(len(each.holders) == 3 for each in in_steps.locks)
+    for grant in grants:
+        grant.release()
+
+
+def test_a_sticky_lock_is_nobodys(lw: Lockwork, url: str) -> None:
+    """Another thread of the process may use it now, so its first thread is not taken for the holder."""
+    with lw.lock("kept", sticky=True, tags=["t"]):
+        (held,) = lw.locks().locks[0].holders
+        assert (held.holder.label, held.holder.tags) == ("MainThread", ("t",))
+        assert "~" in held.holder.owner
+
+
+def test_a_grant_on_its_way_is_nobodys(lw: Lockwork, url: str) -> None:
+    """Its thread waits for what the other one holds, who waits for the exported grant: whoever adopts it ends that."""
+    with Lockwork(url) as other, lw.lock("b"):
+        moved: list[str] = []
+
+        def export_and_wait() -> None:
+            lock = other.lock("a")
+            lock.acquire()
+            moved.append(lock.export())
+            other.lock("b").acquire().release()
+
+        def wait() -> None:
+            lw.lock("a").acquire().release()
+
+        threads = [threading.Thread(target=export_and_wait)]
+        threads[0].start()
+        until(lambda: len(lw.locks().waits) == 1, "it waits for b")
+        owner = lw.locks("a").locks[0].holders[0].holder.owner
+        assert owner.partition("~")[0] == lw.locks("b").locks[0].line[0].holder.owner
+        assert "~" in owner
+        assert lw.locks().deadlocks == ()
+        with pytest.raises(LockTimeout):
+            lw.lock("a").acquire(wait=0)
+        lw.lock("a").adopt(moved[0]).release()
+        lw.lock("b").release_all()
+        lw.lock("b").acquire()
+        threads[0].join()
+
+
+async def test_a_task_sees_the_same(alw: Lockwork) -> None:
+    async with alw.lock("a"):
+        assert [each.name for each in (await alw.alocks("a*")).locks] == ["a"]
+        assert (await alw.alocks("b*")).locks == ()
+
+
+def test_a_multilock_stands_in_all_its_lines(lw: Lockwork) -> None:
+    with lw.lock("b") as held:
+        thread = threading.Thread(target=lambda: lw.multilock("a", "b", "c").acquire().release(), name="multi")
+        thread.start()
+        until(lambda: lw.locks("b").locks[0].line, "it waits")
+        seen = lw.locks()
+        assert [each.holders[0].holder.label for each in seen.locks] == ["multi", "MainThread", "multi"]
+        assert seen.deadlocks == ()
+        held.release()
+        thread.join()
+
+
+def test_no_deadlock_is_seen_where_everybody_takes_turns_in_order(lw: Lockwork) -> None:
+    """Everything is taken in the order of its name, so nobody waits for ever, however the looks fall in between."""
+    done = threading.Event()
+
+    def work(number: int) -> None:
+        everything = (
+            (lw.lock("a"), lw.lock("b")),
+            (lw.lock("a", sticky=True), lw.rwlock("r").write()),
+            (lw.multilock("b", "a"), lw.semaphore("s", 2)),
+            (lw.lock("b", sticky=True), lw.rwlock("r").read()),
+            (lw.rwlock("r").read(), lw.semaphore("s", 2, units=2)),
+        )
+        turn = number
+        while not done.is_set():
+            first, second = everything[turn % len(everything)]
+            turn += 1
+            with first, second:
+                pass
+
+    threads = [threading.Thread(target=work, args=[number]) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    try:
+        seen = [lw.locks() for _ in range(150)]
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert sum(1 for each in seen if each.waits) > 50
+    assert [str(found) for each in seen for found in each.deadlocks] == []
