@@ -229,13 +229,13 @@ class Election:
     def _stand(self, campaign: Campaign) -> Grant:
         owner, _ = self._lock._enter()
         asked = self._lock._request(owner)
-        campaign.wake = lambda: self._runtime.engine._deliver(asked.request, "look")
+        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
         return self._lock._keep(owner, asked, self._runtime.run(stoppable(grants.acquire(asked, None), campaign)))
 
     async def _astand(self, campaign: Campaign) -> Grant:
         owner, _ = self._lock._enter()
         asked = self._lock._request(owner)
-        campaign.wake = lambda: self._runtime.engine._deliver(asked.request, "look")
+        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
         granted = await self._runtime.arun(stoppable(grants.acquire(asked, None), campaign))
         return self._lock._keep(owner, asked, granted)
 

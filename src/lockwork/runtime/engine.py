@@ -93,6 +93,10 @@ class Engine:
         self._back.append(lease)
         self._ring()
 
+    def wake(self, ticket: str) -> None:
+        """Let who waits for `ticket` in this process look again."""
+        self._mail.deliver(ticket, "look")
+
     def wait(self, ticket: str, until: float) -> str | None:
         """Block until a message for `ticket` has come, or the clock shows `until`."""
         self.listen()
