@@ -4,6 +4,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
+WORKERS ?= 3
 
 .PHONY: help demo test check bench clean
 
@@ -18,7 +20,7 @@ demo: $(VENV)/.demo
 	@$(BIN)/lockwork demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev
 	@VENV=$(VENV) sh scripts/check.sh

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ from rich.console import Console
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
 from lockwork.cli.lockview import show
-from lockwork.protocol.overview import Overview
 from processes import Started, started, until
 
 
@@ -250,46 +248,3 @@ def test_the_document(lw: Lockwork, url: str) -> None:
             "expires_in", "fence", "held_for", "host", "label", "mode", "owner", "pid", "tags", "units",
         ]  # fmt: skip
         assert holder["tags"] == ["t"]
-
-
-def shown(seen: Overview, width: int = 120) -> str:
-    out = io.StringIO()
-    show(seen, Console(file=out, width=width, highlight=False))
-    return out.getvalue()
-
-
-def test_threads_of_one_name_are_told_apart(lw: Lockwork) -> None:
-    done = threading.Event()
-
-    def hold(name: str) -> None:
-        with lw.lock(name):
-            done.wait()
-
-    threads = [threading.Thread(target=hold, args=[name], name="same") for name in "ab"]
-    for thread in threads:
-        thread.start()
-    until(lambda: len(lw.locks().locks) == 2, "both hold")
-    numbers = re.findall(r" same #(\d+) ", shown(lw.locks()))
-    assert len(set(numbers)) == 2
-    done.set()
-    for thread in threads:
-        thread.join()
-
-
-@pytest.mark.parametrize("width", [60, 120])
-def test_what_others_wrote_does_not_steer_the_terminal(lw: Lockwork, admin: redis.Redis, width: int) -> None:
-    admin.hset("lw:{lock:\x1b[2J[red]x}", mapping={"o": "\x1b[31mme", "r": "r;\x1b]0;t", "f": 7, "d": 9 * 10**15})
-    admin.expire("lw:{lock:\x1b[2J[red]x}", 60)
-    text = shown(lw.locks(), width)
-    assert "\x1b" not in text
-    assert "?[2J[red]x" in text
-    assert "?[31mme" in text
-
-
-def test_a_minimum_is_kept_by_nobody(lw: Lockwork) -> None:
-    with lw.lock("x", at_least=30):
-        pass
-    (seen,) = lw.locks().locks
-    assert seen.holders == ()
-    assert 0 < seen.kept_for <= 30
-    assert "for its minimum, by nobody" in shown(lw.locks())

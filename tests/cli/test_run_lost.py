@@ -108,6 +108,24 @@ def test_kill_9_leaves_no_program_behind(run: Run, code: str) -> None:
         until(lambda: gone(pids), "the program, its child and the watcher are gone")
 
 
+LEAVES = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(100)"
+
+
+def test_a_program_that_leaves_its_group_is_ended_with_the_lock(run: Run, lw: Lockwork) -> None:
+    with run("--", sys.executable, "-c", LEAVES) as process:
+        begun(process)
+        lw.lock("x").force_release()
+        assert process.wait() == 76
+
+
+def test_a_program_that_leaves_its_group_is_ended_after_kill_9(run: Run) -> None:
+    with run("--", sys.executable, "-c", LEAVES) as process:
+        pids = begun(process)
+        process.process.kill()
+        process.wait()
+        until(lambda: gone(pids), "the program is gone")
+
+
 def test_kill_9_while_it_waits_leaves_no_watcher(run: Run, lw: Lockwork) -> None:
     with lw.lock("x"), run("--", "true", options=("--grace", "0.3")) as process:
         until(lambda: lw.lock("x").state().waiters, "it stands in line")

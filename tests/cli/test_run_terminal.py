@@ -151,6 +151,25 @@ def test_ctrl_z_stops_all_of_it_and_fg_goes_on(shell: Typist, lw: Lockwork) -> N
     assert not lw.lock("x").locked()
 
 
+def test_a_shell_in_the_shell(shell: Typist, lw: Lockwork) -> None:
+    """It makes process groups of its own and moves the terminal between them."""
+    shell.types(f"{RUN} -- bash --norc --noprofile --noediting -i; echo status $?\n")
+    shell.sees("ready> ")
+    shell.types("sh -c 'echo began; read a; echo got $a'\n")
+    shell.sees("began")
+    shell.types("\x1a")
+    shell.sees("Stopped")
+    shell.types("fg\n")
+    shell.types("one\n")
+    shell.sees("got one")
+    assert lw.lock("x").locked()
+    shell.types("exit 6\n")
+    shell.sees("status 6")
+    shell.types("read b; echo then $b\n")
+    shell.types("two\n")
+    shell.sees("then two")
+
+
 def test_a_lock_that_was_lost_during_ctrl_z(shell: Typist, lw: Lockwork) -> None:
     shell.types(f"{RUN} -- sh -c 'echo began; read a; echo; echo went on'\n")
     shell.sees("began")

@@ -80,22 +80,35 @@ def test_nobody_is_passed_by(lw: Lockwork, rival: Lockwork) -> None:
         rival.lock("a").acquire()
 
 
-def test_it_waits_in_every_line_at_once(lw: Lockwork, rival: Lockwork) -> None:
+def test_while_it_waits_it_has_nothing_behind_that_in_the_order(lw: Lockwork, rival: Lockwork) -> None:
     rival.lock("a").acquire()
     rival.lock("c").acquire()
     with ThreadPoolExecutor(1) as pool:
-        grant = pool.submit(lw.multilock("a", "b", "c", wait=30).acquire)
-        until(lambda: rival.lock("a").state().waiters == 1, "it waits")
-        assert rival.lock("c").state().waiters == 1
-        assert rival.lock("b").try_acquire() is None, "what was free is taken"
-        rival.lock("c").release()
-        until(lambda: rival.lock("c").state().owner is not None, "handed over")
-        assert not grant.done()
+        grant = pool.submit(lw.multilock("c", "b", "a", wait=30).acquire)
+        until(lambda: rival.lock("a").state().waiters == 1, "it waits for the first")
+        assert rival.lock("c").state().waiters == 0
+        assert free(rival, "b")
         rival.lock("a").release()
+        until(lambda: rival.lock("c").state().waiters == 1, "it waits for the last")
+        assert rival.lock("b").try_acquire() is None, "what was free on the way is taken"
+        assert not grant.done()
+        rival.lock("c").release()
         held = grant.result(30)
         assert not held.lost
         held.release()
     assert free(rival, "a", "b", "c")
+
+
+def test_it_waits_in_no_circle_with_nested_locks(lw: Lockwork, rival: Lockwork) -> None:
+    """Whoever nests locks in the order of their names is as safe from a multilock as from others who do."""
+    rival.lock("a").acquire()
+    with ThreadPoolExecutor(1) as pool:
+        grant = pool.submit(lw.multilock("a", "b", wait=30).acquire)
+        until(lambda: rival.lock("a").state().waiters == 1, "it waits")
+        with rival.lock("b", wait=10):
+            assert not grant.done()
+        rival.lock("a").release()
+        grant.result(30).release()
 
 
 def test_what_it_has_lives_while_it_waits_for_the_rest(lw: Lockwork, rival: Lockwork, several: Several) -> None:

@@ -25,20 +25,20 @@ _NAMES = ["a", "b", "c"]
 
 TWINS = (
     Build(
-        "whoever lost a place stands behind others there, and before them elsewhere",
-        (("multi_acquire", "if known > 0 and known < #KEYS then", "if false then"),),
+        "whoever lost one keeps what comes after it while it waits",
+        (("multi_acquire", "    withdraw_from(at + 1, #KEYS)", "    local _ = at"),),
     ),
-    Build("it says granted when one is missing", (("multi_acquire", "    missing = true\n", ""),)),
+    Build("it says granted when one is missing", (("multi_acquire", "    return {0, math.max(check, 1), now}\n", ""),)),
     Build("only the first is withdrawn", (("multi_abandon", "  withdraw(ARGV[1]", "  if _ == 1 then withdraw(ARGV[1]"),
                                           ("multi_abandon", "ARGV[2])\nend", "ARGV[2]) end\nend"))),
-    Build("not waiting, it keeps what was free", (("multi_acquire", "    withdraw_from(at - 1)\n", ""),)),
+    Build("not waiting, it keeps what was free", (("multi_acquire", "    withdraw_from(1, at - 1)\n", ""),)),
     Build("only the first is released", (("multi_release", "    pass(", "    if at == 1 then pass("),
                                          ("multi_release", "held[5])\n", "held[5]) end\n"))),
     Build("anybody may release", (("multi_release", "held[1] ~= ARGV[2] or held[2] ~= ARGV[at + 2] or",
                                    "not held[1] or"),)),
     Build("it asks anew too late", (("multi_acquire", "math.floor(lease / 3)", "600000"),
-                                    ("multi_acquire", "check = math.min(check or answer[2], answer[2])",
-                                     "check = 600000"))),
+                                    ("multi_acquire", "local check = answer[2]",
+                                     "local check = 600000"))),
 )  # fmt: skip
 
 
@@ -110,17 +110,29 @@ class MultiChecker(LockChecker):
         if step.script not in _ALONE:
             super().applied(step)
             return
+        behind = False
         for at, key in enumerate(step.keys):
             args = (*step.args[:2], step.args[2 + at]) if step.script == "multi_release" else step.args
             alone = replace(
                 step, script=_ALONE[step.script], keys=[key], args=args, seen=step.seen[2 * at : 2 * at + 2]
             )
             super().applied(alone)
+            placed = f"i{step.args[1]!s}".encode() in alone.seen[0]
+            if not placed:
+                self._locks[key].asked.pop((step.task, str(step.args[1])), None)  # it does not wait for this one now
             self._reply(step, at, key)
+            if step.script == "multi_acquire" and step.reply[0] == 0:
+                mine = self._mine(step, key)
+                if behind and (placed or mine):
+                    raise Broken(f"L4: {step.args[1]!r} waits, and has {key}, or a place there, which comes after that")
+                behind = behind or not mine
+
+    def _mine(self, step: Step, key: str) -> bool:
+        held = self._locks[key].held
+        return held.live(step.now) and (held.owner, held.request) == (step.args[0], step.args[1])
 
     def _reply(self, step: Step, at: int, key: str) -> None:
-        held = self._locks[key].held
-        mine = held.live(step.now) and (held.owner, held.request) == (step.args[0], step.args[1])
+        held, mine = self._locks[key].held, self._mine(step, key)
         if step.script == "multi_acquire":
             if step.reply[0] == 1 and not (mine and step.reply[2 + 2 * at : 4 + 2 * at] == [held.fence, held.deadline]):
                 raise Broken(f"L1: {step.args[1]!r} was told of a grant of {key} that is not its own: {held}")

@@ -76,12 +76,15 @@ class Guarded:
         try:
             if self._signals:
                 raise Stopped(self._signals[0])
-            return lock.acquire()
+            grant = lock.acquire()
+            self._waiting = False  # still inside: from here on no signal is raised
         except Stopped:
             if lock.held():  # it was granted at this very moment
                 with contextlib.suppress(LockworkError):
                     lock.release_all()
             raise
+        else:
+            return grant
         finally:
             self._waiting = False
 
@@ -95,6 +98,7 @@ class Guarded:
         """Start the program; raises OSError when that cannot be."""
         self._watch(grant)
         self._program.start(command, {**os.environ, "LOCKWORK_LOCK": grant.name, "LOCKWORK_FENCE": str(grant.fence)})
+        self._watch(grant)
 
     def wait(self, grant: Grant) -> int:
         """Wait for the program's end, and see to it; returns its exit status as a shell has it."""

@@ -63,6 +63,8 @@ class Program:
         """Send a signal to the program and to what it has started, as a terminal does."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._group, number)
+        if self._process is not None and self._process.returncode is None and self._has_left():
+            self.tell(number)
 
     def tell(self, number: int) -> None:
         """Send a signal to the program alone."""
@@ -74,7 +76,8 @@ class Program:
         """Let the watcher wait for our next word until `end_at`."""
         assert self._watcher.stdin is not None
         with contextlib.suppress(OSError):  # full: it is paused, and has enough to read; gone: it is replaced
-            os.write(self._watcher.stdin.fileno(), watcher.WORD.pack(end_at, lease_end))
+            pid = 0 if self._process is None else self._process.pid
+            os.write(self._watcher.stdin.fileno(), watcher.WORD.pack(end_at, lease_end, pid))
 
     def close(self) -> None:
         """Take the terminal back and end the watcher; a program that still runs, by an error of ours, is killed."""
@@ -94,8 +97,15 @@ class Program:
         # our shell is to see that the whole job has stopped; SIGCONT will tell us
         os.killpg(os.getpgrp(), signal.SIGTSTP)
 
+    def _has_left(self) -> bool:
+        """Whether it is in another group now: an interactive shell makes one of its own."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            return os.getpgid(self._process.pid) != self._group
+        return False
+
     def _keep_watcher(self) -> None:
-        if self._watcher.poll() is not None:
+        if self._watcher.poll() is not None and not self._has_left():
             assert self._watcher.stdin is not None
             self._watcher.stdin.close()
             self._watcher = self._start_watcher(self._group)

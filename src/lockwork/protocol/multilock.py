@@ -1,7 +1,7 @@
-"""Several locks as one: all are granted or none, and who waits stands in all lines in the order of arrival.
+"""Several locks as one: all are granted or none; who waits collects them in the order of their keys.
 
-On one server, or in one slot of a Cluster, one script asks for all (a group). Places in different groups cannot be
-taken in one step: there a request collects one whole group after the other, in an order that is the same for everybody.
+On one server, or in one slot of a Cluster, one script asks for all (a group). Different groups cannot be asked in one
+step: there a request collects one whole group after the other, in an order that is the same for everybody.
 """
 
 from __future__ import annotations

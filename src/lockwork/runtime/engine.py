@@ -129,6 +129,7 @@ class Engine:
         self._ring()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        self._give_back()  # what was noted too late for the thread
         self._driver.close()
         for end in (self._bell, self._rung, *self._odd):
             if end is not None:
