@@ -32,7 +32,8 @@ class PolledLock(Handle):
         on_lost: OnLost | None = None,
     ) -> None:
         super().__init__(lw.runtime, lw.config, "key", wait=wait, lease=lease, on_lost=on_lost)
-        self.name = self._key = _checked_key(key)
+        self._key = _checked_key(key)
+        self.name: str = self._key
 
     def acquire(self, wait: Duration | None = None) -> Grant:
         """Try until the lock is free, for at most `wait` (None: as given to the handle), and return the grant.

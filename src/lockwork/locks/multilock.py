@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from redis.crc import key_slot
 
@@ -53,7 +53,7 @@ class MultiLock(Handle):
     """A handle to several locks, the same ones that `lw.lock` takes one by one."""
 
     noun = "multilock"
-    grant_class = MultiGrant
+    grant_class: ClassVar[type[Grant]] = MultiGrant
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class MultiLock(Handle):
             raise ConfigError(f"a multilock takes each lock once: {twice!r} is given more than once")
         super().__init__(runtime, config, names[0], wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self.names: tuple[str, ...] = tuple(names)
-        self.name = ", ".join(names)
+        self.name: str = ", ".join(names)
         self._locks = [
             Lock(runtime, config, name, wait=wait, lease=lease, on_lost=None, tags=tags) for name in sorted(names)
         ]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from types import TracebackType
+from typing import ClassVar, Self, cast
 from typing import Protocol as Interface
-from typing import Self, cast
 
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
@@ -97,7 +97,7 @@ class QuorumLock(Handle):
     """A handle to one named lock on all servers of a Quorum; re-entrant for who uses the same Quorum object."""
 
     noun = "quorum lock"
-    grant_class = QuorumGrant
+    grant_class: ClassVar[type[Grant]] = QuorumGrant
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class Side(Handle):
     """What reading and writing share; see RWLock."""
 
     kind = protocol.KIND
-    grant_class = RWGrant
+    grant_class: ClassVar[type[Grant]] = RWGrant
     mode: ClassVar[Mode]
 
     def acquire(self, wait: Duration | None = None) -> RWGrant:
@@ -189,11 +189,11 @@ class ReadSide(Side):
     """The reading side: held together with other readers."""
 
     noun = "read lock"
-    mode = "read"
+    mode: ClassVar[Mode] = "read"
 
 
 class WriteSide(Side):
     """The writing side: held alone. Its holder may enter the reading side too, and stay in that when it leaves this."""
 
     noun = "write lock"
-    mode = "write"
+    mode: ClassVar[Mode] = "write"
