@@ -34,6 +34,8 @@ _BATCH = 100
 _TIMEOUT = 2.0
 _AGAIN = 0.1
 """Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
+_SHORT = 0.9
+"""Seconds; a lease of the usual length is not due before that."""
 _PING = 5.0
 _SILENCE = 12.0
 """Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
@@ -55,6 +57,8 @@ class Engine:
         self._stop = False
         self._listen = False
         self._planned = 0.0
+        self._busy = False
+        """Whether leases were added since the engine planned last."""
         self._bell: socket.socket | None = None
         self._rung: socket.socket | None = None
         self._odd: list[socket.socket] = []
@@ -65,6 +69,7 @@ class Engine:
     def keep(self, lease: Lease) -> None:
         """Watch over a lease: renew it if it wants that, and tell its holder when it is lost."""
         self._book.add(lease)
+        self._busy = True
         if not lease.renewed:
             self._listen = True  # nobody asks the server about it, so a word from there is all that can tell
         if lease.next < self._planned:
@@ -177,13 +182,21 @@ class Engine:
 
     def _main(self, rung: socket.socket) -> None:
         selector = selectors.DefaultSelector()
-        selector.register(rung, selectors.EVENT_READ)
+        try:
+            selector.register(rung, selectors.EVENT_READ)
+        except ValueError:  # closed before this thread came to its first step
+            selector.close()
+            return
         subscription = _Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
         try:
             while not self._stop:
                 if self._listen:
                     subscription.tend()
                 upcoming = [at for at in (self._book.next_event(), subscription.next_event) if at is not None]
+                if self._busy:
+                    # where many short locks come and go, the engine looks again before any is due, and is not woken for each
+                    self._busy = False
+                    upcoming.append(now() + _SHORT)
                 # `_planned` is set before the book is read again, so that a lease added meanwhile rings the bell
                 self._planned = min(upcoming, default=float("inf"))
                 newest = self._book.next_event()
