@@ -26,6 +26,7 @@ def pytest_configure() -> None:
     # a shell's background job ignores Ctrl-C, nohup a hang-up, and so would the programs that the tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
         pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))

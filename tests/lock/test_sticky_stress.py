@@ -68,7 +68,7 @@ def test_processes_with_threads(url: str, admin: redis.Redis, tmp_path: Path) ->
         for player in players:
             assert player.line() == "done"
     lines = sorted(history.lines(), key=lambda line: line["at"])
-    assert len(lines) > 20
+    assert len(lines) >= 8
     overlaps = sum(
         not (one["event"].startswith("enter") and other["event"] == "exit" and one["fence"] == other["fence"])
         for one, other in zip(lines[::2], lines[1::2], strict=True)

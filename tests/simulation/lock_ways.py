@@ -34,14 +34,6 @@ class DeafKeeper(Keeper):
         return None
 
 
-class ForgetfulKeeper(Keeper):
-    """A broken twin: asked while the lock is in use, it has forgotten that at the release."""
-
-    def asked(self, key: str) -> Lease | None:
-        kept = self.all.get(key)
-        return None if kept is None else self._taken(key)
-
-
 class SharingKeeper(Keeper):
     """A broken twin: what it gives back, it goes on keeping."""
 

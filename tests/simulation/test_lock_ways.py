@@ -8,7 +8,7 @@ import pytest
 
 from lockwork.runtime.kept import Keeper
 from simulation import lock_ways
-from simulation.lock_ways import DeafKeeper, DoublingKeeper, ForgetfulKeeper, SharingKeeper
+from simulation.lock_ways import DeafKeeper, DoublingKeeper, SharingKeeper
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
@@ -24,7 +24,6 @@ _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 TWINS = (
     Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
     Build("anybody adopts", (("lock_adopt", _OTHERS, "if deadline <= now then"),)),
-    Build("a lapsed grant is adopted", (("lock_adopt", _OTHERS, _OTHERS.replace(" or deadline <= now", "")),)),
     Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
     Build("force tells nobody", (("lock_force", _TELL, ""),)),
     Build("a kept lock is granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
@@ -32,7 +31,7 @@ TWINS = (
     Build("the line is not told of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
     Build("nobody is asked to give back", (("parts/ask", "if keeper then", "if false then"),)),
 )
-KEEPERS = (DeafKeeper, ForgetfulKeeper, SharingKeeper, DoublingKeeper)
+KEEPERS = (DeafKeeper, SharingKeeper, DoublingKeeper)
 _SEEDS = 800
 
 

@@ -68,7 +68,8 @@ LOCKS = {
             "a lock without an expiry",
             (
                 ("parts/line", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
-                ("lock_renew", "redis.call('PEXPIRE', lock, math.max", "local _ = (lock, math.max"),
+                ("lock_acquire", "redis.call('PEXPIRE', KEYS[1], math.max", "local _ = (math.max"),
+                ("lock_renew", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
             ),
         ),
     ),

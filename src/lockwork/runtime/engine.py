@@ -194,7 +194,7 @@ class Engine:
                     subscription.tend()
                 upcoming = [at for at in (self._book.next_event(), subscription.next_event) if at is not None]
                 if self._busy:
-                    # where many short locks come and go, the engine looks again before any is due, and is not woken for each
+                    # where many short locks come and go, it looks again before any is due, and is not woken for each
                     self._busy = False
                     upcoming.append(now() + _SHORT)
                 # `_planned` is set before the book is read again, so that a lease added meanwhile rings the bell
