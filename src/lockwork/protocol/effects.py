@@ -30,7 +30,7 @@ class Call:
     keys: Sequence[str]
     args: Sequence[Argument]
     patience: float | None = None
-    """Seconds to go on trying while the server is away; None: as configured."""
+    """Seconds to go on trying while the server is away, if that is less than configured; None: as configured."""
     marked: bool = False
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
     replicas: int = 0

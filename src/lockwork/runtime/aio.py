@@ -108,7 +108,8 @@ class AsyncDriver:
                 tries += 1
                 began = began or now()
                 pause = backoff(tries)
-                if now() - began + pause > (self._patience if call.patience is None else call.patience):
+                patience = self._patience if call.patience is None else min(call.patience, self._patience)
+                if now() - began + pause > patience:
                     raise gone(self._endpoint.shown, error, now() - began) from error
                 await asyncio.sleep(pause)
                 call = call.again()

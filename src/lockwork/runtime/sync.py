@@ -75,7 +75,7 @@ class SyncDriver:
 
     def _call(self, call: Call) -> Any:
         began, tries = now(), 0
-        patience = self._patience if call.patience is None else call.patience
+        patience = self._patience if call.patience is None else min(call.patience, self._patience)
         abandoned: list[Identity] = []
         while True:
             wire = self._take()
