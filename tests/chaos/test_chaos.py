@@ -79,7 +79,8 @@ class Crew:
     def finish(self, count: int) -> QueueStatus:
         """Wait until nothing is left to do."""
         until(lambda: (status := self.status()).ready + status.scheduled + status.running == 0, "all ended", 90)
-        assert all(process.process.poll() is None for process in self.workers), "a supervisor ended"
+        ended = [process.errors for process in self.workers if process.process.poll() is not None]
+        assert not ended, f"a supervisor ended: {ended}"
         status = self.status()
         print(f"seed {SEED}: {count} jobs, {status}")
         return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import platform
 import re
@@ -131,8 +132,7 @@ class Supervisor:
     def _on_exit(self, child: _Child) -> None:
         del self._children[child.session]
         code = child.process.returncode
-        if child.process.stdin is not None:
-            child.process.stdin.close()
+        _let_go(child)
         try:
             given_back = self._heartbeat.leave(child.session)
         except LockworkError as error:
@@ -202,6 +202,14 @@ def _tell(child: _Child, line: bytes) -> None:
         child.process.stdin.flush()
     except OSError:
         pass  # it has ended: its watcher says so
+
+
+def _let_go(child: _Child) -> None:
+    """Close our end of its standard input."""
+    assert child.process.stdin is not None
+    # orders that it did not live to read are still in the buffer, and closing tries to send them
+    with contextlib.suppress(OSError):
+        child.process.stdin.close()
 
 
 def _why(code: int | None) -> str:
