@@ -12,7 +12,6 @@ import selectors
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable
 from itertools import groupby
 
 from lockwork.errors import LockworkError
@@ -22,10 +21,8 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.kept import Keeper
 from lockwork.runtime.mailboxes import Mailboxes, TaskBox, ThreadBox
-from lockwork.runtime.packing import pack
-from lockwork.runtime.replies import Retry
-from lockwork.runtime.sync import SyncDriver, backoff
-from lockwork.runtime.wire import Wire
+from lockwork.runtime.subscription import Subscription
+from lockwork.runtime.sync import SyncDriver
 
 log: logging.Logger = logging.getLogger("lockwork")
 
@@ -36,9 +33,6 @@ _AGAIN = 0.1
 """Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
 _SHORT = 0.9
 """Seconds; a lease of the usual length is not due before that."""
-_PING = 5.0
-_SILENCE = 12.0
-"""Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
 
 
 class Engine:
@@ -187,7 +181,7 @@ class Engine:
         except ValueError:  # closed before this thread came to its first step
             selector.close()
             return
-        subscription = _Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
+        subscription = Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
         try:
             while not self._stop:
                 if self._listen:
@@ -271,88 +265,3 @@ def _heard(rung: socket.socket) -> bool:
 
 def _kind(lease: Lease) -> str:
     return lease.renewal.script
-
-
-class _Subscription:
-    """The one pub/sub connection of a process."""
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        channel: str,
-        deliver: Callable[[str, str], None],
-        missed: Callable[[], None],
-        selector: selectors.BaseSelector,
-    ) -> None:
-        self._endpoint = endpoint
-        self._channel = channel
-        self._deliver = deliver
-        self._missed = missed
-        self._selector = selector
-        self._wire = Wire(endpoint)
-        self._descriptor: int | None = None
-        self._tries = 0
-        self._heard = 0.0
-        self._warned = 0.0
-        self.next_event: float | None = None
-
-    def tend(self) -> None:
-        """Connect if need be, and keep the connection honest by pings."""
-        at = now()
-        if self._wire.connected:
-            if at - self._heard > _SILENCE:
-                self._broken("it fell silent")
-            elif self.next_event is not None and at >= self.next_event:
-                self._send("PING")
-        if not self._wire.connected and (self.next_event is None or at >= self.next_event):
-            self._connect()
-
-    def read(self) -> None:
-        """Take what has come and deliver it."""
-        try:
-            replies = self._wire.arrived()
-        except Retry as error:
-            self._broken(error)
-            return
-        self._heard = now()
-        self._tries = 0
-        for reply in replies:
-            if reply[0] == b"message":
-                ticket, _, text = reply[2].decode().partition(" ")
-                self._deliver(ticket, text)
-            elif reply[0] == b"subscribe":
-                self._missed()  # what was sent before we listened is lost
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._descriptor is not None:
-            self._selector.unregister(self._descriptor)
-            self._descriptor = None
-        self._wire.close()
-
-    def _connect(self) -> None:
-        try:
-            self._wire.connect()
-        except (Retry, LockworkError) as error:
-            self._broken(error)
-            return
-        self._descriptor = self._wire.fileno()
-        self._selector.register(self._descriptor, selectors.EVENT_READ)
-        self._heard = now()
-        self._send("SUBSCRIBE", self._channel)
-
-    def _send(self, *command: str) -> None:
-        try:
-            self._wire.send(pack(*command))
-        except Retry as error:
-            self._broken(error)
-        else:
-            self.next_event = now() + _PING
-
-    def _broken(self, why: object) -> None:
-        self.close()
-        self._tries += 1
-        self.next_event = now() + backoff(self._tries)
-        if self._tries == 1 or now() - self._warned > _SILENCE:
-            self._warned = now()
-            log.warning("wake-ups are not heard until the connection is back: %s", why)
