@@ -136,6 +136,17 @@ def test_the_broken_queue_is_caught(chaos_url: str, tmp_path: Path) -> None:
     assert any("were settled" in problem for problem in problems), problems
 
 
+def stopped_inside(history: History) -> int:
+    """Stop a process that has the lock."""
+    while True:
+        pid: int = history.lines("enter")[-1]["pid"]
+        send(pid, signal.SIGSTOP)
+        threading.Event().wait(0.001)
+        if [line["event"] for line in history.lines() if line["pid"] == pid][-1] != "exit":
+            return pid
+        send(pid, signal.SIGCONT)
+
+
 def turns(url: str, folder: Path, kind: str, seconds: float) -> tuple[list[dict[str, Any]], list[int], int]:
     """Eight processes take turns, one is killed or frozen now and then; returns the history and what the store has."""
     draw = random.Random(SEED)
@@ -155,8 +166,7 @@ def turns(url: str, folder: Path, kind: str, seconds: float) -> tuple[list[dict[
         while time.monotonic() < end:
             victim = draw.randrange(8)
             if draw.random() < 0.6:
-                # most of all the one that had the lock just now, and perhaps has it still
-                pid = history.lines("enter")[-1]["pid"] if draw.random() < 0.8 else players[victim].pid
+                pid = stopped_inside(history) if draw.random() < 0.8 else players[victim].pid
                 freeze([pid], draw.choice((0.2, 1.5)))
             else:
                 players[victim].end()
@@ -179,7 +189,7 @@ def test_locks(chaos_url: str, tmp_path: Path) -> None:
 def test_the_broken_lock_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A bare SET NX without an owner: who was frozen past its lease goes on, and deletes the next one's lock."""
     problems: list[str] = []
-    for round in range(5):
+    for round in range(10):
         lines, accepted, value = turns(chaos_url, tmp_path / f"turns{round}", "broken", 4)
         problems = lock_problems(lines, accepted, value)
         if problems:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
@@ -19,8 +20,8 @@ _TO_ALL = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _TO_IT = {signal.SIGUSR1, signal.SIGUSR2}
 
 
-class Stopped(BaseException):
-    """A signal came before the program ran; no Exception, so that nothing on the way takes it for a failure."""
+class Stopped(Exception):
+    """A signal came before the program ran."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,6 +30,8 @@ class Stopped(BaseException):
 
 class Guarded:
     """While entered, signals end the wait for the lock (Stopped), or go to the program once there is one.
+
+    No signal handler raises: an exception from there is lost when it strikes in a `__del__`.
 
     The program has its SIGTERM `grace` seconds before the lease's end, so that both end together; but not before the
     last third of the lease, when several tries to renew it have failed.
@@ -39,7 +42,6 @@ class Guarded:
         self._longest = 0.0
         """What the lease had before it at the best: one that was handed over begins short."""
         self._signals: list[int] = []
-        self._waiting = False
         self._gone = False
         self._continued = False
         self._previous: dict[int, Any] = {}
@@ -72,21 +74,28 @@ class Guarded:
 
     def acquire(self, lock: Lock) -> Grant:
         """Wait for the lock; raises Stopped and what `Lock.acquire` raises."""
-        self._waiting = True
+        return asyncio.run(self._acquire(lock))
+
+    async def _acquire(self, lock: Lock) -> Grant:
+        acquiring = asyncio.create_task(lock.aacquire())
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._woken, self._look_up, acquiring)
         try:
-            if self._signals:
-                raise Stopped(self._signals[0])
-            grant = lock.acquire()
-            self._waiting = False  # still inside: from here on no signal is raised
-        except Stopped:
-            if lock.held():  # it was granted at this very moment
-                with contextlib.suppress(LockworkError):
-                    lock.release_all()
-            raise
-        else:
-            return grant
+            await asyncio.wait([acquiring])
         finally:
-            self._waiting = False
+            loop.remove_reader(self._woken)
+        if not acquiring.cancelled():
+            grant = acquiring.result()
+            if not self._signals:
+                return grant
+            with contextlib.suppress(LockworkError):
+                await grant.arelease()
+        raise Stopped(self._signals[0])
+
+    def _look_up(self, acquiring: asyncio.Task[Grant]) -> None:
+        self._quiet()
+        if self._signals:
+            acquiring.cancel()
 
     def lost(self, _: Grant) -> None:
         """From another thread: the lease has ended."""
@@ -162,13 +171,13 @@ class Guarded:
 
     def _sleep(self, seconds: float | None) -> None:
         select.select([self._woken], [], [], seconds)
+        self._quiet()
+
+    def _quiet(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._woken, 4096)
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
-        if self._waiting:
-            self._waiting = False  # a second one must not strike while this one cleans up
-            raise Stopped(number)
         self._signals.append(number)
 
     def _on_child(self, _number: int, _: FrameType | None) -> None:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from lockwork.app import Lockwork
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
-from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.grant import OnLost
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
+from lockwork.protocol import grants
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.grants import Granted, Request
 
@@ -35,27 +36,11 @@ class PolledLock(Handle):
         self._key = _checked_key(key)
         self.name: str = self._key
 
-    def acquire(self, wait: Duration | None = None) -> Grant:
-        """Try until the lock is free, for at most `wait` (None: as given to the handle), and return the grant.
-
-        Who of those that wait gets it is left to chance. Raises LockTimeout.
-        """
-        owner, again = self._enter()
-        if again is not None:
-            return again
-        asked = self._request(owner)
-        return self._keep(owner, asked, self._runtime.run(self._acquiring(asked, self._patience(wait))))
-
-    async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """The same for a task; cancelled, it gives back what it may have got."""
-        owner, again = self._enter()
-        if again is not None:
-            return again
-        asked = self._request(owner)
-        return self._keep(owner, asked, await self._runtime.arun(self._acquiring(asked, self._patience(wait))))
-
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
         raise NotImplementedError
+
+    def _returning(self, asked: Request) -> Protocol[object]:
+        return grants.release(asked.key, asked.owner, 0, kind=asked.kind, patience=1)
 
     def _request(self, owner: Owner) -> Request:
         asked = super()._request(owner)

@@ -21,6 +21,7 @@ from lockwork.locks.campaign import Campaign, Stopped, stoppable
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
 from lockwork.protocol import grants
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.holders import Holder
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
@@ -227,17 +228,16 @@ class Election:
             campaign.end()
 
     def _stand(self, campaign: Campaign) -> Grant:
-        owner, _ = self._lock._enter()
-        asked = self._lock._request(owner)
-        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
-        return self._lock._keep(owner, asked, self._runtime.run(stoppable(grants.acquire(asked, None), campaign)))
+        return self._runtime.run(self._standing(campaign))
 
     async def _astand(self, campaign: Campaign) -> Grant:
+        return await self._runtime.arun(self._standing(campaign))
+
+    def _standing(self, campaign: Campaign) -> Protocol[Grant]:
         owner, _ = self._lock._enter()
         asked = self._lock._request(owner)
         campaign.wake = lambda: self._runtime.engine.wake(asked.request)
-        granted = await self._runtime.arun(stoppable(grants.acquire(asked, None), campaign))
-        return self._lock._keep(owner, asked, granted)
+        return self._lock._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
 
     def _step_down(self, campaign: Campaign, grant: Grant) -> None:
         # called before the lock is free, so that the next leader's on_gain comes later

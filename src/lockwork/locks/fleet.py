@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.grants import Granted
 from lockwork.protocol.quorum import Everywhere, Node, Pause, Rounds
 from lockwork.runtime.clock import now
+from lockwork.runtime.driving import adrive, drive
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 
@@ -44,36 +45,11 @@ class Fleet:
     def run(self, rounds: Rounds[T]) -> T:
         """Run rounds on this thread."""
         no_running_loop()
-        step: Callable[[Any], Any] = rounds.send
-        value: Any = None
-        while True:
-            try:
-                effect = step(value)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                value, step = self._perform(effect), rounds.send
-            except BaseException as error:  # noqa: BLE001 - the rounds clean up, and raise it again
-                step, value = rounds.throw, error
+        return drive(rounds, self._perform)
 
-    async def arun(self, rounds: Rounds[T]) -> T:
+    def arun(self, rounds: Rounds[T]) -> Coroutine[Any, Any, T]:
         """Run rounds in this task; when it is cancelled, their clean-up is done first."""
-        step: Callable[[Any], Any] = rounds.send
-        value: Any = None
-        while True:
-            try:
-                effect = step(value)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                value, step = await self._aperform(effect), rounds.send
-            except asyncio.CancelledError as cancelled:
-                await self._clean_up(rounds, cancelled)
-                raise
-            except BaseException as error:  # noqa: BLE001 - the rounds clean up, and raise it again
-                step, value = rounds.throw, error
+        return adrive(rounds, self._aperform)
 
     def close(self) -> None:
         """End the threads."""
@@ -123,11 +99,10 @@ class Fleet:
     # -- tasks --------------------------------------------------------------------------------------------------------
 
     async def _aperform(self, effect: Everywhere | Pause | Clock) -> Any:
-        if isinstance(effect, Clock):
-            return now()
         if isinstance(effect, Pause):
             await asyncio.sleep(_some(effect))
             return None
+        assert isinstance(effect, Everywhere)
         gate = _Gate()
         tasks = [
             asyncio.create_task(self._avote(gate, node, protocol, effect.undo.get(node)))
@@ -151,19 +126,6 @@ class Fleet:
         if not gate.enter(node, answer) and undo is not None and isinstance(answer, Granted):
             with contextlib.suppress(LockworkError):
                 await runtime.arun(_once(undo))
-
-    async def _clean_up(self, rounds: Rounds[Any], cancelled: asyncio.CancelledError) -> None:
-        task = asyncio.create_task(self._drive_out(rounds, cancelled))
-        while not task.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.shield(task)
-
-    async def _drive_out(self, rounds: Rounds[Any], cancelled: asyncio.CancelledError) -> None:
-        step: Callable[[Any], Any] = rounds.throw
-        value: Any = cancelled
-        with contextlib.suppress(StopIteration, asyncio.CancelledError):
-            while True:
-                value, step = await self._aperform(step(value)), rounds.send
 
 
 class _Gate:

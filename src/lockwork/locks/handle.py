@@ -11,7 +11,8 @@ from lockwork.durations import Duration
 from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
 from lockwork.locks.grant import Grant
 from lockwork.locks.holding import Holding
-from lockwork.protocol import grants
+from lockwork.owners import Owner
+from lockwork.protocol.effects import Protocol
 from lockwork.runtime.sync import no_running_loop
 
 
@@ -27,16 +28,14 @@ class Handle(Holding):
         owner, again = self._enter()
         if again is not None:
             return again
-        asked = self._request(owner)
-        return self._keep(owner, asked, self._runtime.run(grants.acquire(asked, self._patience(wait))))
+        return self._runtime.run(self._getting(owner, wait))
 
     async def aacquire(self, wait: Duration | None = None) -> Grant:
         """The same for a task; cancelled, it leaves the line, or gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return again
-        asked = self._request(owner)
-        return self._keep(owner, asked, await self._runtime.arun(grants.acquire(asked, self._patience(wait))))
+        return await self._runtime.arun(self._getting(owner, wait))
 
     def try_acquire(self) -> Grant | None:
         """Take it if it is free and nobody waits for it; None otherwise."""
@@ -133,6 +132,10 @@ class Handle(Holding):
         except LockworkError:
             if error is None:
                 raise
+
+    def _getting(self, owner: Owner, wait: Duration | None) -> Protocol[Grant]:
+        asked = self._request(owner)
+        return self._booked(owner, asked, self._acquiring(asked, self._patience(wait)))
 
     def _leave_body(self) -> Grant | None:
         """The grant to release at the end of a body; None when the body has given it up itself."""

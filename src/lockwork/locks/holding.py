@@ -78,6 +78,14 @@ class Holding(Decorating):
         """What the release script wants to know besides."""
         return ()
 
+    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
+        """How to get a grant."""
+        return grants.acquire(asked, wait)
+
+    def _returning(self, asked: Request) -> Protocol[object]:
+        """How to give back what a request has got, or may get."""
+        return grants.abandon(asked)
+
     # -- the grants of this process ---------------------------------------------------------------------------------
 
     def _enter(self) -> tuple[Owner, Grant | None]:
@@ -98,37 +106,58 @@ class Holding(Decorating):
             raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
         return grant
 
+    def _booked(self, owner: Owner, asked: Request, acquiring: Protocol[Granted]) -> Protocol[Grant]:
+        """Acquire and note the grant as one step: interrupted anywhere, it is given back or was never there."""
+        granted = yield from acquiring
+        try:
+            return self._keep(owner, asked, granted)
+        except BaseException:
+            self._disown(asked, granted)
+            yield from self._returning(asked)
+            raise
+
     def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
         renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, f"{asked.kind}_renew")
         since = now()
         lease = Lease(renewal, granted, since, renewed=asked.renewed, on_lost=_nothing)
         place, runtime = (asked.key, owner), self._runtime
-        try:
-            grant = self.grant_class(self, owner, granted.fence, lease, since)
-            lease.on_lost = grant._told_lost
-            before = runtime.grants.get(place)
-            if before is not None:
-                grant._bodies = before._bodies  # it was given up inside of a body, which has not ended
-            runtime.live[grant] = None
-            runtime.grants[place] = grant
-            runtime.engine.keep(lease)
-        except BaseException:
-            # interrupted: nobody has the grant, so nobody would release it
-            runtime.grants.pop(place, None)
-            runtime.engine.give_back(lease)
-            raise
+        grant = self.grant_class(self, owner, granted.fence, lease, since)
+        lease.on_lost = grant._told_lost
+        before = runtime.grants.get(place)
+        if before is not None:
+            grant._bodies = before._bodies  # it was given up inside of a body, which has not ended
+        runtime.live[grant] = None
+        runtime.grants[place] = grant
+        runtime.engine.keep(lease)
         return grant
+
+    def _disown(self, asked: Request, granted: Granted) -> None:
+        """Forget what an interrupted `_keep` has noted."""
+        for grant in list(self._runtime.live):
+            renewal = grant._lease and grant._lease.renewal
+            if renewal and (renewal.key, renewal.owner, renewal.fence) == (asked.key, asked.owner, granted.fence):
+                grant._handle._forget(grant)
 
     def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
         """It is not held any more; returns its lease and whether that still ran, None when it was ended before."""
         in_time, lease = not grant.lost, grant._lease
-        if self._runtime.live.pop(grant, self) is not None or lease is None:
-            return None
+        try:
+            if self._runtime.live.pop(grant, self) is not None or lease is None:
+                return None
+            self._strike_out(grant, lease)
+            self._runtime.engine.drop(lease)
+        except BaseException:
+            # interrupted: nobody would end it any more, and the engine would renew it for ever
+            if lease is not None and grant not in self._runtime.live:
+                self._strike_out(grant, lease)
+                self._runtime.engine.give_back(lease)
+            raise
+        return lease, in_time
+
+    def _strike_out(self, grant: Grant, lease: Lease) -> None:
         grant._lease = None  # whoever still looks at the grant must not take it for held
         if not grant._bodies:  # else the end of the body will look for it
             self._runtime.grants.pop((lease.renewal.key, grant._owner), None)
-        self._runtime.engine.drop(lease)
-        return lease, in_time
 
     def _release_whole(self, grant: Grant) -> None:
         no_running_loop()

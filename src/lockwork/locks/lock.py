@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
@@ -14,7 +13,7 @@ from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.protocol import lock as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.grants import Granted
 from lockwork.protocol.holders import Holder, read
 from lockwork.protocol.lock import LockState
 from lockwork.runtime.clock import now
@@ -107,13 +106,11 @@ class Lock(Handle):
     def adopt(self, exported: str) -> Grant:
         """Go on with a grant that was exported, under a higher fence. Raises LockLost when its lease has ended."""
         no_running_loop()
-        owner, asked, protocol = self._adopting(exported)
-        return self._adopted(owner, asked, self._runtime.run(protocol))
+        return self._runtime.run(self._adopting(exported))
 
     async def aadopt(self, exported: str) -> Grant:
         """The same for a task."""
-        owner, asked, protocol = self._adopting(exported)
-        return self._adopted(owner, asked, await self._runtime.arun(protocol))
+        return await self._runtime.arun(self._adopting(exported))
 
     def _exporting(self, lease: Duration | None) -> Protocol[str]:
         grant = self._mine()
@@ -123,7 +120,7 @@ class Lock(Handle):
             raise LockLost(f"the lease of lock {grant.name!r} ended before it could be exported")
         return passing.export(self, grant, ended[0], lease_ms)
 
-    def _adopting(self, exported: str) -> tuple[owners.Owner, Request, Protocol[Granted | None]]:
+    def _adopting(self, exported: str) -> Protocol[Grant]:
         passed = passing.read(exported, self._known())
         owner, again = self._enter()
         if again is not None:
@@ -132,14 +129,15 @@ class Lock(Handle):
                 f"lock {self.name!r} is held by this thread or task already: it cannot adopt another grant"
             )
         asked = self._request(owner)
-        return owner, asked, protocol.adopt(asked, passed.owner, passed.fence)
+        return self._booked(owner, asked, self._adopted(protocol.adopt(asked, passed.owner, passed.fence)))
 
-    def _adopted(self, owner: owners.Owner, asked: Request, granted: Granted | None) -> Grant:
+    def _adopted(self, adopting: Protocol[Granted | None]) -> Protocol[Granted]:
+        granted = yield from adopting
         if granted is None:
             raise LockLost(
                 f"the lease of lock {self.name!r} ended before the grant was adopted, or it was adopted before"
             )
-        return self._keep(owner, asked, granted)
+        return granted
 
     def _force(self) -> Protocol[bool]:
         # the fence says which grant is meant: called again after a lost reply, it must not end the next one

@@ -31,16 +31,6 @@ MOST = 100
 
 
 @dataclass(slots=True)
-class _Entry:
-    """What one call of acquire begins with: the parts that its owner has already, and what it asks for."""
-
-    owner: Owner
-    mine: dict[str, Grant]
-    asked: Request
-    groups: list[list[str]]
-
-
-@dataclass(slots=True)
 class _Ended:
     """A grant that was given up: the parts that nobody here is in any more, each with its handle and its ending."""
 
@@ -87,62 +77,70 @@ class MultiLock(Handle):
 
         Locks that the current thread or task holds already are entered once more. Raises LockTimeout.
         """
-        entry = self._begin()
-        if isinstance(entry, MultiGrant):
-            return entry
-        try:
-            got = self._runtime.run(self._collect(entry, wait))
-        except BaseException:
-            self._back_out(entry)
-            raise
-        return self._whole(entry, got)
+        owner, again = self._enter()
+        if again is not None:
+            return cast("MultiGrant", again)
+        return self._runtime.run(self._collecting(owner, self._patience(wait)))
 
     async def aacquire(self, wait: Duration | None = None) -> MultiGrant:
         """The same for a task; cancelled, it leaves all lines, and gives back what it got."""
-        entry = self._begin()
-        if isinstance(entry, MultiGrant):
-            return entry
-        try:
-            got = await self._runtime.arun(self._collect(entry, wait))
-        except BaseException:
-            self._back_out(entry)
-            raise
-        return self._whole(entry, got)
+        owner, again = self._enter()
+        if again is not None:
+            return cast("MultiGrant", again)
+        return await self._runtime.arun(self._collecting(owner, self._patience(wait)))
 
     # -- acquiring ----------------------------------------------------------------------------------------------------
 
-    def _begin(self) -> _Entry | MultiGrant:
-        owner, again = self._enter()
-        if again is not None:
-            assert isinstance(again, MultiGrant)
-            return again
+    def _collecting(self, owner: Owner, wait: float | None) -> Protocol[MultiGrant]:
+        """Enter what this owner has already and acquire the rest, noting all as one step."""
+        asked = self._request(owner)
+        mine = self._parts_of(owner)
+        groups = self._grouped(set(mine))
+        entered: list[Grant] = []
+        got: dict[str, Granted] = {}
+        try:
+            for grant in mine.values():
+                grant.depth += 1
+                entered.append(grant)
+            if groups:
+                got = yield from protocol.acquire(asked, groups, wait)
+            return self._whole(owner, asked, mine, got)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            for grant in entered:
+                grant.depth -= 1
+            self._disown_all(owner, asked, got)
+            yield from protocol.abandon(asked, groups if got else [])
+            raise
+
+    def _parts_of(self, owner: Owner) -> dict[str, Grant]:
+        """What the owner holds of these locks already, by key."""
         known = ((lock._key, self._runtime.grants.get((lock._key, owner))) for lock in self._locks)
         mine: dict[str, Grant] = {key: grant for key, grant in known if grant is not None and grant._lease is not None}
         for grant in mine.values():
             grant.check()
-        for grant in mine.values():
-            grant.depth += 1
-        return _Entry(owner, mine, self._request(owner), self._grouped(set(mine)))
+        return mine
 
-    def _collect(self, entry: _Entry, wait: Duration | None) -> Protocol[dict[str, Granted]]:
-        if not entry.groups:
-            return {}
-        return (yield from protocol.acquire(entry.asked, entry.groups, self._patience(wait)))
-
-    def _back_out(self, entry: _Entry) -> None:
-        for grant in entry.mine.values():
-            grant.depth -= 1
-
-    def _whole(self, entry: _Entry, got: dict[str, Granted]) -> MultiGrant:
+    def _whole(self, owner: Owner, asked: Request, mine: dict[str, Grant], got: dict[str, Granted]) -> MultiGrant:
         parts = [
-            entry.mine[lock._key]
-            if lock._key in entry.mine
-            else lock._keep(entry.owner, replace(entry.asked, key=lock._key), got[lock._key])
+            mine[lock._key] if lock._key in mine else lock._keep(owner, replace(asked, key=lock._key), got[lock._key])
             for lock in self._locks
         ]
-        grant = MultiGrant(self, entry.owner, parts, now())
-        self._runtime.grants[self._key, entry.owner] = grant
+        grant = MultiGrant(self, owner, parts, now())
+        self._runtime.grants[self._key, owner] = grant
         return grant
+
+    def _disown_all(self, owner: Owner, asked: Request, got: dict[str, Granted]) -> None:
+        """Forget what an interrupted `_whole` has noted."""
+        whole = self._runtime.grants.get((self._key, owner))
+        if whole is not None:
+            whole._unwatch()
+            whole._lease = None
+            if not whole._bodies:
+                del self._runtime.grants[self._key, owner]
+        for key, granted in got.items():
+            self._disown(replace(asked, key=key), granted)
 
     def _grouped(self, without: set[str]) -> list[list[str]]:
         """The keys to ask for, as many together as one script may touch, in an order that is everybody's."""

@@ -126,16 +126,14 @@ class QuorumLock(Handle):
         owner, again = self._enter()
         if again is not None:
             return cast("QuorumGrant", again)
-        asked = self._asks(owner)
-        return self._granted(owner, asked, self._fleet.run(self._rounds(asked, wait)))
+        return self._fleet.run(self._rounds(owner, self._patience(wait)))
 
     async def aacquire(self, wait: Duration | None = None) -> QuorumGrant:
         """The same for a task; cancelled, it gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return cast("QuorumGrant", again)
-        asked = self._asks(owner)
-        return self._granted(owner, asked, await self._fleet.arun(self._rounds(asked, wait)))
+        return await self._fleet.arun(self._rounds(owner, self._patience(wait)))
 
     def try_acquire(self) -> QuorumGrant | None:
         """Ask every server once; None when a majority does not grant it."""
@@ -154,8 +152,18 @@ class QuorumLock(Handle):
     def _key_of(self, name: str) -> str:
         return keys.quorum(self._prefix, name)
 
-    def _rounds(self, asked: Sequence[Request], wait: Duration | None) -> Rounds[QuorumGranted]:
-        return protocol.acquire(asked, self._patience(wait), self._limit, _PAUSE)
+    def _rounds(self, owner: Owner, wait: float | None) -> Rounds[QuorumGrant]:
+        """Acquire and note the grant as one step: interrupted anywhere, it is given back or was never there."""
+        asked = self._asks(owner)
+        granted = yield from protocol.acquire(asked, wait, self._limit, _PAUSE)
+        try:
+            return self._granted(owner, asked, granted)
+        except BaseException:
+            grant = self._fleet.grants.get((self._key, owner))
+            if grant is not None and grant.fence == granted.fence:
+                self._put_down(grant)
+            yield from protocol.release(dict(enumerate(asked)), granted.fence, self._servers, self._limit)
+            raise
 
     def _asks(self, owner: Owner) -> list[Request]:
         # an owner per request: what an earlier try left on a server is never taken for this one's

@@ -55,7 +55,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    waited = False
+    waited = settled = False
     try:
         while True:
             sent = yield Clock()
@@ -65,6 +65,7 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
             if reply[0] == 1:
                 return Granted(reply[1], local_deadline(sent, reply[3], reply[2]), waited)
             if wait == 0:
+                settled = True
                 raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else")
             waited = True
             until = sent + reply[1] / 1000
@@ -76,11 +77,13 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
             if granted is not None and enough and granted.deadline > now:
                 return granted
             if message is None and give_up is not None and now >= give_up:
+                yield from abandon(asked)  # here, so that it is repeated below when it is interrupted
+                settled = True
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
-    except BaseException as error:
-        if not (wait == 0 and isinstance(error, LockTimeout)):
+    except BaseException:
+        if not settled:
             yield from abandon(asked)
         raise
 

@@ -47,9 +47,9 @@ def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
     try:
         raised, deadline, now = yield Call(script("lock_adopt"), [asked.key], args)
+        return Granted(raised, local_deadline(sent, now, deadline)) if raised else None
     except (GeneratorExit, LockworkError):
         raise
     except BaseException:
         yield from abandon(asked)
         raise
-    return Granted(raised, local_deadline(sent, now, deadline)) if raised else None

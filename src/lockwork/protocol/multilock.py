@@ -36,7 +36,9 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    waited, reached, entered = False, 0, len(groups)
+    waited, reached = False, 0
+    entered = len(groups)
+    """How many groups may know of us."""
     try:
         while True:
             found = yield from _round(asked, groups, wait, give_up)
@@ -53,15 +55,22 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
             until = found.until if give_up is None else min(found.until, give_up)
             message = yield Park(asked.request, until)
             if message is None and give_up is not None and (yield Clock()) >= give_up:
+                yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
+                entered = 0
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
     except BaseException:
-        # when the server is away, what it still keeps for us ends by its deadline
-        for group in groups[:entered]:
-            with contextlib.suppress(LockworkError):
-                yield _abandon(asked, group, 1)
+        yield from abandon(asked, groups[:entered])
         raise
+
+
+def abandon(asked: Request, groups: Groups) -> Protocol[None]:
+    """Take a request back, whatever became of it."""
+    for group in groups:
+        # when the server is away, what it still keeps for us ends by its deadline
+        with contextlib.suppress(LockworkError):
+            yield _abandon(asked, group, 1)
 
 
 def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | None) -> Protocol[_Round]:

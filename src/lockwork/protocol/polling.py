@@ -69,9 +69,9 @@ def acquire(asked: Request, wait: float | None, ask: Ask) -> Protocol[Granted]:
         while True:
             calling = True
             reply = yield replace(ask(seen.left_behind(sent)), patience=patience(give_up, sent))
-            calling = False
             if reply[0] == 1:
                 return Granted(0, local_deadline(sent, reply[2], reply[1]))
+            calling = False
             if reply[0] != 0:
                 raise ServerRefused(f"{asked.noun} {asked.name!r} {reply[1].decode(errors='replace')}")
             seen.note(reply[3], sent)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import hiredis
 
-from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
+from lockwork.protocol.effects import Call, Effect, Park, Protocol
 from lockwork.runtime.clock import now
+from lockwork.runtime.driving import adrive
 from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
@@ -32,62 +33,15 @@ class AsyncDriver:
         self._slow: Mux | None = None
         """A second connection, for calls that wait for replicas: nobody else shall wait behind them."""
 
-    async def run(self, protocol: Protocol[T]) -> T:
+    def run(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
         """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
-        step: Callable[[Any], Effect] = protocol.send
-        value: Any = None
-        while True:
-            try:
-                effect = step(value)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            step = protocol.send
-            if type(effect) is Clock:
-                value = now()
-                continue
-            try:
-                value = await (self._call(effect) if type(effect) is Call else self.perform(effect))
-            except asyncio.CancelledError as cancelled:
-                await self._clean_up(protocol, cancelled)
-            except BaseException as error:  # noqa: BLE001 - the protocol decides, and raises it again
-                step, value = protocol.throw, error
+        return adrive(protocol, self._perform)
 
-    async def perform(self, effect: Effect) -> Any:
-        """Perform one effect."""
+    def _perform(self, effect: Effect) -> Coroutine[Any, Any, Any]:
         if type(effect) is Call:
-            return await self._call(effect)
-        if type(effect) is Park:
-            return await self._listener.async_wait(effect.ticket, effect.until)
-        assert type(effect) is Clock
-        return now()
-
-    async def _clean_up(self, protocol: Protocol[T], cancelled: asyncio.CancelledError) -> None:
-        """Let the protocol undo what it began, whatever else is cancelled meanwhile, and raise the cancellation."""
-        task = asyncio.get_running_loop().create_task(self._drive_out(protocol, cancelled))
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError:
-                if task.cancelled():
-                    break
-        if not task.cancelled():
-            task.result()
-        raise cancelled
-
-    async def _drive_out(self, protocol: Protocol[T], cancelled: asyncio.CancelledError) -> None:
-        step: Callable[[Any], Effect] = protocol.throw
-        value: Any = cancelled
-        while True:
-            try:
-                effect = step(value)
-            except (StopIteration, asyncio.CancelledError):
-                return
-            try:
-                value = await self.perform(effect)
-                step = protocol.send
-            except Exception as error:  # noqa: BLE001 - the protocol decides, and raises it again
-                step, value = protocol.throw, error
+            return self._call(effect)
+        assert type(effect) is Park
+        return self._listener.async_wait(effect.ticket, effect.until)
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole = 0.0, 0, False

@@ -13,7 +13,9 @@ NOTHING = object()
 
 def pack(*command: Any) -> bytes:
     """Encode a command."""
-    packed: bytes = hiredis.pack_command(cast("Any", command))  # its stub knows commands of one word only
+    # hiredis 3.5 dereferences NULL when a signal handler raises while it turns a number into text: it gets none
+    words = tuple([str(word) if type(word) is int else word for word in command])
+    packed: bytes = hiredis.pack_command(cast("Any", words))  # its stub knows commands of one word only
     return packed
 
 

@@ -6,12 +6,12 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any, TypeVar
 
-from lockwork.errors import BlockingCallError
+from lockwork.errors import BlockingCallError, LockworkError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
+from lockwork.runtime.driving import drive
 from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
@@ -50,19 +50,7 @@ class SyncDriver:
     def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
         no_running_loop()
-        step: Callable[[Any], Effect] = protocol.send
-        value: Any = None
-        while True:
-            try:
-                effect = step(value)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                value = self.perform(effect)
-                step = protocol.send
-            except BaseException as error:  # noqa: BLE001 - whatever interrupts, the protocol cleans up and raises it again
-                step, value = protocol.throw, error
+        return drive(protocol, self.perform)
 
     def perform(self, effect: Effect) -> Any:
         """Perform one effect."""
@@ -80,15 +68,7 @@ class SyncDriver:
         while True:
             wire = self._take()
             try:
-                wire.limit(limit(call.patience, replicas=bool(call.replicas)) if self.timeout is None else self.timeout)
-                if not wire.connected:
-                    self._connect(wire)
-                while abandoned:
-                    wire.end(abandoned[-1])
-                    abandoned.pop()
-                reply = wire.run(call.script, call.keys, call.args)
-                if call.replicas:
-                    reply = reply, wire.request(pack_wait(call.replicas, REPLICAS))
+                return self._once(wire, call, abandoned)
             except Retry as error:
                 if wire.identity is not None and not wire.connected:
                     abandoned.append(wire.identity)
@@ -98,11 +78,26 @@ class SyncDriver:
                     raise gone(self._endpoint.shown, error, now() - began) from error
                 time.sleep(pause)
                 call = call.again()
-            else:
-                return reply
             finally:
                 if wire.connected:
                     self._free.append(wire)
+
+    def _once(self, wire: Wire, call: Call, abandoned: list[Identity]) -> Any:
+        try:
+            wire.limit(limit(call.patience, replicas=bool(call.replicas)) if self.timeout is None else self.timeout)
+            if not wire.connected:
+                self._connect(wire)
+            while abandoned:
+                wire.end(abandoned[-1])
+                abandoned.pop()
+            reply = wire.run(call.script, call.keys, call.args)
+            return (reply, wire.request(pack_wait(call.replicas, REPLICAS))) if call.replicas else reply
+        except (Retry, LockworkError):
+            raise
+        except BaseException:
+            # interrupted between question and answer: the next caller must not read this reply
+            wire.close()
+            raise
 
     def _connect(self, wire: Wire) -> None:
         wire.connect()

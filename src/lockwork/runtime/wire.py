@@ -81,9 +81,6 @@ class Wire:
         except OSError as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
-        except BaseException:
-            self.close()
-            raise
 
     def receive(self) -> Any:
         """Wait for the next reply."""
@@ -100,10 +97,6 @@ class Wire:
         except OSError as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
-        except BaseException:
-            # interrupted between question and answer: the next caller must not read this reply
-            self.close()
-            raise
 
     def arrived(self) -> list[Any]:
         """The replies that are here once the socket is readable."""

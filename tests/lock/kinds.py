@@ -1,0 +1,27 @@
+"""Everything that is acquired and released, as tables of handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lockwork import Lockwork
+from lockwork.locks.handle import Handle
+
+HANDLES: dict[str, Callable[[Lockwork, str], Handle]] = {
+    "lock": lambda lw, name: lw.lock(name),
+    "fixed": lambda lw, name: lw.lock(name, lease="1h"),
+    "sticky": lambda lw, name: lw.lock(name, sticky=True),
+    "semaphore": lambda lw, name: lw.semaphore(name, permits=1),
+    "rwlock": lambda lw, name: lw.rwlock(name).write(),
+    "multilock": lambda lw, name: lw.multilock(name, name + "+"),
+    "at_least": lambda lw, name: lw.lock(name, at_least=0.001),
+}
+
+
+def taken(lw: Lockwork, kind: str, name: str) -> bool:
+    """Whether anybody holds what a handle of this kind takes."""
+    if kind == "semaphore":
+        return lw.semaphore(name, permits=1).state().held > 0
+    if kind == "rwlock":
+        return lw.rwlock(name).state().writer is not None
+    return lw.lock(name).locked() or lw.lock(name + "+").locked()
