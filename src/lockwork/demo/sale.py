@@ -23,7 +23,7 @@ _LOOK = 0.1
 _AIM = 0.005
 """Seconds between two tries to kill a worker: it has an order in its hands for a few hundredths of a second only."""
 _CHOOSY = 4.0
-"""Seconds in which only a worker with many jobs will do as the victim; after that, one with any."""
+"""Seconds after which any worker with a job in its hands will do as the victim; at first it has to have many."""
 _STUCK = 20.0
 """Seconds without any progress, once all buyers have gone, after which the sale will never end."""
 
@@ -108,7 +108,7 @@ class _Sale:
                 if self._signals.wait(_AIM if aiming else _LOOK, crowd.reports):
                     self.seen = crowd.read()
                 if aiming:
-                    self._kill()
+                    self._kill(self._enough())
                 if self._seconds() - moment.seconds >= _LOOK:
                     moment = self._look()
         self._stage.finish(load)
@@ -118,7 +118,9 @@ class _Sale:
         self._phase = "the buyers have gone; the last orders are settled"
         jobs, since = self._look().jobs, monotonic()
         while jobs.ready + jobs.scheduled + jobs.running and monotonic() - since < _STUCK:
-            self._signals.wait(_LOOK)
+            self._signals.wait(_LOOK if self._victim else _AIM)
+            if not self._victim:  # no worker had enough in its hands while the buyers were there
+                self._kill(1)
             before, jobs = jobs, self._look().jobs
             if jobs != before:
                 since = monotonic()
@@ -170,10 +172,13 @@ class _Sale:
             self._aiming_since = self._seconds()
         return middle
 
-    def _kill(self) -> None:
+    def _enough(self) -> int:
+        """How many jobs a worker must have in its hands to be the victim: fewer and fewer."""
         assert self._aiming_since is not None
-        choosy = self._seconds() - self._aiming_since < _CHOOSY
-        least = max(1, min(CONCURRENCY // 2, self._plan.buyable // 16)) if choosy else 1
+        left = 1 - (self._seconds() - self._aiming_since) / _CHOOSY
+        return max(1, round(left * min(CONCURRENCY // 2, self._plan.buyable // 16)))
+
+    def _kill(self, least: int) -> None:
         self._victim = kill_one_at_work(self._queue, least)
         if self._victim:
             pid, jobs = self._victim.pid, counted(self._victim.in_hand, "job")

@@ -154,5 +154,7 @@ def _how(status: int) -> str:
 
 
 def _last_words(program: Program) -> str:
-    lines = program.log.read_text(errors="replace").strip().splitlines()
-    return f": {lines[-1].strip()}" if lines else ""
+    # the traceback of an exception group is drawn with these, and ends with a line of them
+    lines = [line.strip(" |+-") for line in program.log.read_text(errors="replace").splitlines()]
+    said = [line for line in lines if line]
+    return f": {said[-1]}" if said else ""
