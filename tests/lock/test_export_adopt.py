@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -26,13 +25,6 @@ with Lockwork(lock_lease=1) as lw:
     except LockLost:
         print("LockLost", flush=True)
 """
-
-
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as another process would be."""
-    with Lockwork(url) as app:
-        yield app
 
 
 def test_another_process_goes_on_with_the_lock(lw: Lockwork, url: str) -> None:

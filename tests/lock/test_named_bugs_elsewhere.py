@@ -6,28 +6,17 @@ import asyncio
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 
+from commandstats import script_calls
 from lockwork import LockLost, LockTimeout, Lockwork, NotHeld, ServerUnavailable
 from lockwork.protocol.scripts import script as load
 from lockwork.runtime.clock import now
 from processes import script, until
 from proxy import proxied
-
-
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as another process would be."""
-    with Lockwork(url) as app:
-        yield app
-
-
-def commands(admin: redis.Redis) -> int:
-    return int(admin.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
 
 
 @pytest.mark.parametrize("number", [166, 169])
@@ -109,9 +98,9 @@ def test_rueidislock_602_who_waits_does_not_ask_all_the_time(lw: Lockwork, other
         lock.acquire()
         waiting = [pool.submit(lambda: lw.lock("x", wait=30).acquire().release()) for _ in range(5)]
         until(lambda: lock.state().waiters == 5, "all wait")
-        before = commands(admin)
+        before = script_calls(admin)
         threading.Event().wait(2)
-        assert commands(admin) - before <= 10
+        assert script_calls(admin) - before <= 10
         lock.release()
         for one in waiting:
             one.result()

@@ -12,17 +12,11 @@ from contextlib import suppress
 import pytest
 import redis
 
+from commandstats import script_calls
 from lockwork import Grant, LockLost, LockTimeout, Lockwork, NotHeld
 from lockwork.protocol.scripts import script as load
 from processes import script, until
 from proxy import proxied
-
-
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as another process would be."""
-    with Lockwork(url) as app:
-        yield app
 
 
 @pytest.fixture
@@ -56,9 +50,9 @@ def test_7272_release_racing_the_renewal(short: Lockwork, other: Lockwork, admin
         for turn in [pool.submit(turns, number) for number in range(6)]:
             turn.result()
     assert leases(short) == 0
-    before = admin.info("commandstats")["cmdstat_evalsha"]["calls"]
+    before = script_calls(admin)
     threading.Event().wait(0.7)
-    assert admin.info("commandstats")["cmdstat_evalsha"]["calls"] == before, "something is renewed still"
+    assert script_calls(admin) == before, "something is renewed still"
     assert not any(other.lock(f"x{number}").locked() for number in range(6))
 
 
@@ -292,10 +286,10 @@ def test_one_unlock_wakes_one_waiter(lw: Lockwork, other: Lockwork, admin: redis
         waiting = [pool.submit(lambda: other.lock("x", wait=30).acquire()) for _ in range(8)]
         until(lambda: lock.state().waiters == 8, "all wait")
         threading.Event().wait(1.2)
-        before = admin.info("commandstats")["cmdstat_evalsha"]["calls"]
+        before = script_calls(admin)
         lock.release()
         until(lambda: sum(one.done() for one in waiting) == 1, "one has it")
-        calls = admin.info("commandstats")["cmdstat_evalsha"]["calls"] - before
+        calls = script_calls(admin) - before
         assert calls <= 6, calls
         done = 0
         while done < 8:

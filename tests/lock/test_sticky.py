@@ -6,12 +6,12 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 
+from commandstats import script_calls
 from lockwork import BlockingCallError, ConfigError, Grant, LockLost, LockTimeout, Lockwork, NotHeld
 from lockwork.runtime import kept
 from processes import script, until
@@ -34,49 +34,38 @@ if len(sys.argv) > 1:
 """
 
 
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as another process would be."""
-    with Lockwork(url) as app:
-        yield app
-
-
-def calls(admin: redis.Redis) -> int:
-    return int(admin.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
-
-
 def test_taking_it_again_costs_no_call(lw: Lockwork, admin: redis.Redis) -> None:
     lock = lw.lock("x", sticky=True)
     with lock as first:
         pass
     assert lock.locked()
     assert not lock.held()
-    before = calls(admin)
+    before = script_calls(admin)
     for _ in range(100):
         with lock as grant:
             assert grant.fence == first.fence
             assert lock.held()
             assert not grant.lost
         assert grant.lost
-    assert calls(admin) - before <= 1  # a renewal
+    assert script_calls(admin) - before <= 1  # a renewal
 
 
 async def test_taking_it_again_costs_a_task_no_call(alw: Lockwork, admin: redis.Redis) -> None:
     lock = alw.lock("x", sticky=True)
     async with lock as first:
         pass
-    before = calls(admin)
+    before = script_calls(admin)
     for _ in range(100):
         async with lock as grant:
             assert grant.fence == first.fence
-    assert calls(admin) - before <= 1
+    assert script_calls(admin) - before <= 1
 
 
 def test_another_thread_takes_it_over(lw: Lockwork, admin: redis.Redis) -> None:
     lock = lw.lock("x", sticky=True)
     with lock as grant:
         pass
-    before = calls(admin)
+    before = script_calls(admin)
 
     def take() -> int:
         with lock as mine:
@@ -84,7 +73,7 @@ def test_another_thread_takes_it_over(lw: Lockwork, admin: redis.Redis) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(take).result() == grant.fence
-    assert calls(admin) - before <= 1
+    assert script_calls(admin) - before <= 1
 
 
 def test_it_is_re_entrant(lw: Lockwork) -> None:

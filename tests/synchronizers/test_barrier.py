@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,15 +15,9 @@ from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
 from lockwork.protocol.scripts import script
 from processes import until
-from proxy import Phase, Proxy, proxied
+from proxy import Phase, Proxy
 
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
 
 
 def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
