@@ -195,7 +195,7 @@ def test_an_interrupted_pop_puts_back_what_it_took(lw: Lockwork) -> None:
         (lambda queue: queue.add([1]), "an id is text"),
         (lambda queue: queue.add("a\ud800"), "UTF-8"),
         (lambda queue: queue.add("a", delay=-1), "delay must be between 0 and 366 days"),
-        (lambda queue: queue.add("a", at=datetime(2020, 1, 1)), "at must be a datetime with a time zone"),  # noqa: DTZ001
+        (lambda queue: queue.add("a", at=datetime(2020, 1, 1)), "at must be a datetime with a time zone"),  # noqa: DTZ001 - refused
         (lambda queue: queue.add("a", at=datetime(1960, 1, 1, tzinfo=UTC)), "between 1970 and 2255"),
         (lambda queue: queue.add("a", 5, at=datetime(2020, 1, 1, tzinfo=UTC)), "a delay or a time, not both"),
         (lambda queue: queue.add("a", on_duplicate="drop"), "on_duplicate is 'keep' or 'replace'"),
