@@ -76,6 +76,13 @@ def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
 
 
 @pytest.fixture
+async def aother(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+    """The same for asyncio tests."""
+    async with Lockwork(url) as app:
+        yield app
+
+
+@pytest.fixture
 def proxy(url: str) -> Iterator[Proxy]:
     """A proxy before it, which can lose requests and replies."""
     with proxied(url) as made:

@@ -16,6 +16,15 @@ from lockwork.runtime.embedded import server as embedded_server
 pytestmark = MARKS
 
 
+def serve_with(monkeypatch: pytest.MonkeyPatch, home: Path, script: str) -> None:
+    """Make this shell script the server's program."""
+    home.mkdir(mode=0o700)
+    program = home / "program"
+    program.write_text(f"#!/bin/sh\n{script}")
+    program.chmod(0o700)
+    monkeypatch.setattr(embedded_server, "program", lambda: program)
+
+
 def test_on_windows_a_url_is_asked_for(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     for how in (open_shared, start_private):
@@ -34,11 +43,7 @@ def test_without_a_program(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
 def test_a_program_that_fails_is_quoted(
     monkeypatch: pytest.MonkeyPatch, home: Path, how: Callable[[Path], Embedded]
 ) -> None:
-    home.mkdir(mode=0o700)
-    program = home / "broken"
-    program.write_text("#!/bin/sh\necho no room left >&2\nexit 3\n")
-    program.chmod(0o700)
-    monkeypatch.setattr(embedded_server, "program", lambda: program)
+    serve_with(monkeypatch, home, "echo no room left >&2\nexit 3\n")
     with pytest.raises(ServerUnavailable, match="no room left"):
         how(home)
 
@@ -47,11 +52,7 @@ def test_a_program_that_fails_is_quoted(
 def test_a_server_that_never_answers(
     monkeypatch: pytest.MonkeyPatch, home: Path, how: Callable[[Path], Embedded]
 ) -> None:
-    home.mkdir(mode=0o700)
-    program = home / "mute"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
-    program.chmod(0o700)
-    monkeypatch.setattr(embedded_server, "program", lambda: program)
+    serve_with(monkeypatch, home, "exec sleep 60\n")
     monkeypatch.setattr(embedded_server, "_READY_LIMIT", 0.2)
     with pytest.raises(ServerUnavailable, match="has not answered"):
         how(home)

@@ -18,6 +18,7 @@ from lockwork.protocol.scripts import script
 from processes import script as process
 from processes import until
 from proxy import Phase, Proxy
+from turning import cancelled, turns
 
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
 
@@ -129,13 +130,10 @@ def test_a_count_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phas
 
 async def test_cancelled_waiters_leave_nothing(alw: Lockwork, admin: redis.Redis) -> None:
     boot = alw.latch("boot", 1)
-    for turns in range(12):
+    for count in range(12):
         task = asyncio.create_task(boot.await_())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await turns(count)
+        assert await cancelled(task)
     assert await boot.acount_down() == 0
     assert await boot.await_(0)
 
