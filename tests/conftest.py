@@ -16,6 +16,7 @@ import redis
 from lockwork import Lockwork
 from lockwork.runtime.embedded import Embedded, start_private
 from lockwork.runtime.embedded import server as embedded_server
+from proxy import Proxy, proxied
 
 _PASSING = ("lock", "sem", "rw", "quorum", "latch", "barrier", "limiter", "once")
 """Kinds of keys that nobody deletes, and that must go by themselves."""
@@ -65,6 +66,27 @@ async def alw(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
     """An app on the run's server, for asyncio tests."""
     async with Lockwork(url) as app:
         yield app
+
+
+@pytest.fixture
+def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+    """Another app on it, as another process would be."""
+    with Lockwork(url) as app:
+        yield app
+
+
+@pytest.fixture
+async def aother(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+    """The same for asyncio tests."""
+    async with Lockwork(url) as app:
+        yield app
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    """A proxy before it, which can lose requests and replies."""
+    with proxied(url) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

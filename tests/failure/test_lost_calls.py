@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,15 +15,9 @@ from lockwork.protocol import jobs
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.scripts import script
 from processes import until, worker
-from proxy import Phase, Proxy, proxied
+from proxy import Phase, Proxy
 
 PHASES: list[Phase] = ["request", "reply"]
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
 
 
 def sha(name: str) -> str:

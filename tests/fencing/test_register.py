@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,13 +12,7 @@ from lockwork import ConfigError, Lockwork, PayloadTooLarge
 from lockwork.compat.plain import PlainLock
 from lockwork.errors import StaleFence
 from lockwork.protocol.scripts import script
-from proxy import Phase, Proxy, proxied
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
+from proxy import Phase, Proxy
 
 
 def test_a_holder_writes_as_often_as_it_likes_and_an_older_one_not_at_all(lw: Lockwork) -> None:

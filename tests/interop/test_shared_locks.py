@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import redis
 
+from commandstats import script_calls
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused
 from lockwork.compat.plain import PlainLock
 from lockwork.compat.timestamp import TimestampLock
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import start_private
 from processes import until
-from proxy import Phase, Proxy, proxied
+from proxy import Phase, Proxy
 
 Kind = type[PlainLock] | type[TimestampLock]
 PHASES: list[Phase] = ["request", "reply"]
@@ -29,17 +30,6 @@ KEY = "goods:100 {of the day}"
 def kind(request: pytest.FixtureRequest) -> Kind:
     chosen: Kind = request.param
     return chosen
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
-
-
-def tries(admin: redis.Redis) -> int:
-    found: int = admin.info("commandstats").get("cmdstat_evalsha", {}).get("calls", 0)
-    return found
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -107,10 +97,10 @@ async def test_cancelled_while_it_waits_or_takes(alw: Lockwork, kind: Kind, admi
 def test_what_waiting_costs(lw: Lockwork, kind: Kind, admin: redis.Redis) -> None:
     """At most about six calls to begin with and four a second from then on, for each that waits."""
     with kind(lw, KEY):
-        before, began = tries(admin), time.monotonic()
+        before, began = script_calls(admin), time.monotonic()
         with pytest.raises(LockTimeout):
             _other_thread(lambda: kind(lw, KEY).acquire(wait=2))
-        spent, calls = time.monotonic() - began, tries(admin) - before
+        spent, calls = time.monotonic() - began, script_calls(admin) - before
         assert 5 <= calls <= 8 + spent / 0.18
 
 

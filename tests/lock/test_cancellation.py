@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
-import redis
 
 from lockwork import Lockwork
+from turning import cancelled, turns
 
 
-@pytest.fixture
-async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
-    """Another app, as another process would be."""
-    async with Lockwork(url) as app:
-        yield app
+async def free_and_nobody_waits(aother: Lockwork, name: str = "x") -> None:
+    grant = await aother.lock(name).atry_acquire()
+    assert grant is not None, await aother.lock(name).astate()
+    assert (await aother.lock(name).astate()).waiters == 0
+    await aother.lock(name).arelease()
 
 
-async def turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def free_and_nobody_waits(rival: Lockwork, name: str = "x") -> None:
-    grant = await rival.lock(name).atry_acquire()
-    assert grant is not None, await rival.lock(name).astate()
-    assert (await rival.lock(name).astate()).waiters == 0
-    await rival.lock(name).arelease()
-
-
-async def cancelled(task: asyncio.Task[object]) -> bool:
-    """Cancel a task and say whether that ended it; it may have finished just before."""
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        return True
-    return False
-
-
-async def test_at_every_turn_of_the_loop_while_the_lock_is_free(alw: Lockwork, rival: Lockwork) -> None:
+async def test_at_every_turn_of_the_loop_while_the_lock_is_free(alw: Lockwork, aother: Lockwork) -> None:
     await alw.lock("warm").astate()
     ended = 0
 
@@ -53,39 +30,39 @@ async def test_at_every_turn_of_the_loop_while_the_lock_is_free(alw: Lockwork, r
         task = asyncio.create_task(take())
         await turns(count % 12)
         ended += await cancelled(task)
-        await free_and_nobody_waits(rival)
+        await free_and_nobody_waits(aother)
     assert ended > 10
 
 
-async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, rival: Lockwork) -> None:
-    async with rival.lock("x"):
+async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, aother: Lockwork) -> None:
+    async with aother.lock("x"):
         for count in range(40):
             task = asyncio.create_task(alw.lock("x").aacquire())
             await turns(count)
             assert await cancelled(task)
-        assert (await rival.lock("x").astate()).waiters == 0
-    await free_and_nobody_waits(rival)
+        assert (await aother.lock("x").astate()).waiters == 0
+    await free_and_nobody_waits(aother)
 
 
-async def test_while_the_lock_is_being_handed_over(alw: Lockwork, rival: Lockwork) -> None:
+async def test_while_the_lock_is_being_handed_over(alw: Lockwork, aother: Lockwork) -> None:
     """Release and cancellation race; whoever wins, the lock is free or the task has it and gives it back."""
     for count in range(60):
-        await rival.lock("x").aacquire()
+        await aother.lock("x").aacquire()
 
         async def take() -> None:
             async with alw.lock("x"):
                 pass
 
         task = asyncio.create_task(take())
-        while not (await rival.lock("x").astate()).waiters:
+        while not (await aother.lock("x").astate()).waiters:
             await asyncio.sleep(0)
-        await rival.lock("x").arelease()
+        await aother.lock("x").arelease()
         await turns(count % 15)
         await cancelled(task)
-        await free_and_nobody_waits(rival)
+        await free_and_nobody_waits(aother)
 
 
-async def test_many_times_at_once_while_others_wait(alw: Lockwork, rival: Lockwork) -> None:
+async def test_many_times_at_once_while_others_wait(alw: Lockwork, aother: Lockwork) -> None:
     served: list[int] = []
     await alw.lock("x").astate()  # connected: from here on, tasks arrive in the order they were made
 
@@ -94,44 +71,44 @@ async def test_many_times_at_once_while_others_wait(alw: Lockwork, rival: Lockwo
             served.append(number)
             await asyncio.sleep(0)
 
-    await rival.lock("x").aacquire()
+    await aother.lock("x").aacquire()
     tasks = [asyncio.create_task(turn(number)) for number in range(100)]
-    while (await rival.lock("x").astate()).waiters < 100:
+    while (await aother.lock("x").astate()).waiters < 100:
         await asyncio.sleep(0)
     for number in range(0, 100, 2):
         tasks[number].cancel()
-    await rival.lock("x").arelease()
+    await aother.lock("x").arelease()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert served == list(range(1, 100, 2))
-    await free_and_nobody_waits(rival)
+    await free_and_nobody_waits(aother)
 
 
-async def test_before_anything_is_connected(url: str, rival: Lockwork) -> None:
+async def test_before_anything_is_connected(url: str, aother: Lockwork) -> None:
     for count in range(25):
         async with Lockwork(url) as fresh:
             task = asyncio.create_task(fresh.lock("x").aacquire())
             await turns(count)
             if not await cancelled(task):
                 return  # so many turns are enough to get it
-        state = await rival.lock("x").astate()
+        state = await aother.lock("x").astate()
         assert (state.owner, state.waiters) == (None, 0), count
 
 
-async def test_a_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, rival: Lockwork) -> None:
-    async with rival.lock("x"):
+async def test_a_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, aother: Lockwork) -> None:
+    async with aother.lock("x"):
         for count in range(10):
             task = asyncio.create_task(alw.lock("x").aacquire())
-            while not (await rival.lock("x").astate()).waiters:
+            while not (await aother.lock("x").astate()).waiters:
                 await asyncio.sleep(0)
             task.cancel()
             await turns(count)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert (await rival.lock("x").astate()).waiters == 0
+            assert (await aother.lock("x").astate()).waiters == 0
 
 
-async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, rival: Lockwork) -> None:
+async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
     for count in range(20):
         await alw.lock("x").aacquire()
         # the owner is this task, so the release is cancelled from outside
@@ -150,7 +127,7 @@ async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, rival: L
             await alw.lock("x").arelease()
             await asyncio.sleep(10)
         me.uncancel()
-        async with rival.lock("x", wait=10):  # well before the lease would have ended
+        async with aother.lock("x", wait=10):  # well before the lease would have ended
             pass
 
 

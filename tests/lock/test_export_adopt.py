@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import redis
 
-from lockwork import ConfigError, Grant, LockLost, Lockwork, NotHeld
-from lockwork.locks import passing
+from lockwork import Grant, LockLost, Lockwork, NotHeld
 from processes import script, until
 
 ADOPTER = """
@@ -26,13 +23,6 @@ with Lockwork(lock_lease=1) as lw:
     except LockLost:
         print("LockLost", flush=True)
 """
-
-
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as another process would be."""
-    with Lockwork(url) as app:
-        yield app
 
 
 def test_another_process_goes_on_with_the_lock(lw: Lockwork, url: str) -> None:
@@ -105,111 +95,6 @@ def test_two_who_adopt_at_once(lw: Lockwork, other: Lockwork) -> None:
             found = [grant for grant in pool.map(adopt, (lw, other)) if grant is not None]
         assert len(found) == 1
         found[0].release()
-
-
-def test_after_the_lease(lw: Lockwork, other: Lockwork) -> None:
-    lock = lw.lock("x", lease=0.2)
-    lock.acquire()
-    text = lock.export()
-    until(lambda: not lock.locked(), "the lease ended: nobody renews what is on its way")
-    with pytest.raises(LockLost, match="ended before the grant was adopted"):
-        other.lock("x").adopt(text)
-    assert not lock.locked()
-
-
-def test_a_grant_on_its_way_is_not_renewed(url: str, other: Lockwork) -> None:
-    with Lockwork(url, lock_lease=1) as lw:
-        lock = lw.lock("x")
-        lock.acquire()
-        threading.Event().wait(0.5)  # it has been renewed once
-        text = lock.export()
-        until(lambda: not other.lock("x").locked(), "the lease ended", 5)
-        with pytest.raises(LockLost):
-            other.lock("x").adopt(text)
-
-
-def test_after_somebody_else_had_it(lw: Lockwork, other: Lockwork) -> None:
-    lock = lw.lock("x")
-    lock.acquire()
-    text = lock.export()
-    assert lock.force_release()
-    with lock as grant:
-        with pytest.raises(LockLost):
-            other.lock("x").adopt(text)
-        assert not grant.lost
-        assert lock.state().fence == grant.fence
-
-
-def test_by_the_wrong_lock(lw: Lockwork, other: Lockwork, url: str) -> None:
-    lock = lw.lock("x")
-    lock.acquire()
-    text = lock.export()
-    with pytest.raises(ConfigError, match="cannot be adopted by"):
-        other.lock("y").adopt(text)
-    with Lockwork(url, prefix="else") as elsewhere, pytest.raises(ConfigError, match="cannot be adopted by"):
-        elsewhere.lock("x").adopt(text)
-    assert not other.lock("y").locked()
-    other.lock("x").adopt(text).release()
-
-
-GARBAGE = [
-    "", " ", "x", "====", "W10=", "e30=", "bnVsbA==", "WyJhIl0=", "WzEsMiwzXQ==", "naïve", "\x00", "A" * 10_000,
-    "-_" * 40,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", [*GARBAGE, None, 7, b"W10="], ids=repr)
-def test_of_garbage(lw: Lockwork, admin: redis.Redis, text: object) -> None:
-    with pytest.raises(ConfigError, match=r"not a text that export\(\)"):
-        lw.lock("x").adopt(text)  # type: ignore[arg-type]
-    assert not admin.keys()
-
-
-def test_of_a_text_that_was_cut_or_changed(lw: Lockwork, other: Lockwork) -> None:
-    lock = lw.lock("x")
-    lock.acquire()
-    text = lock.export()
-    for at in range(len(text)):
-        for changed in (text[:at], text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]):
-            try:
-                other.lock("x").adopt(changed)
-            except (ConfigError, LockLost):
-                continue
-            # bits that carry nothing: the same grant
-            assert passing.read(changed, lock._key) == passing.read(text, lock._key)
-            other.lock("x").release()
-            return
-    other.lock("x").adopt(text).release()
-
-
-def test_only_by_its_holder(lw: Lockwork) -> None:
-    lock = lw.lock("x")
-    with pytest.raises(NotHeld):
-        lock.export()
-    with lock as grant, ThreadPoolExecutor(1) as pool:
-        with pytest.raises(NotHeld):
-            pool.submit(lock.export).result()
-        assert not grant.lost
-
-
-def test_what_is_lost_cannot_be_exported(lw: Lockwork) -> None:
-    lock = lw.lock("x", lease=0.1)
-    grant = lock.acquire()
-    until(lambda: grant.lost, "the lease ended")
-    with pytest.raises(LockLost):
-        lock.export()
-
-
-def test_who_holds_it_already_cannot_adopt(lw: Lockwork) -> None:
-    lock = lw.lock("x")
-    lock.acquire()
-    text = lock.export()
-    assert lock.force_release()
-    with lock as grant:
-        with pytest.raises(ConfigError, match="held by this thread or task already"):
-            lock.adopt(text)
-        assert grant.depth == 1
-    assert not lock.locked()
 
 
 def test_an_exported_grant_adopted_by_the_thread_that_exported_it(lw: Lockwork) -> None:

@@ -1,9 +1,8 @@
-"""Locks under faults: killed, stopped and forked holders, broken connections, forgotten scripts."""
+"""Locks under faults: killed and stopped holders, broken connections, forgotten scripts."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 import time
@@ -12,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from lockwork import Lockwork, NotHeld
+from lockwork import Lockwork
 from processes import script, until
 
 HOLDER = """
@@ -77,45 +76,6 @@ def test_a_holder_that_was_stopped_past_its_lease_learns_that_it_lost_it(lw: Loc
             assert holder.line() == "LockLost 1"
             assert not grant.lost
             assert lw.lock("x").state().fence == grant.fence
-
-
-def test_a_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
-    lock = lw.lock("x")
-    with lock as grant:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            found = "nothing"
-            try:
-                with pytest.raises(NotHeld):
-                    lock.release()
-                assert not lock.held()
-                assert lock.try_acquire() is None
-                with lw.lock("another") as other:
-                    assert not other.lost
-                found = "all well"
-            except BaseException as error:  # noqa: BLE001 - the parent reports it
-                found = repr(error)
-            finally:
-                os.write(writer, found.encode())
-                os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader) as pipe:
-            assert pipe.read() == "all well"
-        os.waitpid(child, 0)
-        assert not grant.lost
-        assert lock.state().fence == grant.fence
-        with lw.lock("another", wait=0):
-            pass
-
-
-async def test_a_fork_in_a_running_loop_leaves_the_parents_connection_alone(alw: Lockwork) -> None:
-    async with alw.lock("x") as grant:
-        child = os.fork()
-        if child == 0:
-            os._exit(0)
-        await asyncio.to_thread(os.waitpid, child, 0)
-        assert (await alw.lock("x").astate()).fence == grant.fence
 
 
 def kill_clients(admin: redis.Redis, kind: str) -> None:

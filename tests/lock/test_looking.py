@@ -7,13 +7,19 @@ import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
+from lockwork.protocol import lock as protocol
+from lockwork.protocol.effects import Call
 from lockwork.protocol.holders import plain
+from lockwork.protocol.scripts import script as script_of
+from model.bench import Bench
 from processes import script, until
+from simulation.server import Build, Server
 
 HOLDER = """
 from lockwork import Lockwork
@@ -29,6 +35,19 @@ def test_a_free_lock(lw: Lockwork) -> None:
     with lock:
         pass
     assert (lock.locked(), lock.owner(), lock.remaining()) == (False, None, 0)
+
+
+def test_a_lock_in_the_last_microsecond_of_its_lease(url: str) -> None:
+    """It is held to its end: who takes it for free would be refused, or would not end it by force."""
+    with closing(Server(url)) as server:
+        bench = Bench(server, Build())
+        bench.call(Call(script_of("lock_acquire"), ["x"], ["owner", "request", 1000, 1000, 0, ""]))
+        bench.now += 1_000_000 - 2
+        last = bench.run(protocol.state("x"))
+        assert last.owner == "owner"
+        assert last.expires_in > 0
+        over = bench.run(protocol.state("x"))
+        assert (over.owner, over.expires_in) == (None, 0)
 
 
 async def test_a_free_lock_seen_by_a_task(alw: Lockwork) -> None:

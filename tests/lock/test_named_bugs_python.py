@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,13 +12,7 @@ import redis
 from lockwork import LockLost, LockTimeout, Lockwork, NotHeld, ServerUnavailable
 from lockwork.protocol.scripts import script
 from processes import until
-from proxy import Proxy, proxied
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
+from proxy import Proxy
 
 
 def test_redis_py_1031(lw: Lockwork, url: str) -> None:

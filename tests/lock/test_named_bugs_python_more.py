@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,13 +12,6 @@ import redis
 from lockwork import LockLost, LockTimeout, Lockwork
 from lockwork.errors import NotReplicated
 from processes import script, until
-
-
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as in another process."""
-    with Lockwork(url) as app:
-        yield app
 
 
 def _text(value: bytes | str) -> str:

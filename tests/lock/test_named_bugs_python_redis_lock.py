@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,13 +14,6 @@ from lockwork.protocol import grants
 from lockwork.protocol.effects import Park, Protocol
 from lockwork.protocol.grants import Granted
 from processes import until
-
-
-@pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as in another process."""
-    with Lockwork(url) as app:
-        yield app
 
 
 def _text(value: bytes | str) -> str:

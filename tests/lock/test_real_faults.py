@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import threading
 import time
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from lockwork import Grant, LockLost, Lockwork, NotHeld
+from lockwork import LockLost, Lockwork
 from lockwork.runtime.clock import now
 from processes import script, until
 
@@ -188,96 +187,6 @@ async def test_a_fixed_lease_ends_while_the_loop_is_blocked(alw: Lockwork) -> No
             assert grant.lost
     async with alw.lock("x", wait=0):
         pass
-
-
-def in_a_child(what: str, child_does: Callable[[], object]) -> str:
-    """Fork, run it there, and return what it says."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        found = f"{what}: nothing"
-        try:
-            found = str(child_does())
-        except BaseException as error:  # noqa: BLE001 - the parent reports it
-            found = repr(error)
-        finally:
-            os.write(writer, found.encode())
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
-
-
-@pytest.mark.parametrize("sticky", [False, True], ids=["plain", "sticky"])
-def test_a_forked_child_cannot_end_the_grant_that_it_inherits(lw: Lockwork, sticky: bool) -> None:
-    """osparc, Artemis #2632 and others: a fork inside the block ran the parent's clean-up a second time."""
-    lock = lw.lock("x", sticky=sticky)
-    for what in ("release", "extend", "__exit__"):
-        grant = lock.acquire()
-
-        def end(grant: Grant = grant, what: str = what) -> str:
-            call = getattr(grant, what)
-            try:
-                call(None, None, None) if what == "__exit__" else call()
-            except (NotHeld, LockLost) as error:
-                return type(error).__name__
-            return "did it"
-
-        said = in_a_child(what, end)
-        assert not grant.lost
-        state = lock.state()
-        assert (state.fence, state.owner is None) == (grant.fence, False), f"{what} in a child: {said}"
-        # the end of a body that has lost nothing of its own is quiet
-        expected = ("NotHeld", "LockLost", "did it") if what == "__exit__" else ("NotHeld", "LockLost")
-        assert said in expected, f"{what} in a child: {said}"
-        lock.release()
-
-
-def test_in_a_forked_child_the_grant_counts_as_lost(lw: Lockwork) -> None:
-    with lw.lock("x") as grant:
-        assert in_a_child("lost", lambda: (grant.lost, grant.remaining, lw.lock("x").held())) == "(True, 0.0, False)"
-        assert not grant.lost
-
-
-def test_a_forked_child_does_not_renew(url: str, admin: redis.Redis) -> None:
-    with Lockwork(url, lock_lease=1) as lw:
-        grant = lw.lock("x").acquire()
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            # the child's own engine starts, and has nothing to renew but its own
-            try:
-                lw.lock("mine").acquire()
-                os.write(writer, b"running")
-                threading.Event().wait(20)
-            finally:
-                os._exit(0)
-        try:
-            assert os.read(reader, 100) == b"running"
-            lw.close()  # the parent does not renew any more
-            with Lockwork(url) as other, other.lock("x", wait=5) as next_one:
-                assert next_one.fence > grant.fence
-                assert other.lock("mine").locked()
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            os.close(reader)
-            os.close(writer)
-
-
-def test_a_fork_while_another_thread_waits(lw: Lockwork) -> None:
-    """The child has no such thread: the waiting line must not serve it there."""
-    with ThreadPoolExecutor(1) as pool:
-        with lw.lock("x") as grant:
-            waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
-            until(lambda: lw.lock("x").state().waiters == 1, "it waits")
-            said = in_a_child("look", lambda: (lw.lock("x").held(), lw.lock("x").state().waiters))
-            assert said == "(False, 1)"
-        second = waiting.result()
-        assert second.fence > grant.fence
-        second.release()
 
 
 def test_a_server_that_is_frozen_past_the_lease(url: str, admin: redis.Redis) -> None:

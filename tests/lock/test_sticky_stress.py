@@ -8,8 +8,8 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,20 @@ def quick_switches() -> Iterator[None]:
     sys.setswitchinterval(usual)
 
 
+@contextmanager
+def spinning(spin: Callable[[int], None], stop: threading.Event) -> Iterator[None]:
+    """Three threads that do this, each with a number, until the block ends and sets `stop`."""
+    threads = [threading.Thread(target=spin, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 def test_processes_with_threads(url: str, admin: redis.Redis, tmp_path: Path) -> None:
     history = History(tmp_path / "history")
     with ExitStack() as stack:
@@ -92,7 +106,7 @@ def test_release_races_being_asked(url: str, admin: redis.Redis) -> None:
         inside: list[int] = []
         problems: list[str] = []
 
-        def spin() -> None:
+        def spin(_: int) -> None:
             while not stop.is_set():
                 with lock as grant:
                     inside.append(grant.fence)
@@ -100,23 +114,18 @@ def test_release_races_being_asked(url: str, admin: redis.Redis) -> None:
                         problems.append(f"overlap {inside}")
                     inside.pop()
 
-        threads = [threading.Thread(target=spin) for _ in range(3)]
-        for thread in threads:
-            thread.start()
         slowest = 0.0
         end = time.monotonic() + 5
-        while time.monotonic() < end:
-            began = time.monotonic()
-            with asker.lock("x", wait=30) as grant:
-                slowest = max(slowest, time.monotonic() - began)
-                inside.append(grant.fence)
-                if len(inside) != 1:
-                    problems.append(f"overlap {inside}")
-                inside.pop()
-            turns += 1
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with spinning(spin, stop):
+            while time.monotonic() < end:
+                began = time.monotonic()
+                with asker.lock("x", wait=30) as grant:
+                    slowest = max(slowest, time.monotonic() - began)
+                    inside.append(grant.fence)
+                    if len(inside) != 1:
+                        problems.append(f"overlap {inside}")
+                    inside.pop()
+                turns += 1
         assert not problems
         assert turns > 10
         assert slowest < 3, f"{turns} turns, the slowest {slowest:.1f} s: a hand-back was lost"
@@ -129,7 +138,7 @@ def test_many_release_one_grant(url: str, admin: redis.Redis) -> None:
         lock, inside, problems = lw.lock("x", sticky=True), [], []
         stop = threading.Event()
 
-        def spin() -> None:
+        def spin(_: int) -> None:
             while not stop.is_set():
                 grant = lock.try_acquire()
                 if grant is None:
@@ -154,13 +163,8 @@ def test_many_release_one_grant(url: str, admin: redis.Redis) -> None:
                 release()
                 helper.join()
 
-        threads = [threading.Thread(target=spin) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        threading.Event().wait(4)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with spinning(spin, stop):
+            threading.Event().wait(4)
         assert not problems, problems[:3]
         with lw.lock("x", wait=5):
             pass
@@ -189,13 +193,8 @@ def test_a_keeper_that_is_asked_while_threads_take_and_put_down(url: str, admin:
                 except Exception as error:  # noqa: BLE001 - the test reports it
                     problems.append(repr(error))
 
-        threads = [threading.Thread(target=spin, args=(seed,)) for seed in range(3)]
-        for thread in threads:
-            thread.start()
-        threading.Event().wait(4)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        with spinning(spin, stop):
+            threading.Event().wait(4)
         assert not problems, problems[:3]
         with other.lock("x", wait=5):
             pass

@@ -166,7 +166,7 @@ async def test_a_wait_that_asyncio_ends(alw: Lockwork) -> None:
 def test_the_wait_of_one_call_overrides_the_handles(lw: Lockwork) -> None:
     lock = lw.lock("x", wait=30)
     with lw.lock("x"), ThreadPoolExecutor(1) as pool:
-        error = pool.submit(lambda: pytest.raises(LockTimeout, lock.acquire, wait=0)).result()  # noqa: RUF061
+        error = pool.submit(lambda: pytest.raises(LockTimeout, lock.acquire, wait=0)).result()  # noqa: RUF061 - in another thread
     assert "held by somebody else" in str(error.value)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
-import redis
 
 from lockwork import Lockwork
 from lockwork.locks.handle import Handle
+from turning import cancelled, turns
 
 Make = Callable[[Lockwork], Handle]
 
@@ -26,32 +26,11 @@ def permit(lw: Lockwork) -> Handle:
     return lw.semaphore("x", 2)
 
 
-@pytest.fixture
-async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
-    """Another app, as another process would be."""
-    async with Lockwork(url) as app:
-        yield app
-
-
-async def turns(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def all_free(rival: Lockwork) -> None:
-    state = await rival.rwlock("x").astate()
+async def all_free(aother: Lockwork) -> None:
+    state = await aother.rwlock("x").astate()
     assert (state.writer, state.readers, state.waiting) == (None, 0, 0)
-    permits = await rival.semaphore("x", 2).astate()
+    permits = await aother.semaphore("x", 2).astate()
     assert (permits.used, permits.held, permits.waiting) == (0, 0, 0)
-
-
-async def cancelled(task: asyncio.Task[None]) -> bool:
-    task.cancel()
-    try:
-        await task
-    except asyncio.CancelledError:
-        return True
-    return False
 
 
 async def take(handle: Handle) -> None:
@@ -60,42 +39,42 @@ async def take(handle: Handle) -> None:
 
 
 @pytest.mark.parametrize("make", [write, read, permit])
-async def test_at_every_turn_of_the_loop_while_it_is_free(alw: Lockwork, rival: Lockwork, make: Make) -> None:
+async def test_at_every_turn_of_the_loop_while_it_is_free(alw: Lockwork, aother: Lockwork, make: Make) -> None:
     await alw.semaphore("warm", 1).astate()
     ended = 0
     for count in range(36):
         task = asyncio.create_task(take(make(alw)))
         await turns(count % 12)
         ended += await cancelled(task)
-        await all_free(rival)
+        await all_free(aother)
     assert ended > 6
 
 
 @pytest.mark.parametrize("make", [write, read, permit])
-async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, rival: Lockwork, make: Make) -> None:
-    async with rival.rwlock("x").write(), rival.semaphore("x", 2, units=2):
+async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, aother: Lockwork, make: Make) -> None:
+    async with aother.rwlock("x").write(), aother.semaphore("x", 2, units=2):
         for count in range(30):
             task = asyncio.create_task(take(make(alw)))
             await turns(count)
             assert await cancelled(task)
-        assert (await rival.rwlock("x").astate()).waiting == 0
-        assert (await rival.semaphore("x", 2).astate()).waiting == 0
-    await all_free(rival)
+        assert (await aother.rwlock("x").astate()).waiting == 0
+        assert (await aother.semaphore("x", 2).astate()).waiting == 0
+    await all_free(aother)
 
 
 @pytest.mark.parametrize("make", [write, read, permit])
-async def test_while_it_is_being_handed_over(alw: Lockwork, rival: Lockwork, make: Make) -> None:
+async def test_while_it_is_being_handed_over(alw: Lockwork, aother: Lockwork, make: Make) -> None:
     for count in range(30):
-        async with rival.rwlock("x").write(), rival.semaphore("x", 2, units=2):
+        async with aother.rwlock("x").write(), aother.semaphore("x", 2, units=2):
             task = asyncio.create_task(take(make(alw)))
-            while not (await rival.rwlock("x").astate()).waiting + (await rival.semaphore("x", 2).astate()).waiting:
+            while not (await aother.rwlock("x").astate()).waiting + (await aother.semaphore("x", 2).astate()).waiting:
                 await asyncio.sleep(0)
         await turns(count % 15)
         await cancelled(task)
-        await all_free(rival)
+        await all_free(aother)
 
 
-async def test_a_downgrade_that_is_cancelled_is_still_sent(alw: Lockwork, rival: Lockwork) -> None:
+async def test_a_downgrade_that_is_cancelled_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
     for count in range(1, 20):
         grant = await alw.rwlock("x").write().aacquire()
         task = asyncio.create_task(grant.adowngrade())
@@ -103,7 +82,7 @@ async def test_a_downgrade_that_is_cancelled_is_still_sent(alw: Lockwork, rival:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert grant.mode == "read", "from the moment it was asked for, whether the server has heard of it or not"
-        state = await rival.rwlock("x").astate()
+        state = await aother.rwlock("x").astate()
         assert (state.writer, state.readers) == (None, 1)
         await grant.arelease()
-        await all_free(rival)
+        await all_free(aother)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,15 +14,10 @@ from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
 from lockwork.protocol.scripts import script
 from processes import until
-from proxy import Phase, Proxy, proxied
+from proxy import Phase, Proxy
+from turning import cancelled, turns
 
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
 
 
 def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
@@ -90,13 +83,10 @@ def test_who_gives_up_does_not_count(lw: Lockwork) -> None:
 async def test_cancelled_at_every_turn_of_the_loop(alw: Lockwork) -> None:
     phase = alw.barrier("phase", 2)
     await phase.aarrived()
-    for turns in range(12):
+    for count in range(12):
         task = asyncio.create_task(phase.await_())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await turns(count)
+        assert await cancelled(task)
         assert await phase.aarrived() == 0
 
 
@@ -105,16 +95,13 @@ async def test_cancelled_while_it_opens(alw: Lockwork) -> None:
     phase = alw.barrier("phase", 2)
     await phase.aarrived()
     opened = 0
-    for turns in range(20):
+    for count in range(20):
         first = asyncio.create_task(phase.await_())
         while not await phase.aarrived():
             await asyncio.sleep(0)
         second = asyncio.create_task(phase.await_())
-        for _ in range(turns % 10):
-            await asyncio.sleep(0)
-        first.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await first
+        await turns(count % 10)
+        await cancelled(first)
         if await phase.aarrived():
             second.cancel()
             with pytest.raises(asyncio.CancelledError):

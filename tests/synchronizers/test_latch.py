@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,22 +17,10 @@ from lockwork.protocol.looking import Looks
 from lockwork.protocol.scripts import script
 from processes import script as process
 from processes import until
-from proxy import Phase, Proxy, proxied
+from proxy import Phase, Proxy
+from turning import cancelled, turns
 
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
-
-
-@pytest.fixture
-def rival(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
-    """Another app, as another process would be."""
-    with Lockwork(url) as app:
-        yield app
 
 
 def waiting(admin: redis.Redis, name: str = "boot") -> int:
@@ -68,9 +55,9 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     assert await boot.acount() == 3
 
 
-def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     with ThreadPoolExecutor(21) as pool:
-        waits = [pool.submit(app.latch("boot", 1).wait, 30) for app in (lw, rival) for _ in range(10)]
+        waits = [pool.submit(app.latch("boot", 1).wait, 30) for app in (lw, other) for _ in range(10)]
         until(lambda: waiting(admin) == 2, "both processes wait")
         before = admin.info("commandstats")
         assert lw.latch("boot", 1).count_down() == 0
@@ -81,21 +68,21 @@ def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, rival: Lockwor
     assert waiting(admin) == 0
 
 
-def test_who_no_longer_waits_is_not_in_the_way(lw: Lockwork, rival: Lockwork) -> None:
-    assert not rival.latch("boot", 1).wait(0.01)
+def test_who_no_longer_waits_is_not_in_the_way(lw: Lockwork, other: Lockwork) -> None:
+    assert not other.latch("boot", 1).wait(0.01)
     assert lw.latch("boot", 1).count_down() == 0
-    assert rival.latch("boot", 1).wait(0)
-    rival.latch("boot", 1).reset()
-    assert not rival.latch("boot", 1).wait(0.01), "the message of before opens nothing now"
+    assert other.latch("boot", 1).wait(0)
+    other.latch("boot", 1).reset()
+    assert not other.latch("boot", 1).wait(0.01), "the message of before opens nothing now"
 
 
-def test_reset_begins_a_new_round(lw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+def test_reset_begins_a_new_round(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     boot = lw.latch("boot", 2)
     boot.count_down()
     boot.reset()
     assert boot.count() == 2
     with ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(rival.latch("boot", 2).wait, 30)
+        wait = pool.submit(other.latch("boot", 2).wait, 30)
         until(lambda: waiting(admin), "it waits")
         boot.count_down()
         boot.reset()
@@ -143,21 +130,18 @@ def test_a_count_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phas
 
 async def test_cancelled_waiters_leave_nothing(alw: Lockwork, admin: redis.Redis) -> None:
     boot = alw.latch("boot", 1)
-    for turns in range(12):
+    for count in range(12):
         task = asyncio.create_task(boot.await_())
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await turns(count)
+        assert await cancelled(task)
     assert await boot.acount_down() == 0
     assert await boot.await_(0)
 
 
-def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     """Redisson #1763 and #3891: with its message lost, a waiter slept on; here it looks again."""
     with ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(rival.latch("boot", 1).wait, 30)
+        wait = pool.submit(other.latch("boot", 1).wait, 30)
         until(lambda: waiting(admin), "it waits")
         admin.execute_command("HDEL", "lw:{latch:boot}", *places(admin))  # type: ignore[no-untyped-call]
         lw.latch("boot", 1).count_down()

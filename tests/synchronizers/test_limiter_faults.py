@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
 
 import pytest
 import redis
@@ -15,16 +14,10 @@ from lockwork.errors import ServerRefused
 from lockwork.protocol.limiter import Algorithm
 from lockwork.protocol.scripts import script
 from processes import until
-from proxy import Phase, Proxy, proxied
+from proxy import Phase, Proxy
 
 both = pytest.mark.parametrize("algorithm", ["bucket", "window"])
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
-
-
-@pytest.fixture
-def proxy(url: str) -> Iterator[Proxy]:
-    with proxied(url) as made:
-        yield made
 
 
 @both

@@ -125,7 +125,7 @@ def test_an_argument_that_does_not_fit_its_annotation() -> None:
 
 
 def test_names_only_type_checkers_know_are_left_alone() -> None:
-    def shy(a: Unknown) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+    def shy(a: Unknown) -> None: ...  # type: ignore[name-defined]  # noqa: F821 - that is the point
 
     args: list[Any] = ["as it was"]
     Signature(shy).convert(args, {})

@@ -18,8 +18,8 @@ def main() -> None:
 
     import click  # noqa: PLC0415 - see above
 
-    from lockwork.cli.commands import cli, load  # noqa: PLC0415
-    from lockwork.errors import LockworkError  # noqa: PLC0415
+    from lockwork.cli.commands import cli, load  # noqa: PLC0415 - see above
+    from lockwork.errors import LockworkError  # noqa: PLC0415 - see above
 
     load(sys.argv[1:])
     try:

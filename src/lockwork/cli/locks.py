@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-if TYPE_CHECKING:
-    from lockwork import Lockwork
-    from lockwork.protocol.overview import LockSnapshot
+from lockwork.app import Lockwork
+from lockwork.cli.lockjson import as_json
+from lockwork.cli.lockview import show, who
+from lockwork.protocol.overview import LockSnapshot, literal
 
 _PATIENCE = 3.0
 """Seconds to wait for a server that is away: somebody sits in front of this."""
@@ -25,10 +24,6 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
 
     `lockwork locks release NAME` takes a lock away from whoever holds it; the next in line gets it.
     """
-    from lockwork import Lockwork  # noqa: PLC0415 - `lockwork --help` need not wait for it
-    from lockwork.cli.lockjson import as_json  # noqa: PLC0415
-    from lockwork.cli.lockview import show  # noqa: PLC0415
-
     with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
@@ -41,8 +36,6 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
 
 
 def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
-    from lockwork.cli.lockview import who  # noqa: PLC0415
-
     held = _held(lw, name)
     if not held:
         click.echo(f"nobody holds {name!r}")
@@ -63,8 +56,6 @@ def _release(lw: Lockwork, name: str, *, yes: bool) -> None:
 
 
 def _held(lw: Lockwork, name: str) -> dict[str, LockSnapshot]:
-    from lockwork.protocol.overview import literal  # noqa: PLC0415
-
     return {lock.kind: lock for lock in lw.locks(literal(name)).locks if lock.holders}
 
 

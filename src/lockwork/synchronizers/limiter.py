@@ -112,8 +112,8 @@ class Limiter(Decorating):
 
     def _named(self, name: str) -> Self:
         named = copy.copy(self)
-        named.name, named._template = name, None  # noqa: SLF001 - a handle like this one
-        named._limits = replace(self._limits, keys=keys.limiter(self._prefix, name), name=name)  # noqa: SLF001
+        limits = replace(self._limits, keys=keys.limiter(self._prefix, name), name=name)
+        named.name, named._template, named._limits = name, None, limits  # noqa: SLF001 - a handle like this one
         return named
 
     def __repr__(self) -> str:

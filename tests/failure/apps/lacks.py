@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-import a_module_that_is_not_installed  # type: ignore[import-not-found]  # noqa: F401
+import a_module_that_is_not_installed  # type: ignore[import-not-found]  # noqa: F401 - it must fail

@@ -15,4 +15,4 @@ for index = 1, #fields, 2 do
   end
 end
 if deadline <= now then return {'', '', fence, 0, waiters} end
-return {owner, request, fence, math.floor((deadline - now) / 1000), waiters}
+return {owner, request, fence, math.ceil((deadline - now) / 1000), waiters} -- up: what has a moment left is held still

@@ -1,0 +1,120 @@
+"""Waiting for entries of a delay queue: who waits gets what is due, in time, and leaves the line when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol import delay_queue as protocol
+from lockwork.protocol.delay_queue import Entry
+from lockwork.protocol.effects import Protocol
+from processes import script, until
+
+
+def test_waiting_for_an_entry_that_is_added(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(5, wait=None)))
+    waiter.start()
+    _until_waiting(lw, 1)
+    queue.add(["a", "b"])
+    waiter.join(4)
+    assert [entry.id for entry in found] == ["a", "b"]
+
+
+def test_waiting_for_an_entry_to_be_due(lw: Lockwork, admin: redis.Redis) -> None:
+    queue = lw.delay_queue("orders")
+    queue.add("a", delay="150ms")
+    calls = _calls(admin)
+    (entry,) = queue.pop(wait=30)
+    assert entry.id == "a"
+    assert _calls(admin) - calls <= 4, "it does not poll"
+    assert entry.due <= datetime.now(UTC)
+
+
+def test_an_earlier_entry_is_taken_first(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    queue.add("late", delay=3600)
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
+    waiter.start()
+    _until_waiting(lw, 1)
+    queue.add("soon", delay="50ms")
+    waiter.join(4)
+    assert [entry.id for entry in found] == ["soon"]
+
+
+async def test_many_that_wait_share_what_comes(alw: Lockwork) -> None:
+    queue = alw.delay_queue("orders")
+    waiters = [asyncio.create_task(queue.apop(wait=None)) for _ in range(20)]
+    while await _waiting(alw) < 20:
+        await asyncio.sleep(0.005)
+    await queue.aadd([f"{number:02d}" for number in range(10)])
+    await queue.aadd([f"{number:02d}" for number in range(10, 20)], delay="50ms")
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(*waiters)
+    assert sorted(entry.id for got in found for entry in got) == [f"{number:02d}" for number in range(20)]
+    assert await _waiting(alw) == 0
+
+
+def test_nothing_came_in_time(lw: Lockwork) -> None:
+    queue = lw.delay_queue("orders")
+    assert queue.pop(wait="50ms") == []
+    until(lambda: not lw.runtime.run(_line(lw)), "nobody stands in line")
+
+
+async def test_a_cancelled_wait_leaves_the_line(alw: Lockwork) -> None:
+    queue = alw.delay_queue("orders")
+    first, second = (asyncio.create_task(queue.apop(wait=None)) for _ in range(2))
+    while await _waiting(alw) < 2:
+        await asyncio.sleep(0.005)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert await _waiting(alw) == 1
+    await queue.aadd("a")
+    async with asyncio.timeout(4):
+        assert [entry.id for entry in await second] == ["a"]
+
+
+def test_who_dies_in_line_delays_nobody_for_long(lw: Lockwork, url: str) -> None:
+    queue = lw.delay_queue("orders")
+    with script(
+        "import os\nfrom lockwork import Lockwork\n"
+        "print(Lockwork(os.environ['LOCKWORK_URL']).delay_queue('orders').pop(wait=None))",
+        url=url,
+    ) as other:
+        _until_waiting(lw, 1)
+        other.process.kill()
+        other.wait()
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
+    waiter.start()
+    _until_waiting(lw, 2)
+    queue.add("a", delay="20ms")
+    waiter.join(8)
+    assert [entry.id for entry in found] == ["a"]
+
+
+def _line(lw: Lockwork) -> Protocol[int]:
+    keys = lw.delay_queue("orders")._keys
+    return protocol.count((keys[1], *keys[1:]))
+
+
+async def _waiting(lw: Lockwork) -> int:
+    return await lw.runtime.arun(_line(lw))
+
+
+def _until_waiting(lw: Lockwork, count: int) -> None:
+    until(lambda: lw.runtime.run(_line(lw)) >= count, f"{count} stand in line")
+
+
+def _calls(admin: redis.Redis) -> int:
+    found: Any = admin.info("commandstats")
+    return sum(int(found.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("eval", "evalsha"))

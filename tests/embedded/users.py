@@ -1,0 +1,89 @@
+"""Processes that use an embedded server, and a look at those that they start."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import redis
+
+MARKS = [
+    pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for processes through pidfds"),
+    pytest.mark.timeout(40),
+]
+
+LIMIT = 15
+
+_USER = """
+import sys
+from pathlib import Path
+from lockwork.runtime.embedded import Embedded, open_shared, start_private
+opened = {}(Path(sys.argv[1]))
+print(opened.pid, flush=True)
+sys.stdin.read()
+opened.close()
+"""
+
+
+class User:
+    """A process that opens a server, says its pid, and leaves when told."""
+
+    def __init__(self, folder: Path, how: str = "open_shared") -> None:
+        command = [sys.executable, "-c", _USER.format(how), str(folder)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._pid: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """The server's pid; waits until the process has joined."""
+        if self._pid is None:
+            assert self.process.stdout is not None
+            self._pid = int(self.process.stdout.readline())
+        return self._pid
+
+    def leave(self) -> None:
+        self.process.communicate(timeout=LIMIT)
+        assert self.process.returncode == 0
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=LIMIT)
+
+
+class Watched:
+    """A process that is not our child, by a descriptor: its number could come to mean another one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.descriptor = os.pidfd_open(pid)
+
+    def alive(self) -> bool:
+        return not select.select([self.descriptor], [], [], 0)[0]
+
+    def wait(self) -> None:
+        assert select.select([self.descriptor], [], [], LIMIT)[0], f"process {self.pid} did not end"
+
+    def parent(self) -> int:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[1])
+
+
+@contextmanager
+def users(folder: Path, count: int, how: str = "open_shared") -> Iterator[list[User]]:
+    """Processes that start at once and are gone at the end, however that comes."""
+    made = [User(folder, how) for _ in range(count)]
+    try:
+        yield made
+    finally:
+        for user in made:
+            user.kill()
+
+
+def client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(url, decode_responses=True)

@@ -1,0 +1,133 @@
+"""Forks of a process that holds locks: the child has none of them, and cannot touch its parent's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from forking import in_a_child
+from lockwork import Grant, LockLost, Lockwork, NotHeld
+from processes import until
+
+
+def test_a_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
+    lock = lw.lock("x")
+
+    def look() -> str:
+        with pytest.raises(NotHeld):
+            lock.release()
+        assert not lock.held()
+        assert lock.try_acquire() is None
+        with lw.lock("another") as other:
+            assert not other.lost
+        return "all well"
+
+    with lock as grant:
+        assert in_a_child(look) == "all well"
+        assert not grant.lost
+        assert lock.state().fence == grant.fence
+        with lw.lock("another", wait=0):
+            pass
+
+
+@pytest.mark.parametrize("sticky", [False, True], ids=["plain", "sticky"])
+def test_a_forked_child_cannot_end_the_grant_that_it_inherits(lw: Lockwork, sticky: bool) -> None:
+    """osparc, Artemis #2632 and others: a fork inside the block ran the parent's clean-up a second time."""
+    lock = lw.lock("x", sticky=sticky)
+    for what in ("release", "extend", "__exit__"):
+        grant = lock.acquire()
+
+        def end(grant: Grant = grant, what: str = what) -> str:
+            call = getattr(grant, what)
+            try:
+                call(None, None, None) if what == "__exit__" else call()
+            except (NotHeld, LockLost) as error:
+                return type(error).__name__
+            return "did it"
+
+        said = in_a_child(end)
+        assert not grant.lost
+        state = lock.state()
+        assert (state.fence, state.owner is None) == (grant.fence, False), f"{what} in a child: {said}"
+        # the end of a body that has lost nothing of its own is quiet
+        expected = ("NotHeld", "LockLost", "did it") if what == "__exit__" else ("NotHeld", "LockLost")
+        assert said in expected, f"{what} in a child: {said}"
+        lock.release()
+
+
+def test_in_a_forked_child_the_grant_counts_as_lost(lw: Lockwork) -> None:
+    with lw.lock("x") as grant:
+        assert in_a_child(lambda: (grant.lost, grant.remaining, lw.lock("x").held())) == "(True, 0.0, False)"
+        assert not grant.lost
+
+
+def test_a_forked_child_does_not_renew(url: str, admin: redis.Redis) -> None:
+    with Lockwork(url, lock_lease=1) as lw:
+        grant = lw.lock("x").acquire()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            # the child's own engine starts, and has nothing to renew but its own
+            try:
+                lw.lock("mine").acquire()
+                os.write(writer, b"running")
+                threading.Event().wait(20)
+            finally:
+                os._exit(0)
+        try:
+            assert os.read(reader, 100) == b"running"
+            lw.close()  # the parent does not renew any more
+            with Lockwork(url) as other, other.lock("x", wait=5) as next_one:
+                assert next_one.fence > grant.fence
+                assert other.lock("mine").locked()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(reader)
+            os.close(writer)
+
+
+def test_a_fork_while_another_thread_waits(lw: Lockwork) -> None:
+    """The child has no such thread: the waiting line must not serve it there."""
+    with ThreadPoolExecutor(1) as pool:
+        with lw.lock("x") as grant:
+            waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
+            until(lambda: lw.lock("x").state().waiters == 1, "it waits")
+            said = in_a_child(lambda: (lw.lock("x").held(), lw.lock("x").state().waiters))
+            assert said == "(False, 1)"
+        second = waiting.result()
+        assert second.fence > grant.fence
+        second.release()
+
+
+async def test_a_fork_in_a_running_loop_leaves_the_parents_connection_alone(alw: Lockwork) -> None:
+    async with alw.lock("x") as grant:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        await asyncio.to_thread(os.waitpid, child, 0)
+        assert (await alw.lock("x").astate()).fence == grant.fence
+
+
+def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
+    lock = lw.lock("x", sticky=True)
+    with lock as grant:
+        pass
+
+    def take() -> str:
+        assert not lw.runtime.keeper.idle
+        # the parent keeps it: asked, it gives it back, which the child cannot do in its name
+        mine = lock.acquire(wait=20)
+        lock.release()
+        lw.close()
+        return "fence rose" if mine.fence > grant.fence else "the parent's fence"
+
+    assert in_a_child(take) == "fence rose"
+    with lock as again:
+        assert again.fence > grant.fence
