@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from cancelling import auntil, swept
+from cancelling import auntil, swept, turns
 from lockwork import Lockwork
 from lockwork.locks.quorum import Quorum
 from quorum_servers import Servers
@@ -67,14 +68,27 @@ async def test_a_block_while_a_server_hangs(mine: Quorum, servers: Servers) -> N
 
 
 async def test_an_extension(mine: Quorum, servers: Servers) -> None:
-    async def block() -> None:
-        async with mine.lock("x", lease="30m") as grant:
-            await grant.aextend("1h")
+    """Who was cancelled in it goes on, and knows how long the servers keep the lock."""
 
     async def clean(where: str) -> None:
+        ends = sorted(int(servers.fields(at)[b"d"]) for at in range(len(servers.urls)))
+        assert abs(ends[len(ends) // 2] / 1_000_000 - time.time() - grant.remaining) < 60, where
+        await grant.arelease()
         await left_nothing(mine, servers, where)
 
-    assert (await swept(block, clean)).ended > 5
+    ended = 0
+    for count in range(30):
+        grant = await mine.lock("x", lease="30m").aacquire()
+        extending = asyncio.create_task(grant.aextend("1h"))
+        await turns(count)
+        early = extending.done()
+        extending.cancel()
+        await asyncio.gather(extending, return_exceptions=True)
+        ended += extending.cancelled()
+        await clean(f"cancelled at turn {count}")
+        if early:
+            break
+    assert ended > 2
 
 
 async def test_a_wait(mine: Quorum, servers: Servers) -> None:

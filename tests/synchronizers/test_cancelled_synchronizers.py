@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Any
 
 import pytest
 import redis
@@ -165,8 +166,8 @@ async def test_a_once_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Re
     await began.wait()
 
     async def clean(where: str) -> None:
-        left = [field for field in admin.hkeys("lw:{once:report}") if field.startswith(b"w")]
-        assert not left, where
+        fields: Any = admin.hkeys("lw:{once:report}")
+        assert not [field for field in fields if field.startswith(b"w")], where
         assert (await rival.once("report").apeek()).state == "running", where
         nothing_here(alw, where)
 

@@ -124,7 +124,7 @@ def reserve_waiting(
 def _leave(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
     # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
     with contextlib.suppress(LockworkError):
-        args = [id, int(job is None)]
+        args: list[Argument] = [id, int(job is None)]
         yield Call(script("stock_leave"), books.queue.stock(books.name), args, patience=1)
 
 
