@@ -13,6 +13,7 @@ from lockwork import Lockwork
 from lockwork.errors import NotReplicated
 from lockwork.protocol.scripts import script
 from lockwork.runtime import sync
+from lockwork.runtime.wire import Wire
 from proxy import Proxy, proxied
 
 
@@ -44,15 +45,15 @@ def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypa
         with app.lock("warm"):  # the server has the scripts
             pass
         proxy.lose(script("lock_acquire").sha, "late")
-        real = sync.Wire.receive
+        real = Wire.receive
 
-        def receive(_: sync.Wire) -> object:
-            monkeypatch.setattr(sync.Wire, "receive", real)
+        def receive(_: Wire) -> object:
+            monkeypatch.setattr(Wire, "receive", real)
             while not proxy.lost:  # it has left
                 pass
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(sync.Wire, "receive", receive)
+        monkeypatch.setattr(Wire, "receive", receive)
         with pytest.raises(KeyboardInterrupt):
             app.lock("x", lease="1h").acquire()
         proxy.deliver_late()
