@@ -228,7 +228,7 @@ class World:
             self.after(noticed, self._again, task, epoch, call, began)
 
     def _end_abandoned(self, process: Process) -> int:
-        """Let the server end the connections that were given up; returns when it has done so (now, if there are none)."""
+        """Let the server end the connections that were given up, if there are any; returns when it has done so."""
         if not process.abandoned:
             return self.now
         links = list(process.abandoned)
