@@ -39,7 +39,7 @@ async def swept(
     clean: Callable[[str], Awaitable[None]],
     *,
     ready: Callable[[], Awaitable[None]] | None = None,
-    most: int = 80,
+    most: int = 400,
 ) -> Sweep:
     """Cancel `what` at every turn, until it comes to its end before; `clean` asserts that nothing is left of it.
 

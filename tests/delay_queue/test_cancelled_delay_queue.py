@@ -76,7 +76,7 @@ async def test_a_pop_that_waits_while_an_entry_comes(alw: Lockwork, rival: Lockw
         await other.aclear()
         taken.clear()
 
-    sweep = await swept(pop, clean, ready=comes, most=60)
+    sweep = await swept(pop, clean, ready=comes, most=400)
     assert sweep.ended
     assert sweep.finished
 

@@ -117,7 +117,7 @@ async def test_a_candidate_in_line_who_becomes_the_leader(alw: Lockwork, rival: 
         assert await lock.atry_acquire() is not None, where
 
     await lock.aacquire()
-    sweep = await swept(stand, clean, ready=resigned, most=60)
+    sweep = await swept(stand, clean, ready=resigned, most=400)
     await lock.arelease()
     assert sweep.ended
     assert sweep.finished

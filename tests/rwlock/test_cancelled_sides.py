@@ -91,7 +91,7 @@ async def test_one_in_line_whose_turn_comes(alw: Lockwork, rival: Lockwork, *, r
         await other.write().aacquire()
 
     await other.write().aacquire()
-    sweep = await swept(take, clean, ready=comes, most=60)
+    sweep = await swept(take, clean, ready=comes, most=400)
     await other.write().arelease()
     assert sweep.ended
     assert sweep.finished

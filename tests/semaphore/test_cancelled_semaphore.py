@@ -68,7 +68,7 @@ async def test_one_in_line_whose_turn_comes(alw: Lockwork, rival: Lockwork) -> N
 
     for _ in range(2):
         await other.aacquire()
-    sweep = await swept(take, clean, ready=comes, most=60)
+    sweep = await swept(take, clean, ready=comes, most=400)
     await other.arelease_all()
     assert sweep.ended
     assert sweep.finished

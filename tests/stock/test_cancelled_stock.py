@@ -107,7 +107,7 @@ async def test_a_buyer_in_line_while_units_come_back(alw: Lockwork, rival: Lockw
             await other.arelease(got.pop())
         held = await other.areserve("x", hold="1h")
 
-    sweep = await swept(reserve, clean, ready=comes, most=60)
+    sweep = await swept(reserve, clean, ready=comes, most=400)
     assert sweep.ended
     assert sweep.finished
 

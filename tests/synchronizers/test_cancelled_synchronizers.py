@@ -48,7 +48,7 @@ async def test_a_latch_that_opens_meanwhile(alw: Lockwork, rival: Lockwork, admi
         await other.areset()
 
     await other.areset()
-    sweep = await swept(boot.await_, clean, ready=opened, most=40)
+    sweep = await swept(boot.await_, clean, ready=opened, most=400)
     assert sweep.finished
 
 
@@ -96,7 +96,7 @@ async def test_a_barrier_that_opens_meanwhile(alw: Lockwork, rival: Lockwork) ->
         nothing_here(alw, where)
         nothing_here(rival, where)
 
-    sweep = await swept(phase.await_, clean, ready=opens, most=60)
+    sweep = await swept(phase.await_, clean, ready=opens, most=400)
     assert sweep.ended
     assert sweep.finished
 
@@ -211,7 +211,7 @@ async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) 
         await auntil(partial(_running, rival, f"report{number}"), "it runs")
 
     await begin()
-    sweep = await swept(wait, clean, ready=interrupted, most=60)
+    sweep = await swept(wait, clean, ready=interrupted, most=400)
     runners[-1].cancel()
     await asyncio.gather(*runners, return_exceptions=True)
     assert sweep.ended > 2

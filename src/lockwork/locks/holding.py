@@ -155,6 +155,12 @@ class Holding(Decorating):
             raise
         return lease, in_time
 
+    def _give_up(self, grant: Grant) -> None:
+        """It is over for its holder; the server, which may count on a later end, is told by the engine."""
+        ended = self._forget(grant)
+        if ended is not None:
+            self._runtime.engine.give_back(ended[0])
+
     def _strike_out(self, grant: Grant, lease: Lease) -> None:
         grant._lease = None  # whoever still looks at the grant must not take it for held
         if not grant._bodies:  # else the end of the body will look for it

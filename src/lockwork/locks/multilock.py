@@ -179,9 +179,11 @@ class MultiLock(Handle):
         if ended is None:
             return None
         for _, lease, _ in ended.parts:
-            if not lease.lost:
-                self._runtime.engine.give_back(lease)  # without the one that was lost it is of no use
+            self._runtime.engine.give_back(lease)  # without the one that was lost it is of no use
         return ended.whole, ended.in_time
+
+    def _give_up(self, grant: Grant) -> None:
+        self._forget(grant)
 
     def _release_whole(self, grant: Grant) -> None:
         no_running_loop()

@@ -189,9 +189,11 @@ class QuorumLock(Handle):
         ended = self._put_down(grant)
         if ended is not None:
             for node, vote in cast("QuorumGrant", grant).votes.items():
-                if not vote.lost:
-                    self._fleet.runtimes[node].engine.give_back(vote)
+                self._fleet.runtimes[node].engine.give_back(vote)
         return ended
+
+    def _give_up(self, grant: Grant) -> None:
+        self._forget(grant)
 
     def _put_down(self, grant: Grant) -> tuple[Lease, bool] | None:
         lease = grant._lease
