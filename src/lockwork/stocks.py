@@ -63,7 +63,7 @@ class Stock:
         enqueue: TaskCall | None = None,
         wait: Duration | None = 0,
     ) -> Reservation:
-        """The same for a task."""
+        """The same for a task; cancelled, it puts the units back on sale, unless its job is enqueued already."""
         return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue, wait))
 
     def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:

@@ -7,7 +7,19 @@ import tempfile
 from pathlib import Path
 
 from lockwork.runtime.embedded import start_private
-from simulation import barriers, delay_queues, latches, limiters, lock_ways, multilocks, onces, permits, runs, stocks
+from simulation import (
+    barriers,
+    delay_queues,
+    latches,
+    limiters,
+    lock_ways,
+    multilocks,
+    onces,
+    permits,
+    runs,
+    shared_formats,
+    stocks,
+)
 from simulation.server import Server
 from simulation.world import Broken
 
@@ -22,6 +34,7 @@ RUNS: dict[str, runs.Run] = {
     "onces": onces.onces,
     "permits": permits.run,
     "queue": runs.queue,
+    "shared_formats": shared_formats.run,
     "stocks": stocks.stocks,
 }
 

@@ -17,6 +17,8 @@ class Mix:
     """The connection breaks before the server has the call."""
     unanswered: float = 0.0
     """It breaks after the server applied it."""
+    tardy: float = 0.0
+    """It breaks on the client's side only: the call is still under way, and may arrive up to ten seconds later."""
     slow: float = 0.0
     """The call or its answer takes up to 60 ms."""
     lost: float = 0.0
@@ -58,4 +60,5 @@ def draw(random: Random) -> Mix:
         flushes=count(2),
         back=1 if random.random() < 0.15 else 0,
         forth=1 if random.random() < 0.15 else 0,
+        tardy=chance(0.2),
     )

@@ -63,6 +63,8 @@ class Checker:
     gone: set[str] = field(default_factory=set)
     resets: set[str] = field(default_factory=set)
     inside: dict[Task, Lease] = field(default_factory=dict)
+    told: dict[Task, _Run] = field(default_factory=dict)
+    """The run of whose end the server spoke last."""
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read the state, and how long the key lasts."""
@@ -98,6 +100,7 @@ class Checker:
                 raise Broken(f"{step.task.name} was told of an end: {run}")
             if step.reply[2:] != [b"l" if run.state == "r" else run.state.encode(), run.value]:
                 raise Broken(f"{step.task.name} was told {step.reply}, not {run}")
+            self.told[step.task] = run
         elif not live and request not in self.gone:
             raise Broken(f"{step.task.name} was told to wait, and nobody runs it")
 
@@ -161,7 +164,7 @@ class Callers:
         asked = Asked(_KEY, "a", owner, request, process.channel, _LEASE // MS, self.every, again)
         found = yield from once.begin(asked, wait)
         if isinstance(found, Ended):
-            self._told(task, began, found)
+            self._told(task, began)
             return
         renewal = Renewal(_KEY, owner, found.fence, _LEASE // MS, "once_renew")
         yield from self._run(task, Lease(renewal, found, (yield Clock()), renewed=True, on_lost=lambda: None), found)
@@ -196,12 +199,12 @@ class Callers:
         lease = self.checker.inside[task]
         return task.live and not lease.lost and lease.deadline > task.process.clock(self.world.now)
 
-    def _told(self, task: Task, began: int, found: Ended) -> None:
-        ended = [run.ended for run in self.checker.runs.values() if run.value == found.value and run.ended > began]
-        if not ended or task.process.unheard > self.world.now - 10 * SECOND:
+    def _told(self, task: Task, began: int) -> None:
+        ended = self.checker.told[task].ended
+        if ended <= began or task.process.unheard > self.world.now - 10 * SECOND:
             return
-        late, bound = self.world.now - ended[-1], 300 * MS if _quiet(self.world.mix) else 6 * SECOND
-        if late > bound and task.undisturbed_since(ended[-1] - 6 * SECOND):
+        late, bound = self.world.now - ended, 300 * MS if _quiet(self.world.mix) else 6 * SECOND
+        if late > bound and task.undisturbed_since(ended - 6 * SECOND):
             raise Broken(f"{task.name} was told {late / SECOND:.2f} s late")
 
     def resetter(self, task: Task, turns: int) -> Actor:

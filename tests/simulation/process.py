@@ -30,6 +30,15 @@ class Cancelled(BaseException):
 Actor = Generator[Effect | Sleep, Any, None]
 
 
+class Link:
+    """A connection on which a call is under way; once the server has ended it, nothing arrives from there any more."""
+
+    __slots__ = ("ended",)
+
+    def __init__(self) -> None:
+        self.ended = False
+
+
 class Process:
     """One process of users or workers; its clock shows the true time, from a beginning of its own."""
 
@@ -45,6 +54,8 @@ class Process:
         """When its newest call reaches the server: calls of one process overtake each other only by faults."""
         self.unheard: int = NEVER
         """True time at which a wake-up was last lost, or at which the last late one comes."""
+        self.abandoned: dict[Link, None] = {}
+        """Connections that were given up with a call under way; each later call ends them first."""
         self._offset = offset
 
     def clock(self, true: int) -> float:
@@ -65,6 +76,8 @@ class Task:
         """Counts what the task waited for, so that what comes too late for it is known as such."""
         self.done: bool = False
         self.calling: bool = False
+        self.link: Link | None = None
+        """Where its present call is still under way, although the connection is broken."""
         self.disturbed: int = NEVER
         """True time of the last trouble that this task had with a call."""
 

@@ -11,7 +11,7 @@ import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import hiredis
@@ -30,6 +30,8 @@ class Build:
 
     name: str = "as released"
     edits: tuple[tuple[str, str, str], ...] = ()
+    ends: Literal["always", "when it sends again", "never"] = "always"
+    """Whether its driver ends a broken connection, on which a call may still be under way, before it goes on."""
     scripts: dict[str, Script] = field(default_factory=dict, compare=False)
 
     def script(self, name: str) -> Script:

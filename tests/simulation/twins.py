@@ -75,8 +75,12 @@ LOCKS = {
     ),
 }
 
+LATE = Build("a call may arrive after it was sent again", ends="never")
+LOCKS["L6"] = (LATE, Build("a call may arrive after it was given up", ends="when it sends again"))
+
 QUEUES = {
     "Q1": (
+        LATE,
         Build(
             "a push that is sent again counts twice",
             (

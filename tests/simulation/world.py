@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from lockwork.errors import ServerUnavailable
 from lockwork.protocol.effects import Argument, Call, Clock, Park
 from simulation.faults import MS, SECOND, Mix, draw
-from simulation.process import Actor, Cancelled, Process, Sleep, Task
+from simulation.process import Actor, Cancelled, Link, Process, Sleep, Task
 from simulation.server import Build, Command, Server
 
 EPOCH = 1_800_000_000 * SECOND
@@ -139,6 +139,7 @@ class World:
             self.note(task.name, "CANCELLED")
             task.disturbed = self.now
             task.epoch += 1
+            self._abandon(task, again=False)
             self._resume(task, task.epoch, Cancelled())
 
     def move_clock(self, microseconds: int) -> None:
@@ -207,17 +208,51 @@ class World:
             self.after(task.process.paused_until - self.now, self._send, task, epoch, call, began)
             return
         draw, mix = self.random.random(), self.mix
-        unsent = not self.calm and draw < mix.unsent
-        unanswered = not self.calm and not unsent and draw < mix.unsent + mix.unanswered
-        if not unsent:
-            arrival = max(self.now + self._latency(), task.process.sent_until + 1)
+        lost = ""
+        if not self.calm:
+            lost = "CALL" if draw < mix.unsent else "REPLY" if draw < mix.unsent + mix.unanswered else ""
+            lost = "LATE CALL" if mix.tardy and self.random.random() < mix.tardy else lost
+        ended = self.now if lost == "CALL" and draw < mix.unsent / 2 else self._end_abandoned(task.process)
+        arrival = max(ended + self._latency(), task.process.sent_until + 1)
+        if lost in ("", "REPLY"):
             task.process.sent_until = arrival
-            self.after(arrival - self.now, self._arrive, task, epoch, call, unanswered)
-        if unsent or unanswered:
+            self.after(arrival - self.now, self._arrive, task, epoch, call, lost == "REPLY")
+        elif lost == "LATE CALL":
+            task.link = Link()
+            held_up = self.random.randint(0, self.random.choice([100 * MS, 2 * SECOND, 10 * SECOND]))
+            self.after(arrival - self.now + held_up, self._arrive_late, task, epoch, call, task.link)
+        if lost:
             task.disturbed = self.now
-            self.note(task.name, f"LOST {'CALL' if unsent else 'REPLY'} {call.script.name}")
+            self.note(task.name, f"LOST {lost} {call.script.name}")
             noticed = self.random.randint(70 * MS, 1000 * MS)
             self.after(noticed, self._again, task, epoch, call, began)
+
+    def _end_abandoned(self, process: Process) -> int:
+        """Let the server end the connections that were given up, if there are any; returns when it has done so."""
+        if not process.abandoned:
+            return self.now
+        links = list(process.abandoned)
+
+        def end() -> None:
+            for link in links:
+                link.ended = True
+                process.abandoned.pop(link, None)
+
+        delay = self._latency()
+        self.after(delay, end)
+        return self.now + delay
+
+    def _abandon(self, task: Task, *, again: bool) -> None:
+        """The connection of its call is known to be broken, or is closed: whoever calls next ends it first."""
+        if task.link is not None and (self.build.ends == "always" or (again and self.build.ends != "never")):
+            task.process.abandoned[task.link] = None
+        task.link = None
+
+    def _arrive_late(self, task: Task, epoch: int, call: Call, link: Link) -> None:
+        if link.ended:
+            self.note(task.name, f"never arrives: {call.script.name}")
+        else:
+            self._arrive(task, epoch, call, unanswered=True)
 
     def _again(self, task: Task, epoch: int, call: Call, began: int) -> None:
         """The connection broke: try again like the drivers do, or give up."""
@@ -226,7 +261,9 @@ class World:
         task.disturbed = self.now
         pause = self.random.randint(5 * MS, 500 * MS)
         patience = _PATIENCE if call.patience is None else call.patience
-        if (self.now - began + pause) / SECOND > patience:
+        given_up = (self.now - began + pause) / SECOND > patience
+        self._abandon(task, again=not given_up)
+        if given_up:
             self.note(task.name, f"GAVE UP {call.script.name}")
             self._resume(task, epoch, ServerUnavailable("the simulated server does not answer"))
         else:

@@ -154,7 +154,7 @@ class Handle(Holding):
     async def _after_cancelled(self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None) -> None:
         """The engine cancelled the body because the lease was lost: turn that, and only that, into LockLost."""
         others = task.uncancel()
-        self._forget(grant)
+        self._give_up(grant)
         if error is None or (isinstance(error, asyncio.CancelledError) and others == 0):
             try:
                 await asyncio.sleep(0)  # the body ended before its cancellation arrived: it arrives here

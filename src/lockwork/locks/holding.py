@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any, ClassVar, Self
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.errors import ConfigError, LockLost, LockworkError, NotHeld
 from lockwork.locks.decorating import Decorating
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.naming import template
@@ -154,6 +155,12 @@ class Holding(Decorating):
             raise
         return lease, in_time
 
+    def _give_up(self, grant: Grant) -> None:
+        """It is over for its holder; the server, which may count on a later end, is told by the engine."""
+        ended = self._forget(grant)
+        if ended is not None:
+            self._runtime.engine.give_back(ended[0])
+
     def _strike_out(self, grant: Grant, lease: Lease) -> None:
         grant._lease = None  # whoever still looks at the grant must not take it for held
         if not grant._bodies:  # else the end of the body will look for it
@@ -189,11 +196,32 @@ class Holding(Decorating):
         kept = grant._lease
         assert kept is not None
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
-        (deadline,) = yield from grants.renew([replace(kept.renewal, lease_ms=wanted)], None)
-        if deadline is None:
-            self._runtime.engine.lost(kept)
-        if deadline is None or not self._runtime.engine.prolong(kept, deadline):
+        if not (yield from self._extending([kept], wanted)):
             raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
+
+    def _extending(self, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
+        """Let these leases last for so long from now on; False when one was over.
+
+        Interrupted, it is sent once more: whoever goes on must know for how long the server keeps it.
+        """
+        renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
+        try:
+            deadlines = yield from grants.renew(renewals, None)
+        except (GeneratorExit, LockworkError):
+            raise
+        except BaseException:
+            with contextlib.suppress(LockworkError):
+                self._extended(leases, (yield from grants.renew(renewals, 1)))
+            raise
+        return self._extended(leases, deadlines)
+
+    def _extended(self, leases: Sequence[Lease], deadlines: Sequence[float | None]) -> bool:
+        kept = True
+        for lease, deadline in zip(leases, deadlines, strict=True):
+            if deadline is None:
+                self._runtime.engine.lost(lease)
+            kept = deadline is not None and self._runtime.engine.prolong(lease, deadline) and kept
+        return kept
 
     def _request(self, owner: Owner) -> Request:
         process = self._runtime.process

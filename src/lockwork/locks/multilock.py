@@ -17,7 +17,7 @@ from lockwork.locks.holding import Holding
 from lockwork.locks.lock import Lock
 from lockwork.locks.multigrant import MultiGrant
 from lockwork.owners import Owner
-from lockwork.protocol import grants, keys
+from lockwork.protocol import keys
 from lockwork.protocol import multilock as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.grants import Granted, Request
@@ -179,9 +179,11 @@ class MultiLock(Handle):
         if ended is None:
             return None
         for _, lease, _ in ended.parts:
-            if not lease.lost:
-                self._runtime.engine.give_back(lease)  # without the one that was lost it is of no use
+            self._runtime.engine.give_back(lease)  # without the one that was lost it is of no use
         return ended.whole, ended.in_time
+
+    def _give_up(self, grant: Grant) -> None:
+        self._forget(grant)
 
     def _release_whole(self, grant: Grant) -> None:
         no_running_loop()
@@ -216,10 +218,8 @@ class MultiLock(Handle):
         kept = {part._lease.renewal.key: part._lease for part in grant.parts if part._lease is not None}
         for group in self._grouped(set()):
             leases = [kept[key] for key in group if key in kept]
-            renewals = [replace(kept_one.renewal, lease_ms=wanted) for kept_one in leases]
-            for one, deadline in zip(leases, (yield from grants.renew(renewals, None)), strict=True):
-                if deadline is None or not self._runtime.engine.prolong(one, deadline):
-                    raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
+            if not (yield from self._extending(leases, wanted)):
+                raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
 
     # -- the same as in Handle, with what is granted here -------------------------------------------------------------
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from lockwork.errors import ConfigError, LockLost
+from lockwork.errors import ConfigError, LockLost, LockworkError
+from lockwork.protocol import grants
 from lockwork.protocol import lock as protocol
 from lockwork.protocol.effects import Protocol
 
@@ -30,11 +32,20 @@ class Passed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 
 
 def export(handle: Holding, grant: Grant, lease: Lease, lease_ms: int) -> Protocol[str]:
-    """Hand `grant`, which this process has just forgotten, to whoever has the text."""
+    """Hand `grant`, which this process has just forgotten, to whoever has the text; without that, it is released."""
     asked = handle._request(grant._owner)
     # Nobody's owner: were it the exporter's, then the exporter, asking again, would look to the server like the holder.
     transit = replace(asked, owner=f"{asked.owner}~{asked.request}", lease_ms=lease_ms, kind="lock")
-    moved = yield from protocol.adopt(transit, lease.renewal.owner, lease.renewal.fence)
+    renewal = lease.renewal
+    try:
+        moved = yield from protocol.adopt(transit, renewal.owner, renewal.fence)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from grants.abandon(transit)
+        with contextlib.suppress(LockworkError):
+            yield from grants.release(renewal.key, renewal.owner, renewal.fence, patience=1)
+        raise
     if moved is None:
         raise LockLost(f"the lease of {handle.noun} {grant.name!r} ended before it could be exported")
     return urlsafe_b64encode(msgspec.json.encode(Passed(asked.key, transit.owner, moved.fence))).decode()

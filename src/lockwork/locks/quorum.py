@@ -189,9 +189,11 @@ class QuorumLock(Handle):
         ended = self._put_down(grant)
         if ended is not None:
             for node, vote in cast("QuorumGrant", grant).votes.items():
-                if not vote.lost:
-                    self._fleet.runtimes[node].engine.give_back(vote)
+                self._fleet.runtimes[node].engine.give_back(vote)
         return ended
+
+    def _give_up(self, grant: Grant) -> None:
+        self._forget(grant)
 
     def _put_down(self, grant: Grant) -> tuple[Lease, bool] | None:
         lease = grant._lease
@@ -225,9 +227,20 @@ class QuorumLock(Handle):
         votes = cast("QuorumGrant", grant).votes
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
         asked = cast("QuorumGrant", grant)._asked
-        deadlines = yield from protocol.extend(asked, grant.fence, wanted, self._limit)
-        for node, deadline in deadlines.items():
-            self._fleet.runtimes[node].engine.prolong(votes[node], deadline)
+
+        def extended() -> Rounds[dict[Node, float]]:
+            deadlines = yield from protocol.extend(asked, grant.fence, wanted, self._limit)
+            for node, deadline in deadlines.items():
+                self._fleet.runtimes[node].engine.prolong(votes[node], deadline)
+            return deadlines
+
+        try:
+            deadlines = yield from extended()
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from extended()  # whoever goes on must know for how long the servers keep it
+            raise
         if len(deadlines) < majority(self._servers) or grant.lost:
             raise LockLost(f"{self.noun} {grant.name!r} was not extended by a majority of its servers")
 

@@ -35,6 +35,8 @@ class Call:
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
     replicas: int = 0
     """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
+    behind: bool = False
+    """It undoes a call that waits for replicas, and must not overtake that."""
 
     def again(self) -> Call:
         """The call as it is sent after a lost reply."""

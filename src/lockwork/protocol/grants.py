@@ -92,7 +92,8 @@ def abandon(asked: Request) -> Protocol[None]:
     """Take a request back, whatever became of it."""
     # when the server is away, the place in line, or the grant that nobody renews, ends by its deadline
     with contextlib.suppress(LockworkError):
-        yield Call(script(f"{asked.kind}_abandon"), [asked.key], [asked.owner, asked.request], patience=1)
+        args = [asked.owner, asked.request]
+        yield Call(script(f"{asked.kind}_abandon"), [asked.key], args, patience=1, behind=asked.replicas > 0)
 
 
 def _ask(asked: Request, wait: int, trying: float | None) -> Call:

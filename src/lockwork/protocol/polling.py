@@ -74,7 +74,8 @@ def acquire(asked: Request, wait: float | None, ask: Ask) -> Protocol[Granted]:
             calling = False
             if reply[0] != 0:
                 raise ServerRefused(f"{asked.noun} {asked.name!r} {reply[1].decode(errors='replace')}")
-            seen.note(reply[3], sent)
+            # from the answer on: the call may have been sent again, and its first try saw nothing
+            seen.note(reply[3], (yield Clock()))
             if give_up is not None and sent >= give_up:
                 break
             until = sent + pauses.next(reply[1], reply[2])

@@ -64,11 +64,20 @@ _SCAN = 1000
 def reserve(
     books: Books, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
 ) -> Protocol[Reservation]:
-    """Reserve `n` units; raises SoldOut or LimitReached, and then no job was enqueued either."""
+    """Reserve `n` units; raises SoldOut or LimitReached, and then no job was enqueued either.
+
+    Interrupted, it puts them back on sale, unless its job is enqueued already.
+    """
     args: list[Argument] = [books.total, books.limit, id, buyer, n, hold_ms, key]
     if job is not None:
         args += push_arguments([job])
-    reply = yield Call(script("stock_reserve"), books.keys, args)
+    try:
+        reply = yield Call(script("stock_reserve"), books.keys, args)
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        yield from _leave(books, id, job)
+        raise
     if reply[0] == 0:
         raise SoldOut(f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later")
     return _reserved(books, buyer, key, reply)
@@ -108,11 +117,15 @@ def reserve_waiting(
     except (GeneratorExit, SoldOut, LimitReached, ConfigError):
         raise
     except BaseException:
-        # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
-        with contextlib.suppress(LockworkError):
-            args = [id, int(job is None)]
-            yield Call(script("stock_leave"), books.queue.stock(books.name), args, patience=1)
+        yield from _leave(books, id, job)
         raise
+
+
+def _leave(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
+    with contextlib.suppress(LockworkError):
+        args: list[Argument] = [id, int(job is None)]
+        yield Call(script("stock_leave"), books.queue.stock(books.name), args, patience=1)
 
 
 def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:

@@ -45,7 +45,7 @@ class AsyncDriver:
 
     async def _call(self, call: Call) -> Any:
         began, tries, whole = 0.0, 0, False
-        mux = self.mux if not call.replicas else self._for_replicas()
+        mux = self._for_replicas() if call.replicas or call.behind else self.mux
         while True:
             try:
                 if call.patience is None and mux.connected and not call.replicas:

@@ -237,8 +237,9 @@ class Engine:
             lease = self._back.popleft()
             self._book.remove(lease)
             renewal = lease.renewal
+            kind = _kind(lease).removesuffix("_renew")
             try:
-                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, patience=_AGAIN))
+                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
             except LockworkError as error:
                 log.warning("a lock that was asked for could not be given back, and ends with its lease: %s", error)
 

@@ -44,6 +44,8 @@ class SyncDriver:
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._free: deque[Wire] = deque()
+        self._abandoned: dict[Identity, None] = {}
+        """Where a request may still be under way that was given up: every later call ends these first."""
         self.timeout: float | None = None
         """Seconds that one call may take at the most, when that is less than usual."""
 
@@ -64,14 +66,11 @@ class SyncDriver:
     def _call(self, call: Call) -> Any:
         began, tries = now(), 0
         patience = self._patience if call.patience is None else min(call.patience, self._patience)
-        abandoned: list[Identity] = []
         while True:
             wire = self._take()
             try:
-                return self._once(wire, call, abandoned)
+                return self._once(wire, call)
             except Retry as error:
-                if wire.identity is not None and not wire.connected:
-                    abandoned.append(wire.identity)
                 tries += 1
                 pause = backoff(tries)
                 if now() - began + pause > patience:
@@ -82,21 +81,25 @@ class SyncDriver:
                 if wire.connected:
                     self._free.append(wire)
 
-    def _once(self, wire: Wire, call: Call, abandoned: list[Identity]) -> Any:
+    def _once(self, wire: Wire, call: Call) -> Any:
         try:
             wire.limit(limit(call.patience, replicas=bool(call.replicas)) if self.timeout is None else self.timeout)
             if not wire.connected:
                 self._connect(wire)
-            while abandoned:
-                wire.end(abandoned[-1])
-                abandoned.pop()
+            if self._abandoned:
+                for old in list(self._abandoned):
+                    wire.end(old)
+                    self._abandoned.pop(old, None)
             reply = wire.run(call.script, call.keys, call.args)
             return (reply, wire.request(pack_wait(call.replicas, REPLICAS))) if call.replicas else reply
-        except (Retry, LockworkError):
+        except LockworkError:
             raise
-        except BaseException:
-            # interrupted between question and answer: the next caller must not read this reply
-            wire.close()
+        except BaseException as error:
+            if not isinstance(error, Retry):
+                # interrupted between question and answer: the next caller must not read this reply
+                wire.close()
+            if wire.identity is not None and not wire.connected:
+                self._abandoned[wire.identity] = None
             raise
 
     def _connect(self, wire: Wire) -> None:

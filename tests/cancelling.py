@@ -1,0 +1,78 @@
+"""Cancels a task before its k-th turn of the event loop, for every k, and looks at what is left of it each time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from lockwork import Lockwork, LockworkError
+from processes import PATIENCE
+
+
+@dataclass
+class Sweep:
+    """How often the cancellation ended the task, and how often it came too late for that."""
+
+    ended: int = 0
+    finished: int = 0
+
+
+async def turns(count: int) -> None:
+    """Let the loop go round so many times."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def auntil(found: Callable[[], Awaitable[object]], what: str, patience: float = PATIENCE) -> None:
+    """Ask again and again until the answer is true; fail the test after `patience` seconds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience
+    while not await found():
+        assert loop.time() < end, f"not within {patience:g} s: {what}"
+        await asyncio.sleep(0.002)
+
+
+async def swept(
+    what: Callable[[], Coroutine[Any, Any, object]],
+    clean: Callable[[str], Awaitable[None]],
+    *,
+    ready: Callable[[], Awaitable[None]] | None = None,
+    most: int = 400,
+) -> Sweep:
+    """Cancel `what` at every turn, until it comes to its end before; `clean` asserts that nothing is left of it.
+
+    `ready` is awaited when the task has begun: the turns count from its return on.
+    """
+    sweep = Sweep()
+    for count in range(most):
+        task = asyncio.create_task(what(), name="swept")
+        if ready is not None:
+            await ready()
+        await turns(count)
+        early = task.done()
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            sweep.ended += 1
+        except LockworkError:
+            sweep.finished += 1
+        else:
+            sweep.finished += 1
+        await clean(f"cancelled at turn {count}")
+        if early:
+            break
+    return sweep
+
+
+def nothing_here(app: Lockwork, where: str) -> None:
+    """Assert that the process keeps no grant, no lease, and nobody who waits for a message."""
+    runtime = app.runtime
+    assert not runtime.grants, f"{where}: {runtime.grants}"
+    assert not runtime.live, f"{where}: {runtime.live}"
+    assert not runtime.engine._book._leases, f"{where}: it would be renewed"
+    assert not runtime.engine._mail._boxes, f"{where}: it waits still"
+    ours = [task for task in asyncio.all_tasks() if not task.get_name().startswith("lockwork-")]
+    assert ours == [asyncio.current_task()], f"{where}: {ours}"

@@ -1,0 +1,108 @@
+"""Cancelled at any turn of the loop, a call to a delay queue is done or not, and nothing is lost or taken twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+import redis
+
+from cancelling import auntil, nothing_here, swept
+from lockwork import Lockwork
+
+LINE = "lw:{dq:orders}:line"
+
+
+@pytest.fixture
+async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+    """Another app, as another process would be."""
+    async with Lockwork(url) as app:
+        yield app
+
+
+async def test_a_pop(alw: Lockwork, rival: Lockwork) -> None:
+    """What it took is due again, or was returned."""
+    queue = alw.delay_queue("orders")
+    names = [f"{number:04d}" for number in range(1200)]
+    await queue.aadd(names)
+    taken: list[str] = []
+
+    async def pop() -> None:
+        taken.extend(entry.id for entry in await queue.apop(1100))
+
+    async def clean(where: str) -> None:
+        left = [entry.id for entry in await rival.delay_queue("orders").apeek(1200)]
+        assert sorted(left + taken) == names, where
+        nothing_here(alw, where)
+
+    sweep = await swept(pop, clean)
+    assert sweep.ended > 2
+    assert taken
+
+
+async def test_a_pop_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+    queue = alw.delay_queue("orders")
+    await queue.alen()
+
+    async def clean(where: str) -> None:
+        assert not await _line(admin), where
+        nothing_here(alw, where)
+
+    assert (await swept(partial(queue.apop, wait=None), clean, most=40)).ended == 40
+
+
+async def test_a_pop_that_waits_while_an_entry_comes(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+    queue, other = alw.delay_queue("orders"), rival.delay_queue("orders")
+    taken: list[str] = []
+    count = 0
+
+    async def pop() -> None:
+        taken.extend(entry.id for entry in await queue.apop(wait=None))
+
+    async def comes() -> None:
+        nonlocal count
+        await auntil(partial(_line, admin), "it waits")
+        await other.aadd(f"{count}")
+        count += 1
+
+    async def clean(where: str) -> None:
+        left = [entry.id for entry in await other.apeek(10)]
+        assert len(left + taken) == 1, where
+        assert not await _line(admin), where
+        nothing_here(alw, where)
+        await other.aclear()
+        taken.clear()
+
+    sweep = await swept(pop, clean, ready=comes, most=400)
+    assert sweep.ended
+    assert sweep.finished
+
+
+async def test_an_add_and_a_clear(alw: Lockwork) -> None:
+    """All or none of a batch."""
+    queue = alw.delay_queue("orders")
+    await queue.alen()
+
+    async def clean(where: str) -> None:
+        count = await queue.alen()  # behind the call on the same connection
+        assert count in (0, 100), where
+        nothing_here(alw, where)
+        if count:
+            sweep = await swept(queue.aclear, all_or_none)
+            assert sweep.finished
+        await queue.aclear()
+
+    async def all_or_none(where: str) -> None:
+        assert await queue.alen() in (0, 100), where
+        nothing_here(alw, where)
+
+    assert (await swept(partial(queue.aadd, [f"{at}" for at in range(100)], "1h"), clean)).ended > 1
+
+
+async def _line(admin: redis.Redis) -> int:
+    await asyncio.sleep(0)
+    count: Any = admin.zcard(LINE)
+    return int(count)

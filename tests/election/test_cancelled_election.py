@@ -1,0 +1,123 @@
+"""Cancelled at any turn of the loop, a candidate leaves neither the leadership nor a place in line behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import redis
+
+from cancelling import auntil, nothing_here, swept
+from lockwork import Lockwork
+from lockwork.locks.grant import Grant
+
+
+@pytest.fixture
+async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+    """Another app, as another process would be."""
+    async with Lockwork(url) as app:
+        yield app
+
+
+class Calls:
+    """What a candidate was told; `on_gain` and `on_loss` come by turns."""
+
+    def __init__(self) -> None:
+        self.leads = False
+
+    async def gain(self, grant: Grant) -> None:
+        assert not self.leads
+        self.leads = True
+        await asyncio.sleep(0)
+
+    async def loss(self, grant: Grant) -> None:
+        await asyncio.sleep(0)
+        assert self.leads or grant.lost
+        self.leads = False
+
+
+async def over(app: Lockwork, where: str) -> None:
+    """Its task ends by itself, even when the wait for that was cancelled."""
+
+    async def ended() -> bool:
+        return not [task for task in asyncio.all_tasks() if task.get_name().startswith("election-")]
+
+    await auntil(ended, f"{where}: the campaign has ended")
+    nothing_here(app, where)
+
+
+async def test_a_leader(alw: Lockwork, rival: Lockwork) -> None:
+    calls = Calls()
+    await alw.lock("warm").astate()
+
+    async def lead() -> None:
+        async with alw.election("boss", on_gain=calls.gain, on_loss=calls.loss) as election:
+            assert await election.await_()
+            await asyncio.sleep(0)
+
+    async def clean(where: str) -> None:
+        await over(alw, where)
+        assert not calls.leads, where
+        state = await rival.lock("election:boss").astate()
+        assert (state.owner, state.waiters) == (None, 0), where
+
+    sweep = await swept(lead, clean)
+    assert sweep.ended > 5
+    assert sweep.finished
+
+
+async def test_a_resignation(alw: Lockwork, rival: Lockwork) -> None:
+    async def resign() -> None:
+        async with alw.election("boss") as election:
+            assert await election.await_()
+            assert await election.aresign()
+
+    async def clean(where: str) -> None:
+        await over(alw, where)
+        state = await rival.lock("election:boss").astate()
+        assert (state.owner, state.waiters) == (None, 0), where
+
+    await alw.lock("warm").astate()
+    assert (await swept(resign, clean)).ended > 5
+
+
+async def test_a_candidate_in_line(alw: Lockwork, rival: Lockwork) -> None:
+    async def stand() -> None:
+        async with alw.election("boss") as election:
+            await election.await_()
+
+    async def clean(where: str) -> None:
+        await over(alw, where)
+        assert (await rival.lock("election:boss").astate()).waiters == 0, where
+
+    await alw.lock("warm").astate()
+    async with rival.lock("election:boss"):
+        assert (await swept(stand, clean, most=40)).ended == 40
+
+
+async def test_a_candidate_in_line_who_becomes_the_leader(alw: Lockwork, rival: Lockwork) -> None:
+    calls = Calls()
+    lock = rival.lock("election:boss")
+
+    async def stand() -> None:
+        async with alw.election("boss", on_gain=calls.gain, on_loss=calls.loss) as election:
+            assert await election.await_()
+
+    async def resigned() -> None:
+        async def waits() -> bool:
+            return (await lock.astate()).waiters > 0
+
+        await auntil(waits, "it waits")
+        await lock.arelease()
+
+    async def clean(where: str) -> None:
+        await over(alw, where)
+        assert not calls.leads, where
+        assert await lock.atry_acquire() is not None, where
+
+    await lock.aacquire()
+    sweep = await swept(stand, clean, ready=resigned, most=400)
+    await lock.arelease()
+    assert sweep.ended
+    assert sweep.finished

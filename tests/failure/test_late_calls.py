@@ -1,0 +1,80 @@
+"""Requests that arrive after their caller has given them up, and has undone what they might have done (L6, L10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+
+from lockwork import Lockwork
+from lockwork.errors import NotReplicated
+from lockwork.protocol.scripts import script
+from lockwork.runtime import sync
+from lockwork.runtime.wire import Wire
+from proxy import Proxy, proxied
+
+
+@pytest.fixture
+def proxy(url: str) -> Iterator[Proxy]:
+    with proxied(url) as made:
+        yield made
+
+
+def interrupted(_: float) -> None:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_a_call_is_to_be_sent_again(lw: Lockwork, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lockwork(proxy.url) as app:
+        with app.lock("warm"):  # the server has the scripts
+            pass
+        proxy.lose(script("lock_acquire").sha, "late")
+        monkeypatch.setattr(sync, "time", SimpleNamespace(sleep=interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            app.lock("x", lease="1h").acquire()
+        monkeypatch.undo()
+        proxy.deliver_late()
+        assert lw.lock("x").state().owner is None
+
+
+def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lockwork(proxy.url) as app:
+        with app.lock("warm"):  # the server has the scripts
+            pass
+        proxy.lose(script("lock_acquire").sha, "late")
+        real = Wire.receive
+
+        def receive(_: Wire) -> object:
+            monkeypatch.setattr(Wire, "receive", real)
+            while not proxy.lost:  # it has left
+                pass
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Wire, "receive", receive)
+        with pytest.raises(KeyboardInterrupt):
+            app.lock("x", lease="1h").acquire()
+        proxy.deliver_late()
+        assert lw.lock("x").state().owner is None
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+async def test_a_task_that_is_cancelled(alw: Lockwork, proxy: Proxy, replicas: int) -> None:
+    """A lock that waits for replicas has a connection of its own: it is taken back there, too."""
+    async with Lockwork(proxy.url) as app:
+        lock = app.lock("x", lease="1h", replicas=replicas)
+        async with app.lock("warm"):  # the server has the scripts, and the connections are there
+            with suppress(NotReplicated):
+                async with lock:
+                    pass
+        proxy.lose(script("lock_acquire").sha, "late")
+        task = asyncio.create_task(lock.aacquire())
+        while not proxy.lost:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.to_thread(proxy.deliver_late)
+        assert await alw.lock("x").aowner() is None
