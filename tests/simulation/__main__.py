@@ -7,13 +7,26 @@ import tempfile
 from pathlib import Path
 
 from lockwork.runtime.embedded import start_private
-from simulation import barriers, delay_queues, latches, limiters, lock_ways, multilocks, onces, permits, runs, stocks
+from simulation import (
+    barriers,
+    delay_queues,
+    elections,
+    latches,
+    limiters,
+    lock_ways,
+    multilocks,
+    onces,
+    permits,
+    runs,
+    stocks,
+)
 from simulation.server import Server
 from simulation.world import Broken
 
 RUNS: dict[str, runs.Run] = {
     "barriers": barriers.barriers,
     "delay_queues": delay_queues.delay_queues,
+    "election": elections.run,
     "latches": latches.latches,
     "limiters": limiters.limiters,
     "lock_ways": lock_ways.run,
