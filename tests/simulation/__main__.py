@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from lockwork.runtime.embedded import start_private
 from simulation import (
@@ -17,13 +19,21 @@ from simulation import (
     multilocks,
     onces,
     permits,
+    quorums,
     runs,
     stocks,
 )
-from simulation.server import Server
+from simulation.server import Build, Server
 from simulation.world import Broken
 
-RUNS: dict[str, runs.Run] = {
+
+class Traced(Protocol):
+    """A run that can be shown."""
+
+    trace: list[str]
+
+
+RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "barriers": barriers.barriers,
     "delay_queues": delay_queues.delay_queues,
     "election": elections.run,
@@ -34,6 +44,7 @@ RUNS: dict[str, runs.Run] = {
     "multilocks": multilocks.run,
     "onces": onces.onces,
     "permits": permits.run,
+    "quorums": quorums.run,
     "queue": runs.queue,
     "stocks": stocks.stocks,
 }
