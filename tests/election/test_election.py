@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -90,6 +91,41 @@ def test_a_failing_callback_gives_the_leadership_up(url: str, lw: Lockwork, capl
     with Lockwork(url) as rival, lw.election("x", on_gain=fail), rival.election("x") as able:
         assert able.wait(30)
     assert "a callback of election 'x' failed" in caplog.text
+
+
+@pytest.mark.filterwarnings("ignore:Exception in thread lockwork-election")  # the sys.exit() of this test
+@pytest.mark.parametrize("when", ["on_gain", "on_loss"])
+def test_a_callback_that_ends_its_thread_gives_the_leadership_up(url: str, lw: Lockwork, when: str) -> None:
+    """sys.exit() in a thread ends that thread only: nobody would be left to give the leadership up."""
+    with Lockwork(url) as rival:
+        ends = {when: lambda _: sys.exit("no more")}
+        with lw.election("x", on_gain=ends.get("on_gain"), on_loss=ends.get("on_loss")) as election:
+            if when == "on_loss":
+                assert election.wait(30)
+                election.resign()
+            with rival.election("x") as able:
+                assert able.wait(30)
+                assert not election.leader
+
+
+async def test_cancelled_while_it_steps_down_it_gives_the_leadership_up(url: str, alw: Lockwork) -> None:
+    """As asyncio.run does with the tasks that are left when it ends."""
+    stepping_down = asyncio.Event()
+
+    async def lose(_: Grant) -> None:
+        stepping_down.set()
+        await asyncio.Event().wait()
+
+    async with Lockwork(url) as rival:
+        election = await alw.election("x", on_loss=lose).__aenter__()
+        assert await election.await_(30)
+        (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "election-x"]
+        resigning = asyncio.create_task(election.aresign())
+        await stepping_down.wait()
+        task.cancel()
+        assert await resigning
+        async with rival.election("x") as able:
+            assert await able.await_(30)
 
 
 def test_it_stops_while_it_stands_in_line(url: str, lw: Lockwork) -> None:

@@ -47,6 +47,10 @@ class Bench:
         self.messages += applied.messages
         return applied.reply
 
+    def lose(self, key: str) -> None:
+        """Let the server forget a key."""
+        self._server.command("DEL", key)
+
     def run(self, protocol: Protocol[T], *, twice: bool = False) -> T:
         """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again."""
         value: Any = None

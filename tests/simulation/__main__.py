@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from lockwork.runtime.embedded import start_private
 from simulation import (
     barriers,
     delay_queues,
+    elections,
     latches,
     limiters,
     lock_ways,
     multilocks,
     onces,
     permits,
+    quorums,
     runs,
     shared_formats,
     stocks,
 )
-from simulation.server import Server
+from simulation.server import Build, Server
 from simulation.world import Broken
 
-RUNS: dict[str, runs.Run] = {
+
+class Traced(Protocol):
+    """A run that can be shown."""
+
+    trace: list[str]
+
+
+RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "barriers": barriers.barriers,
     "delay_queues": delay_queues.delay_queues,
+    "election": elections.run,
     "latches": latches.latches,
     "limiters": limiters.limiters,
     "lock_ways": lock_ways.run,
@@ -33,6 +45,7 @@ RUNS: dict[str, runs.Run] = {
     "multilocks": multilocks.run,
     "onces": onces.onces,
     "permits": permits.run,
+    "quorums": quorums.run,
     "queue": runs.queue,
     "shared_formats": shared_formats.run,
     "stocks": stocks.stocks,

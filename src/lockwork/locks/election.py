@@ -194,10 +194,12 @@ class Election:
                     failed = True
                 else:
                     campaign.lead(grant)
-                    failed = not self._call(self._on_gain, grant)
-                    if not failed:
-                        campaign.changes.wait_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
-                    self._step_down(campaign, grant)
+                    try:
+                        failed = not self._call(self._on_gain, grant)
+                        if not failed:
+                            campaign.changes.wait_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
+                    finally:  # also when a callback ends this thread: nobody else would give the leadership up
+                        self._step_down(campaign, grant)
                 if failed:
                     campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
         finally:
@@ -241,20 +243,24 @@ class Election:
 
     def _step_down(self, campaign: Campaign, grant: Grant) -> None:
         # called before the lock is free, so that the next leader's on_gain comes later
-        self._call(self._on_loss, grant)
         try:
-            grant.release()
-        except LockworkError as error:
-            log.info("election %r: the leadership ended with its lease: %s", self.name, error)
-        campaign.lead(None)
+            self._call(self._on_loss, grant)
+        finally:
+            try:
+                grant.release()
+            except LockworkError as error:
+                log.info("election %r: the leadership ended with its lease: %s", self.name, error)
+            campaign.lead(None)
 
     async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
-        await self._acall(self._on_loss, grant)
         try:
-            await grant.arelease()
-        except LockworkError as error:
-            log.info("election %r: the leadership ended with its lease: %s", self.name, error)
-        campaign.lead(None)
+            await self._acall(self._on_loss, grant)
+        finally:
+            try:
+                await grant.arelease()
+            except LockworkError as error:
+                log.info("election %r: the leadership ended with its lease: %s", self.name, error)
+            campaign.lead(None)
 
     def _call(self, called: Callback | None, grant: Grant) -> bool:
         try:

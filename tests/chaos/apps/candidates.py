@@ -1,0 +1,66 @@
+"""One of many processes that campaign for one leadership, and write down while they take themselves for the leader.
+
+`python candidates.py HISTORY KIND`: KIND is `real`, or `broken` for the twin that must be caught: whoever has set a key
+leads, and renews it, whoever's it is by then.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+
+import redis
+
+from lockwork import Lockwork
+from lockwork.runtime.clock import now
+
+LEASE = 1.0
+Note = Callable[[str, int, float], None]
+
+
+def campaign(note: Note) -> None:
+    lw = Lockwork(lock_lease=LEASE)
+    election = lw.election(
+        "x",
+        on_gain=lambda grant: note("enter", grant.fence, now()),
+        on_loss=lambda grant: note("loss", grant.fence, now()),
+    )
+    with election:
+        while True:
+            at = now()  # taken before the question, so that a "held" is true for this moment
+            fence = election.fence
+            if fence is not None:
+                note("held", fence, at)
+                if random.random() < 0.01:
+                    election.resign()
+            time.sleep(0.005)
+
+
+def broken_campaign(note: Note) -> None:
+    client = redis.Redis.from_url(os.environ["LOCKWORK_URL"])
+    while not client.set("twin", "taken", nx=True, px=int(LEASE * 1000)):
+        time.sleep(0.005)
+    fence = client.incr("twin:fence")
+    note("enter", fence, now())
+    while True:
+        note("held", fence, now())
+        client.pexpire("twin", int(LEASE * 1000))
+        time.sleep(0.005)
+
+
+def main(path: str, kind: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note(event: str, fence: int, at: float) -> None:
+        line = {"event": event, "fence": fence, "pid": os.getpid(), "at": at}
+        os.write(file, json.dumps(line).encode() + b"\n")
+
+    note("ready", 0, now())
+    (campaign if kind == "real" else broken_campaign)(note)
+
+
+main(*sys.argv[1:])
