@@ -77,7 +77,8 @@ class Lockwork(Locks, Synchronizers, Fencing):
         name = options.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
-            task = Task[Any, Any, Any](self.runtime, self.config, tasks.task_name(function, name), function, chosen)
+            gathering = self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, chosen.queue))
+            task = Task[Any, Any, Any](gathering, self.config, tasks.task_name(function, name), function, chosen)
             self.registry.add(task)
             return task
 

@@ -11,6 +11,7 @@ from lockwork import codecs
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, UnknownTask
+from lockwork.gathering import Gathering
 from lockwork.ids import new_id, new_ids
 from lockwork.jobs import Job
 from lockwork.protocol import jobs as protocol
@@ -99,16 +100,17 @@ class Task(Generic[P, R, C]):
     """A registered function: call it to run it here, `enqueue` it to run it in a worker."""
 
     def __init__(
-        self, runtime: Runtime, config: Config, name: str, function: Callable[P, C], options: TaskOptions
+        self, gathering: Gathering, config: Config, name: str, function: Callable[P, C], options: TaskOptions
     ) -> None:
         self.name = name
         self.function = function
         self.options_in_force = options
         self.signature: codecs.Signature = codecs.Signature(function)
         self.is_async: bool = inspect.iscoroutinefunction(function)
-        self._runtime = runtime
+        self._gathering = gathering
+        self._runtime = gathering.runtime
         self._config = config
-        self._keys = QueueKeys(config.prefix, options.queue)
+        self._keys = gathering.keys
         self._head = protocol.head(options.priority, options.retries + 1)
         self._called = f"the arguments of task {name!r}"
         self._delay_ms = 0
@@ -123,7 +125,7 @@ class Task(Generic[P, R, C]):
         options = self.options_in_force
         if "priority" in changes:
             options = replace(options, priority=_level(changes["priority"]))
-        task: Task[P, R, C] = Task(self._runtime, self._config, self.name, self.function, options)
+        task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
         task._delay_ms = milliseconds(changes["delay"], "delay", zero=True) if "delay" in changes else self._delay_ms
         return task
 
@@ -139,7 +141,7 @@ class Task(Generic[P, R, C]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for an asyncio task."""
         job = self._new(args, kwargs)
-        await self._runtime.arun(protocol.push(self._keys, [job]))
+        await self._gathering.push(job)
         return self._handle(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
@@ -187,6 +189,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._gatherings: dict[str, Gathering] = {}
 
     def add(self, task: Task[Any, Any, Any]) -> None:
         """Register a task; raises ConfigError when its name is taken by another function."""
@@ -206,6 +209,10 @@ class Registry:
             raise UnknownTask(
                 f"no task is named {name!r} here: is its module imported by the worker's module, or was it renamed?"
             ) from None
+
+    def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
+        """Where the tasks of one queue enqueue."""
+        return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
 
     def queues(self) -> list[str]:
         """The queues that the tasks use."""
