@@ -17,7 +17,7 @@ async def note(number: int | str) -> None: ...
 
 
 def calls(admin: redis.Redis) -> int:
-    return int(admin.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])  # type: ignore[union-attr]
+    return int(admin.info("commandstats").get("cmdstat_evalsha", {"calls": 0})["calls"])
 
 
 @pytest.fixture
