@@ -226,9 +226,15 @@ class QuorumLock(Handle):
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
         asked = cast("QuorumGrant", grant)._asked
         deadlines = yield from protocol.extend(asked, grant.fence, wanted, self._limit)
+        extended = 0
         for node, deadline in deadlines.items():
-            self._fleet.runtimes[node].engine.prolong(votes[node], deadline)
-        if len(deadlines) < majority(self._servers) or grant.lost:
+            engine = self._fleet.runtimes[node].engine
+            if deadline is None:
+                engine.lost(votes[node])
+            else:
+                engine.prolong(votes[node], deadline)
+                extended += 1
+        if extended < majority(self._servers) or grant.lost:
             raise LockLost(f"{self.noun} {grant.name!r} was not extended by a majority of its servers")
 
 
