@@ -228,20 +228,25 @@ class QuorumLock(Handle):
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
         asked = cast("QuorumGrant", grant)._asked
 
-        def extended() -> Rounds[dict[Node, float]]:
-            deadlines = yield from protocol.extend(asked, grant.fence, wanted, self._limit)
-            for node, deadline in deadlines.items():
-                self._fleet.runtimes[node].engine.prolong(votes[node], deadline)
-            return deadlines
+        def extending() -> Rounds[int]:
+            extended = 0
+            for node, deadline in (yield from protocol.extend(asked, grant.fence, wanted, self._limit)).items():
+                engine = self._fleet.runtimes[node].engine
+                if deadline is None:
+                    engine.lost(votes[node])
+                else:
+                    engine.prolong(votes[node], deadline)
+                    extended += 1
+            return extended
 
         try:
-            deadlines = yield from extended()
+            extended = yield from extending()
         except GeneratorExit:
             raise
         except BaseException:
-            yield from extended()  # whoever goes on must know for how long the servers keep it
+            yield from extending()  # whoever goes on must know for how long the servers keep it
             raise
-        if len(deadlines) < majority(self._servers) or grant.lost:
+        if extended < majority(self._servers) or grant.lost:
             raise LockLost(f"{self.noun} {grant.name!r} was not extended by a majority of its servers")
 
 
