@@ -40,6 +40,10 @@ class Bench:
         self.now: int = BEGIN
         self.messages: list[tuple[str, str]] = []
 
+    def hear(self, channel: str) -> None:
+        """Hear one more channel, as the process does whose channel it is."""
+        self._server.hear(channel)
+
     def call(self, call: Call, *, later: int = 1) -> Any:
         """Run one script, a microsecond later than what was before."""
         self.now += later
