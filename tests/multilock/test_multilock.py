@@ -11,8 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused, owners
 from lockwork.locks.multilock import MultiLock
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.grants import CLAIM_MS
+from lockwork.protocol.scripts import script
 from processes import until
 
 
@@ -66,6 +70,24 @@ def test_all_or_nothing(lw: Lockwork, rival: Lockwork, several: Several) -> None
             several(lw, "a", "b", wait="100ms").acquire()
         assert rival.lock("b").state().waiters == 0
     assert free(rival, "a", "b", "c")
+
+
+def test_refused_when_sent_again_it_has_nothing(lw: Lockwork, rival: Lockwork) -> None:
+    """The reply that all are granted is lost, and before the call is sent again somebody else has got the first."""
+    asked = lw.multilock("a", "b", "c")._request(owners.current())
+    args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
+    call = Call(script("multi_acquire"), [keys.lock("lw", name) for name in ("a", "b", "c")], args)
+
+    def sent() -> Protocol[int]:
+        reply = yield call
+        granted: int = reply[0]
+        return granted
+
+    assert lw.runtime.run(sent()) == 1
+    assert rival.lock("a").force_release()
+    with rival.lock("a"):
+        assert lw.runtime.run(sent()) == 0
+        assert free(rival, "b", "c")
 
 
 def test_nobody_is_passed_by(lw: Lockwork, rival: Lockwork) -> None:
