@@ -99,10 +99,14 @@ class ExactMachine(RuleBasedStateMachine):
                 self.given.append(Given(key, one.grant.owner, one.grant.request, one.grant.fence))
 
     def some(self, data: st.DataObject) -> Given:
-        """A grant of now or before, not seldom one that a holder of now had before."""
+        """A grant of now or before."""
         now = [given for given in self.given if self.holds(given)]
-        before = [given for given in self.given if any((given.key, given.owner) == (one.key, one.owner) for one in now)]
-        return data.draw(st.sampled_from(now + before + self.given[-3:]))
+        return data.draw(st.sampled_from(now + now + self.given[-3:]))
+
+    def earlier(self) -> list[Given]:
+        """Grants that came to an end, of owners who have the same lock again."""
+        now = {(given.key, given.owner) for given in self.given if self.holds(given)}
+        return [given for given in self.given if (given.key, given.owner) in now and not self.holds(given)]
 
     def holds(self, given: Given) -> bool:
         """Whether that grant still is the lock's last, be it in time or not."""
@@ -137,13 +141,15 @@ class ExactMachine(RuleBasedStateMachine):
     def force(self, data: st.DataObject, sent: Sent) -> None:
         """Somebody takes away the grant that it has seen, which may have ended since."""
         given = self.some(data)
-        one = self.locks[given.key]
-        args: list[Argument] = [0, given.fence, CHANNELS]
+        self.force_one(given.key, given.fence, sent)
+
+    def force_one(self, key: str, fence: int, sent: Sent) -> None:
+        """Take away the grant of that lock with that fence."""
         self.answers(
             "lock_force",
-            [given.key],
-            args,
-            lambda now, again: one.force(given.fence, now, again=again),
+            [key],
+            [0, fence, CHANNELS],
+            lambda now, again: self.locks[key].force(fence, now, again=again),
             sent,
             marked=True,
         )

@@ -37,15 +37,83 @@ class LockWaysMachine(ExactMachine):
         for who in order:
             self._acquire(self.askers[who], lease, ONCE, wait=True)
 
-    @rule(who=WHO, lease=LEASES)
-    def come_again(self, who: int, lease: int) -> None:
+    @rule(who=WHO, lease=LEASES, turn=st.booleans())
+    def come_again(self, who: int, lease: int, turn: bool) -> None:
         """An owner whose request got lost on its way out asks once more, and may stand in the line twice."""
         self.forget(who)
-        self._acquire(self.askers[who], lease, ONCE, wait=True)
+        if not self._acquire(self.askers[who], lease, ONCE, wait=True) and turn:
+            self._give_way(self.askers[who])
 
-    def _acquire(self, asker: Asker, lease: int, sent: Sent, *, wait: bool) -> None:
+    @rule(
+        who=WHO,
+        lease=LEASES,
+        keep=_MINIMUM,
+        microseconds=st.sampled_from([1, 400_000, 1_900_000, 2_100_000]),
+        sent=SENT,
+    )
+    def work(self, who: int, lease: int, keep: int, microseconds: int, sent: Sent) -> None:
+        """An owner comes, and if it is let in, it works for a while and releases the lock, perhaps too late."""
+        if given := self._acquire(self.askers[who], lease, ONCE, wait=True):
+            self.bench.now += microseconds
+            self._release(given.owner, given, keep, sent)
+            self.anew(given.owner, given.request)
+            self.look()
+
+    @rule(order=EVERYBODY, lease=st.sampled_from([500, 2000]), exports=st.booleans())
+    def shorten(self, order: list[int], lease: int, exports: bool) -> None:
+        """All expect a long lease to go on, but it is exported for a short one, or released for its minimum."""
+        self.crowd(order, 20_000)
+        held = self.lock.held(self.bench.now)
+        assert held is not None
+        given = Given(_KEY, held.owner, held.request, held.fence)
+        if exports:
+            self._export(given, lease, ONCE)
+        else:
+            self._release(given.owner, given, lease, ONCE)
+            self.anew(given.owner, given.request)
+
+    @precondition(lambda self: self._waiting())
+    @rule(data=st.data())
+    def give_way(self, data: st.DataObject) -> None:
+        """It comes to the turn of somebody who waits."""
+        self._give_way(data.draw(st.sampled_from(self._waiting())))
+
+    def _give_way(self, asker: Asker) -> None:
+        """All who have the lock before `asker` release it, or lose it."""
+        for _ in range(self.requests):
+            if given := self._acquire(asker, 20_000, ONCE, wait=True):
+                break
+            grant = self.lock.held(self.bench.now)
+            assert grant is not None
+            if grant.owner:
+                self._release(grant.owner, Given(_KEY, grant.owner, grant.request, grant.fence), 0, ONCE)
+            else:
+                self.force_one(_KEY, grant.fence, ONCE)
+        assert given, "who waits has its turn in the end"
+        self._release(given.owner, given, 0, ONCE)
+        self.anew(given.owner, given.request)
+        self.look()
+
+    def _waiting(self) -> list[Asker]:
+        return [asker for asker in self.askers if self.lock.place(asker.request)]
+
+    @precondition(lambda self: self.lock.line)
+    @rule(who=WHO, data=st.data(), off=st.integers(-2, 0))
+    def come_at_an_end(self, who: int, data: st.DataObject, off: int) -> None:
+        """Somebody comes when a place in the line ends, just before, or just after, and the lock is free by then."""
+        place = data.draw(st.sampled_from(self.lock.line))
+        self.bench.now = max(self.bench.now, place.until + off - 1)
+        if held := self.lock.held(self.bench.now):
+            self.force_one(_KEY, held.fence, ONCE)
+        else:
+            self._acquire(self.askers[who], 2000, ONCE, wait=True)
+
+    def _acquire(self, asker: Asker, lease: int, sent: Sent, *, wait: bool) -> Given | None:
         args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel)
-        self.answers("lock_acquire", [_KEY], args, lambda now, _: self.lock.ask(asker, lease, now, wait=wait), sent)
+        granted, fence, *_ = self.answers(
+            "lock_acquire", [_KEY], args, lambda now, _: self.lock.ask(asker, lease, now, wait=wait), sent
+        )
+        return Given(_KEY, asker.owner, asker.request, fence) if granted else None
 
     @rule(who=WHO, sent=SENT)
     def abandon(self, who: int, sent: Sent) -> None:
@@ -59,6 +127,12 @@ class LockWaysMachine(ExactMachine):
         assert self.lock.place(asker.request) is None
         self.anew(asker.owner, asker.request)
 
+    @rule(who=WHO)
+    def begin_in_vain(self, who: int) -> None:
+        """An owner's next request is taken back before it was asked: what the one before has stays."""
+        self.forget(who)
+        self.abandon(who, ONCE)
+
     @precondition(lambda self: self.given)
     @rule(data=st.data(), stranger=st.booleans(), keep=_MINIMUM, sent=SENT)
     def release(self, data: st.DataObject, stranger: bool, keep: int, sent: Sent) -> None:
@@ -68,6 +142,17 @@ class LockWaysMachine(ExactMachine):
         if not stranger:
             self.anew(given.owner, given.request)
         self.look()
+
+    @precondition(lambda self: self.earlier())
+    @rule(data=st.data(), exports=st.booleans(), lease=LEASES, sent=SENT)
+    def come_with_an_old_fence(self, data: st.DataObject, exports: bool, lease: int, sent: Sent) -> None:
+        """An owner's earlier grant is over, though the lock is that owner's again."""
+        given = data.draw(st.sampled_from(self.earlier()))
+        if exports:
+            assert not self._adopt(Asker("", "stranger", "stranger"), given, lease, sent)
+        else:
+            self._release(given.owner, given, 0, sent)
+            assert not self.holds(given)
 
     @precondition(lambda self: self.given)
     @rule(process=PROCESSES, sent=SENT)
@@ -94,7 +179,9 @@ class LockWaysMachine(ExactMachine):
     @rule(data=st.data(), lease=LEASES, sent=SENT)
     def export(self, data: st.DataObject, lease: int, sent: Sent) -> None:
         """A grant becomes that of nobody who asks: it lasts for its lease, unless it is adopted."""
-        given = self.some(data)
+        self._export(self.some(data), lease, sent)
+
+    def _export(self, given: Given, lease: int, sent: Sent) -> None:
         self.requests += 1
         transit = Asker("", f"{given.owner}~{self.requests:x}", f"{self.requests:x}")
         if fence := self._adopt(transit, given, lease, sent):

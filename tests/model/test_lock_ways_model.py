@@ -45,6 +45,7 @@ TWINS = (
     Build("a renewal shortens", (("lock_renew", f"math.max(deadline, {_LONGER})", _LONGER),)),
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build("withdrawn but not handed on", (("lock_abandon", "pass(held[3], held[5], held[6])", _NOT_ON),)),
+    Build("an owner withdraws all its requests", (("lock_abandon", "held[2] == ARGV[2] and", ""),)),
     Build("the deaf count as warned", (("parts/line", "math.min(1, redis", "math.max(1, redis"),)),
     Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
     Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
