@@ -37,9 +37,10 @@ class LockWaysMachine(ExactMachine):
         for who in order:
             self._acquire(self.askers[who], lease, ONCE, wait=True)
 
-    @rule(who=WHO, lease=LEASES, turn=st.booleans())
-    def come_again(self, who: int, lease: int, turn: bool) -> None:
+    @rule(data=st.data(), lease=LEASES, turn=st.booleans())
+    def come_again(self, data: st.DataObject, lease: int, turn: bool) -> None:
         """An owner whose request got lost on its way out asks once more, and may stand in the line twice."""
+        who = data.draw(self._known())
         self.forget(who)
         if not self._acquire(self.askers[who], lease, ONCE, wait=True) and turn:
             self._give_way(self.askers[who])
@@ -94,6 +95,13 @@ class LockWaysMachine(ExactMachine):
         self.anew(given.owner, given.request)
         self.look()
 
+    @precondition(lambda self: self._waiting())
+    @rule(data=st.data())
+    def stop_waiting(self, data: st.DataObject) -> None:
+        """Who stands in the line asks without waiting."""
+        self._acquire(data.draw(st.sampled_from(self._waiting())), 2000, ONCE, wait=False)
+        self.look()
+
     def _waiting(self) -> list[Asker]:
         return [asker for asker in self.askers if self.lock.place(asker.request)]
 
@@ -115,9 +123,17 @@ class LockWaysMachine(ExactMachine):
         )
         return Given(_KEY, asker.owner, asker.request, fence) if granted else None
 
-    @rule(who=WHO, sent=SENT)
-    def abandon(self, who: int, sent: Sent) -> None:
-        asker = self.askers[who]
+    @rule(data=st.data(), sent=SENT)
+    def give_up(self, data: st.DataObject, sent: Sent) -> None:
+        """A request is taken back, mostly one that the server knows of."""
+        self._abandon(self.askers[data.draw(self._known())], sent)
+
+    def _known(self) -> st.SearchStrategy[int]:
+        every = list(enumerate(self.askers))
+        known = [who for who, asker in every if self.lock.has(asker, self.bench.now) or self.lock.place(asker.request)]
+        return st.sampled_from(known or [who for who, _ in every])
+
+    def _abandon(self, asker: Asker, sent: Sent) -> None:
 
         def expected(now: int, _: bool) -> int:
             self.lock.withdraw(asker.owner, asker.request, now)
@@ -131,7 +147,7 @@ class LockWaysMachine(ExactMachine):
     def begin_in_vain(self, who: int) -> None:
         """An owner's next request is taken back before it was asked: what the one before has stays."""
         self.forget(who)
-        self.abandon(who, ONCE)
+        self._abandon(self.askers[who], ONCE)
 
     @precondition(lambda self: self.given)
     @rule(data=st.data(), stranger=st.booleans(), keep=_MINIMUM, sent=SENT)

@@ -100,11 +100,8 @@ class MultilockMachine(ExactMachine):
 
     def _rich(self) -> list[int]:
         """Owners that have a lock and want another behind it."""
-        return [
-            who
-            for who, asker in enumerate(self.askers)
-            if any(self._has(asker, key) for key in self.wanted.get(asker.request, [])[:-1])
-        ]
+        wanted = [(who, asker, self.wanted.get(asker.request, [])) for who, asker in enumerate(self.askers)]
+        return [who for who, asker, at in wanted if any(self._has(asker, key) for key in at[:-1])]
 
     @rule(order=EVERYBODY, data=st.data(), lease=_LEASES)
     def crowd(self, order: list[int], data: st.DataObject, lease: int) -> None:
@@ -119,14 +116,13 @@ class MultilockMachine(ExactMachine):
             self.wanted[asker.request] = sorted(chosen)
         at = self.wanted[asker.request]
         args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel)
-        if self._alone(asker):
-            reply = self.answers(
-                "lock_acquire", at, args, lambda now, _: self.locks[at[0]].ask(asker, lease, now, wait=wait), sent
-            )
-        else:
-            reply = self.answers(
-                "multi_acquire", at, args, lambda now, _: self._collected(asker, at, lease, now, wait=wait), sent
-            )
+
+        def expected(now: int, _: bool) -> list[int]:
+            if self._alone(asker):
+                return self.locks[at[0]].ask(asker, lease, now, wait=wait)
+            return self._collected(asker, at, lease, now, wait=wait)
+
+        reply = self.answers("lock_acquire" if self._alone(asker) else "multi_acquire", at, args, expected, sent)
         if reply[0]:
             assert all(self._has(asker, key) for key in at), "all"
             self.got.append([Given(key, asker.owner, asker.request, self.locks[key].fence) for key in at])
