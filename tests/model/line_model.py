@@ -177,7 +177,7 @@ class LineModel:
         held, waiters = self.held(now), sum(waiter.until > now for waiter in self.line)
         if held is None:
             return LockState(None, "", self.fence, 0.0, waiters)
-        return LockState(held.owner or None, held.request, self.fence, (held.ends - now) // 1000 / 1000, waiters)
+        return LockState(held.owner or None, held.request, self.fence, -((now - held.ends) // 1000) / 1000, waiters)
 
     # -- what they have in common -------------------------------------------------------------------------------------
 
