@@ -184,5 +184,4 @@ def test_nobody_overlaps_while_servers_are_killed(three: list[MortalServer], quo
 
 def test_an_overlap_is_caught(three: list[MortalServer], quorum: Make) -> None:
     """The broken twin: everybody has another lock."""
-    overlaps, _ = turns(three, quorum, 1, names=("x", "y", "z"))
-    assert overlaps
+    assert any(turns(three, quorum, 1, names=("x", "y", "z"))[0] for _ in range(10))
