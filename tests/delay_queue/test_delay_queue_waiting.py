@@ -28,6 +28,32 @@ def test_waiting_for_an_entry_that_is_added(lw: Lockwork) -> None:
     assert [entry.id for entry in found] == ["a", "b"]
 
 
+def test_an_entry_that_is_added_while_the_first_to_wait_begins_to_listen(
+    lw: Lockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message comes before the subscription, and the subscription before the mailbox: nobody heard anything."""
+    queue, heard, engine = lw.delay_queue("orders"), threading.Event(), lw.runtime.engine
+    wake_all, listen = engine._mail.wake_all, engine.listen
+
+    def woken() -> None:
+        wake_all()
+        heard.set()
+
+    def begins() -> None:
+        if not heard.is_set():
+            queue.add(["a"])
+            listen()
+            assert heard.wait(30)
+
+    monkeypatch.setattr(engine._mail, "wake_all", woken)
+    monkeypatch.setattr(engine, "listen", begins)
+    found: list[Entry] = []
+    waiter = threading.Thread(target=lambda: found.extend(queue.pop(wait=None)))
+    waiter.start()
+    waiter.join(4)
+    assert [entry.id for entry in found] == ["a"]
+
+
 def test_waiting_for_an_entry_to_be_due(lw: Lockwork, admin: redis.Redis) -> None:
     queue = lw.delay_queue("orders")
     queue.add("a", delay="150ms")

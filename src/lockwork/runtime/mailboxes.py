@@ -9,7 +9,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from lockwork.runtime.clock import now
+
 _KEPT = 1000
+_JUST = 1.0
+"""Seconds that may pass from a caller's question to the server until its mailbox is open."""
 
 
 class Listener(Protocol):
@@ -29,11 +33,17 @@ class Mailboxes:
         self._lock = threading.Lock()
         self._boxes: dict[str, list[Callable[[str], None]]] = {}
         self._early: OrderedDict[str, str] = OrderedDict()
+        self._missed = float("-inf")
+        self._told: set[str] = set()
 
     def open(self, ticket: str, deliver: Callable[[str], None]) -> str | None:
         """Register a waiter; returns a message that came early instead, and then nothing is registered."""
         with self._lock:
             early = self._early.pop(ticket, None)
+            if early is None and ticket not in self._told and now() - self._missed < _JUST:
+                # its message may have been among the lost ones: its caller asked the server before that
+                self._told.add(ticket)
+                return ""
             if early is None:
                 self._boxes.setdefault(ticket, []).append(deliver)
             return early
@@ -62,6 +72,7 @@ class Mailboxes:
         """Messages may have been lost: let everybody look again."""
         with self._lock:
             boxes, self._boxes = self._boxes, {}
+            self._missed, self._told = now(), set(boxes)
         for waiting in boxes.values():
             for deliver in waiting:
                 deliver("")
