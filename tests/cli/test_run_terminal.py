@@ -185,14 +185,15 @@ def test_a_lock_that_was_lost_during_ctrl_z(shell: Typist, lw: Lockwork) -> None
 def test_from_the_background_to_the_foreground(shell: Typist, lw: Lockwork) -> None:
     shell.types(f"{RUN} -- sh -c 'echo began; read a; echo got $a; exit 4' &\n")
     shell.sees("began")
-    # it wants to read, and is stopped for that
-    until(lambda: "T" in {_state(pid) for pid in children(shell.process.pid)}, "the job is stopped")
+
+    def stopped() -> bool:
+        shell.types("jobs; echo looked\n")
+        return "Stopped" in shell.sees("looked")
+
+    # It wants to read, and is stopped for that. A shell that has not noticed yet would not let it go on.
+    until(stopped, "the job is stopped")
     shell.types("fg; echo status $?\n")
     shell.types("one\n")
     shell.sees("got one")
     shell.sees("status 4")
     assert not lw.lock("x").locked()
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
