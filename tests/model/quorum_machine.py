@@ -210,13 +210,15 @@ class QuorumMachine(RuleBasedStateMachine):
         asked = {node: holder.requests[node] for node in holder.votes}
         deadlines = self._run(data, quorum.extend(asked, holder.fence, lease_ms, _PATIENCE))
         answers = {node: reply for node, reply in self.rounds[0].items() if reply is not None}
-        kept = {node: reply[0] for node, reply in answers.items() if reply[0]}
-        assert set(deadlines) == set(kept), "who keeps it says so"
-        assert all(_near(deadline, kept[node]) for node, deadline in deadlines.items())
-        for node in answers:
-            if node in kept:
-                holder.votes[node] = kept[node]
+        assert set(deadlines) == set(answers)
+        for node, reply in answers.items():
+            deadline = deadlines[node]
+            if reply[0]:
+                assert deadline is not None
+                assert _near(deadline, reply[0])
+                holder.votes[node] = reply[0]
             else:
+                assert deadline is None, "a server has said that it is over"
                 del holder.votes[node]
         self._alone()
 

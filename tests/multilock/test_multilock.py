@@ -8,7 +8,11 @@ import threading
 import pytest
 import redis
 
-from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused, owners
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.grants import CLAIM_MS
+from lockwork.protocol.scripts import script
 from multilock.parts import Several, free
 from processes import until
 
@@ -36,6 +40,24 @@ def test_all_or_nothing(lw: Lockwork, other: Lockwork, several: Several) -> None
             several(lw, "a", "b", wait="100ms").acquire()
         assert other.lock("b").state().waiters == 0
     assert free(other, "a", "b", "c")
+
+
+def test_refused_when_sent_again_it_has_nothing(lw: Lockwork, other: Lockwork) -> None:
+    """The reply that all are granted is lost, and before the call is sent again somebody else has got the first."""
+    asked = lw.multilock("a", "b", "c")._request(owners.current())
+    args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
+    call = Call(script("multi_acquire"), [keys.lock("lw", name) for name in ("a", "b", "c")], args)
+
+    def sent() -> Protocol[int]:
+        reply = yield call
+        granted: int = reply[0]
+        return granted
+
+    assert lw.runtime.run(sent()) == 1
+    assert other.lock("a").force_release()
+    with other.lock("a"):
+        assert lw.runtime.run(sent()) == 0
+        assert free(other, "b", "c")
 
 
 def test_a_holder_of_one_part_enters_it_again(lw: Lockwork, other: Lockwork, several: Several) -> None:

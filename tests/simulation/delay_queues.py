@@ -22,6 +22,7 @@ _IDS = "abcdefgh"
 _LOOK = 5 * SECOND
 _SLACK = 300 * MS
 TWINS = (
+    Build("a call may arrive after it was sent again", ends="never"),
     Build("takes again", (("dq_pop", "if done then", "if false then"),)),
     Build("adds again", (("dq_add", "if done then", "if false then"),)),
     Build("removes again", (("dq_remove", "if done then", "if false then"),)),

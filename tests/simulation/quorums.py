@@ -213,11 +213,15 @@ class Quorums:
         self.fence = granted.fence
         self.granted += 1
 
-    def _extended(self, client: Client, votes: dict[int, Any], deadlines: dict[int, float], before: float) -> None:
+    def _extended(
+        self, client: Client, votes: dict[int, Any], deadlines: dict[int, float | None], before: float
+    ) -> None:
         if client.votes is not votes:
             return
         for node, deadline in deadlines.items():
-            if not votes[node].lost:
+            if deadline is None:
+                client.books[node].lose(votes[node])
+            elif not votes[node].lost:
                 votes[node].deadline = max(votes[node].deadline, deadline)
                 client.books[node].moved(votes[node])
         self._longer(client, before)

@@ -9,7 +9,7 @@ from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 from simulation.world import Broken
 
-_SEEDS = 300
+_SEEDS = 800
 
 
 @pytest.mark.parametrize("seeds", blocks(4), ids=label)

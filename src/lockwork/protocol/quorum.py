@@ -154,14 +154,16 @@ def _once(call: Call) -> Protocol[Any]:
     return (yield call)
 
 
-def extend(asked: Mapping[Node, Request], fence: int, lease_ms: int, patience: float) -> Rounds[dict[Node, float]]:
-    """Let the leases last for `lease_ms` from now on; per server that said yes, the new deadline."""
+def extend(
+    asked: Mapping[Node, Request], fence: int, lease_ms: int, patience: float
+) -> Rounds[dict[Node, float | None]]:
+    """Let the leases last for `lease_ms` from now on; per server that answered, the new deadline, None when over."""
     renewing = {
         node: grants.renew([grants.Renewal(one.key, one.owner, fence, lease_ms)], patience)
         for node, one in asked.items()
     }
     answers = yield Everywhere(renewing, patience, {})
-    return {node: answer[0] for node, answer in answers.items() if isinstance(answer, list) and answer[0] is not None}
+    return {node: answer[0] for node, answer in answers.items() if isinstance(answer, list)}
 
 
 def release(asked: Mapping[Node, Request], fence: int, servers: int, patience: float) -> Rounds[bool]:

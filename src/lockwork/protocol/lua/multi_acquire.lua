@@ -30,11 +30,12 @@ for at, key in ipairs(KEYS) do
   if answer[1] == 1 then
     reply[#reply + 1] = answer[2]
     reply[#reply + 1] = answer[3]
-  elseif wait == '0' then
-    withdraw_from(1, at - 1)
-    return {0, 0, now}
   else
     withdraw_from(at + 1, #KEYS) -- had from a time before this one was lost
+    if wait == '0' then
+      withdraw_from(1, at - 1)
+      return {0, 0, now}
+    end
     local check = answer[2]
     if at > 1 then check = math.min(check, math.floor(lease / 3)) end -- what is granted lives on while it asks again
     return {0, math.max(check, 1), now}
