@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from lockwork import codecs
@@ -12,6 +12,7 @@ from lockwork.config import Config, check_names
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.gathering import Gathering
+from lockwork.heads import Heads, Lines
 from lockwork.ids import new_id, new_ids
 from lockwork.jobs import Job
 from lockwork.protocol import jobs as protocol
@@ -56,6 +57,14 @@ class TaskSettings(TypedDict, total=False):
     """"high" before "normal" before "low", strictly."""
     keep_result: bool
     """Whether results are kept for `job.result()`; True unless given."""
+    key: str | None
+    """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
+    group: str | None
+    """Groups take turns, however many jobs each has; "tenant:{tenant}" is filled from the call's arguments."""
+    group_concurrency: int | None
+    """How many jobs of one group may run at once."""
+    group_rate: str | None
+    """How many jobs of one group may begin in a time, such as "10/s"."""
 
 
 class CallSettings(TypedDict, total=False):
@@ -65,6 +74,10 @@ class CallSettings(TypedDict, total=False):
     """How long the job waits before it may run."""
     priority: Priority
     """As of the task."""
+    key: str | None
+    """As of the task."""
+    group: str | None
+    """As of the task, whose limits it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,7 @@ class TaskOptions:
     timeout: float | None = None
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
+    lines: Lines = field(default_factory=Lines)
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -93,6 +107,9 @@ class TaskOptions:
             timeout=None if limit is None else seconds(limit, "timeout"),
             priority=_level(given.get("priority", "normal")),
             keep_result=given.get("keep_result", True),
+            lines=Lines.read(
+                given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
+            ),
         )
 
 
@@ -111,7 +128,7 @@ class Task(Generic[P, R, C]):
         self._runtime = gathering.runtime
         self._config = config
         self._keys = gathering.keys
-        self._head = protocol.head(options.priority, options.retries + 1)
+        self._heads = Heads(function, options.priority, options.retries + 1, options.lines)
         self._called = f"the arguments of task {name!r}"
         self._delay_ms = 0
         self.__doc__ = function.__doc__
@@ -125,6 +142,10 @@ class Task(Generic[P, R, C]):
         options = self.options_in_force
         if "priority" in changes:
             options = replace(options, priority=_level(changes["priority"]))
+        if "key" in changes or "group" in changes:
+            lines = options.lines
+            checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
+            options = replace(options, lines=replace(checked, limits=lines.limits))
         task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
         task._delay_ms = milliseconds(changes["delay"], "delay", zero=True) if "delay" in changes else self._delay_ms
         return task
@@ -175,7 +196,9 @@ class Task(Generic[P, R, C]):
     def _record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bytes:
         self.signature.check(args, kwargs)
         call = (self.name, args, kwargs) if kwargs else (self.name, args)
-        return self._head + codecs.encode(call, self._called, self._config.max_payload)
+        return (self._heads.plain or self._heads.of(args, kwargs)) + codecs.encode(
+            call, self._called, self._config.max_payload
+        )
 
     def _handle(self, job: NewJob) -> Job[R]:
         return Job(self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns)

@@ -55,6 +55,10 @@ class Bench:
         """Let the server forget a key."""
         self._server.command("DEL", key)
 
+    def hash(self, key: str) -> dict[str, str]:
+        """What a hash on the server holds."""
+        return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
+
     def run(self, protocol: Protocol[T], *, twice: bool = False) -> T:
         """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again."""
         value: Any = None

@@ -27,9 +27,22 @@ class NewJob(NamedTuple):
     delay_ms: int = 0
 
 
-def head(priority: int, deliveries: int) -> bytes:
-    """How a record begins: `priority,max deliveries,key,group;`. The server reads nothing of what follows, the body."""
-    return b"%d,%d,,;" % (priority, deliveries)
+class Limits(NamedTuple):
+    """What a group of jobs may do: so many `at_once`, and `jobs` in `per_ms`; 0 is no limit."""
+
+    at_once: int = 0
+    jobs: int = 0
+    per_ms: int = 0
+
+
+def head(priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None) -> bytes:
+    """How a record begins: `priority,max deliveries,key,group,limits;`, without the last comma when there is no group.
+
+    The server reads nothing of what follows, the body. Neither name may hold a comma or a semicolon.
+    """
+    if not group:
+        return b"%d,%d,%b,;" % (priority, deliveries, key.encode())
+    return b"%d,%d,%b,%b,%d/%d/%d;" % (priority, deliveries, key.encode(), group.encode(), *(limits or Limits()))
 
 
 def body(stored: bytes) -> bytes:
@@ -46,6 +59,11 @@ def deliveries(stored: bytes) -> int:
 def push_keys(queue: QueueKeys) -> tuple[str, ...]:
     """The keys of every script that can enqueue."""
     return (queue.jobs, *queue.ready, queue.due, queue.idle, queue.stats, *queue.results)
+
+
+def lines_keys(queue: QueueKeys) -> tuple[str, ...]:
+    """The keys of jobs with a key or a group."""
+    return (queue.lines, queue.books, queue.sleeping, *queue.rings)
 
 
 def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
@@ -95,7 +113,7 @@ def reserve(
     After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
     Raises SessionOver.
     """
-    keys = (*push_keys(queue), queue.tries, queue.run(session), queue.workers)
+    keys = (*push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue))
     call = Call(
         script("jobs_reserve"),
         keys,
@@ -106,7 +124,9 @@ def reserve(
     if not state:
         raise SessionOver(session)
     jobs = [
-        Leased(found[at].decode(), found[at + 1], found[at + 2], int(found[at + 1].split(b" ", 1)[0]), fence)
+        Leased(
+            found[at].decode(), found[at + 1], found[at + 2], int(found[at + 1].split(b" ", 1)[0].rstrip(b"*")), fence
+        )
         for at in range(0, len(found), 3)
     ]
     return Batch(jobs, None if left < 0 else left / 1000)
@@ -131,7 +151,9 @@ class Outcome(NamedTuple):
 
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
-    keys = (*push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch)
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue)
+    )  # fmt: skip
     settled: list[bool] = []
     for at in range(0, len(outcomes), SETTLE_BATCH):
         args: list[Argument] = [window_ms]
@@ -166,7 +188,8 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
     `gone`: the caller knows that the session's process has ended; otherwise its lease must have run out.
     """
     keys = (
-        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
+        *lines_keys(queue),
     )  # fmt: skip
     moved, left = 0, 1
     while left:
@@ -232,7 +255,7 @@ class WorkerInfo:
 def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     """Count the jobs by place and list the workers; sessions that appear between two looks are looked at once more."""
     sessions: list[str] = []
-    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers)
+    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines)
     while True:
         keys = (*fixed, *map(queue.run, sessions))
         ready, scheduled, dead, stats, workers, now, *running = yield Call(script("jobs_status"), keys, sessions)

@@ -87,12 +87,16 @@ class QueueKeys:
 
     __slots__ = (
         "base",
+        "books",
         "due",
         "errors",
         "idle",
         "jobs",
+        "lines",
         "ready",
         "results",
+        "rings",
+        "sleeping",
         "stats",
         "tries",
         "watch",
@@ -112,6 +116,10 @@ class QueueKeys:
         self.idle: str = f"{base}:idle"
         self.workers: str = f"{base}:workers"
         self.stats: str = f"{base}:stats"
+        self.lines: str = f"{base}:lines"
+        self.books: str = f"{base}:books"
+        self.sleeping: str = f"{base}:sleeping"
+        self.rings: tuple[str, ...] = tuple(f"{base}:ring:{level}" for level in range(len(PRIORITIES)))
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

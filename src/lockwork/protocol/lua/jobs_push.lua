@@ -3,8 +3,9 @@
 -- ARGV: again (1: an earlier try may have been applied), then for each job: id, record, delay ms
 -- Reply: how many are new
 -- Invariants: a job is in one place: a ready list or the due set; idle workers are told
-if #ARGV == 4 and ARGV[1] == '0' and ARGV[4] == '0' and redis.call('ZCARD', KEYS[6]) == 0 then
-  -- one job that may run at once, and nobody to wake: the most frequent call, so it touches what it needs and no more
+if #ARGV == 4 and ARGV[1] == '0' and ARGV[4] == '0' and string.find(ARGV[3], '^%d,%d+,,;')
+    and redis.call('ZCARD', KEYS[6]) == 0 then
+  -- one plain job that may run at once, and nobody to wake: the most frequent call touches what it needs and no more
   local ready = KEYS[2 + (string.match(ARGV[3], '^[012]') or 1)]
   redis.call('LLEN', ready)
   redis.call('HLEN', KEYS[7])

@@ -1,5 +1,6 @@
 -- Gives back the jobs of a worker session that is over; one that used up its deliveries goes to the dead set.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers,
+--   lines, books, sleeping, ring:0, ring:1, ring:2
 -- ARGV: window ms, session, 1 when the caller knows that the session's process is gone
 -- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
 -- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing
@@ -9,7 +10,12 @@ local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], K
 local results, older = KEYS[8], KEYS[9]
 -- include: finish
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-touch('ZCARD', 15, 15)
+local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
+touch('ZCARD', 15, 16)
+touch('HLEN', 17, 17)
+touch('ZCARD', 18, 18)
+touch('LLEN', 19, 21)
+-- include: lines
 local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
@@ -22,6 +28,7 @@ for at = 1, #held, 2 do
   local attempt = tonumber(string.match(token, '^%d+'))
   local record = redis.call('HGET', jobs, id)
   if record then
+    local special = string.find(token, '^%d+%*')
     -- a record that cannot be read is not handed out again
     if attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
       local problem = '{"type":"WorkerDied","message":"its worker died ' .. attempt .. ' times while it ran"}'
@@ -29,9 +36,15 @@ for at = 1, #held, 2 do
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
       buried = buried + 1
+      if special then left(id, record, true) end
     else
       redis.call('HSET', tries, id, attempt)
-      redis.call('LPUSH', ready_key(record), id)
+      if special then
+        left(id, record, false)
+        redis.call('ZADD', due, math.floor(now / 1000), id)
+      else
+        redis.call('LPUSH', ready_key(record), id)
+      end
     end
     moved = moved + 1
   end
@@ -43,5 +56,5 @@ if buried > 0 then
   redis.call('HINCRBY', stats, 'dead', buried)
   redis.call('HINCRBY', stats, 'failed', buried)
 end
-wake(moved - buried)
+wake(moved)
 return {moved, redis.call('HLEN', run)}

@@ -1,5 +1,6 @@
 -- Ends, retries or gives back leased jobs.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch,
+--   lines, books, sleeping, ring:0, ring:1, ring:2
 -- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
 --   outcome s: done, value is the result; r: run again after the delay, value is the error; d: dead, value is the error;
 --   g: give back, not counted as an attempt
@@ -10,6 +11,12 @@
 local tries, run, dead, errors, watch = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local results, older = KEYS[8], KEYS[9]
 -- include: finish
+local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
+touch('ZCARD', 15, 15)
+touch('HLEN', 16, 16)
+touch('ZCARD', 17, 17)
+touch('LLEN', 18, 20)
+-- include: lines
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local window = tonumber(ARGV[1])
 local ids, reply = {}, {}
@@ -26,7 +33,12 @@ for index, id in ipairs(ids) do
   else
     reply[index] = 1
     over[#over + 1] = id
-    local attempt = tonumber(string.match(token, '^%d+'))
+    local attempt, special = string.match(token, '^(%d+)(%*?)')
+    attempt = tonumber(attempt)
+    if special == '*' then
+      left(id, redis.call('HGET', jobs, id), outcome == 's' or outcome == 'd')
+      again = again + 1
+    end
     if outcome == 's' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
@@ -45,6 +57,8 @@ for index, id in ipairs(ids) do
       counts.failed = counts.failed + 1
       counts.retried = counts.retried + 1
       again = again + 1
+    elseif special == '*' then
+      redis.call('ZADD', due, math.floor(now / 1000), id)
     else
       redis.call('LPUSH', ready_key(redis.call('HGET', jobs, id)), id)
       again = again + 1

@@ -16,6 +16,11 @@ local function ready_key(record)
   return KEYS[2 + level(record)]
 end
 
+-- A record whose header cannot be read counts as plain, too.
+local function plain(record)
+  return string.find(record, '^%d,%d+,,;') or not string.find(record, '^[012],%d+,[^;]+;')
+end
+
 -- Wake up to `count` idle workers; a channel that nobody hears does not count.
 local function wake(count)
   for _ = 1, 100 do
@@ -27,6 +32,7 @@ local function wake(count)
 end
 
 -- Add jobs given as id, record, delay ms from ARGV[from] on; a known id is kept as it is. Returns how many are new.
+-- One with a key or a group is due at once: it is admitted where due jobs are (lines.lua).
 -- `again`: an earlier try may have been applied, and its job may have ended since: its result says so.
 local function push(from, again)
   local lists, pushed, ready, sooner = {{}, {}, {}}, 0, 0, false
@@ -35,7 +41,7 @@ local function push(from, again)
     local ended = again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1)
     if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
       pushed = pushed + 1
-      if delay == '0' then
+      if delay == '0' and plain(record) then
         local list = lists[level(record) + 1]
         list[#list + 1] = id
         ready = ready + 1

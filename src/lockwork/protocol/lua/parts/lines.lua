@@ -1,0 +1,144 @@
+-- Jobs with a key (one at a time, in order) or a group (fair turns, limits of its own). Such a job is never in a ready
+-- list without having been admitted here, which happens when it is due; so whoever enqueues puts it into the due set.
+-- The script that includes this names: lines, books, sleeping, and in `rings` the number of its first ring's key.
+--   lines: sorted by text: `k KEY\nNUMBER ID` waits for its key, `g LEVEL GROUP\nNUMBER ID` for its group's turn
+--   books: `h KEY` the job that has the key; of a group: `n GROUP` jobs that run, `l GROUP` limits, `t GROUP` the time at
+--     which its rate is used up, `r LEVEL GROUP` that it is in that level's ring; `#` the last number given
+--   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run
+
+-- The header's parts; key and group are nil when there are none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
+local function header(record)
+  local level, key, group, limits = string.match(record, '^([012]),%d+,([^,;]*),([^,;]*),?([^,;]*)')
+  if not level then return 1 end
+  return tonumber(level), key ~= '' and key or nil, group ~= '' and group or nil, limits
+end
+
+-- The first that waits in a line, and its id.
+local function first(line)
+  local found = redis.call('ZRANGEBYLEX', lines, '[' .. line .. '\n', '(' .. line .. '\v', 'LIMIT', 0, 1)[1]
+  return found, found and string.match(found, ' ([^ ]+)$')
+end
+
+local function stand(line, id)
+  redis.call('ZADD', lines, 0, string.format('%s\n%016d %s', line, redis.call('HINCRBY', books, '#', 1), id))
+end
+
+local function enter_ring(level, group)
+  if redis.call('HSETNX', books, 'r ' .. level .. ' ' .. group, 1) == 1 then
+    redis.call('RPUSH', KEYS[rings + level], group)
+  end
+end
+
+-- It has its key, or needs none: to its group's line, or to the ready list.
+local function place(id, level, group, limits)
+  if group then
+    redis.call('HSET', books, 'l ' .. group, limits)
+    stand('g ' .. level .. ' ' .. group, id)
+    enter_ring(level, group)
+  else
+    redis.call('RPUSH', KEYS[2 + level], id)
+  end
+end
+
+local function admit(id, record)
+  local level, key, group, limits = header(record)
+  if key then
+    local holder = redis.call('HGET', books, 'h ' .. key)
+    if holder and holder ~= id then return stand('k ' .. key, id) end
+    if not holder then redis.call('HSET', books, 'h ' .. key, id) end
+  end
+  place(id, level, group, limits)
+end
+
+-- A job of this group does not run any more: another may.
+local function left_group(group)
+  if redis.call('HINCRBY', books, 'n ' .. group, -1) <= 0 then redis.call('HDEL', books, 'n ' .. group) end
+  local waits = false
+  for level = 0, 2 do
+    if first('g ' .. level .. ' ' .. group) then
+      waits = true
+      enter_ring(level, group)
+    end
+  end
+  if not waits and redis.call('HEXISTS', books, 'n ' .. group) == 0 then
+    redis.call('HDEL', books, 'l ' .. group)
+    local full = tonumber(redis.call('HGET', books, 't ' .. group) or nil)
+    if full and full <= now then redis.call('HDEL', books, 't ' .. group) end
+  end
+end
+
+-- The job has ended for good: its key goes to the next.
+local function left_key(key, id)
+  if redis.call('HGET', books, 'h ' .. key) ~= id then return end
+  while true do
+    local entry, next_id = first('k ' .. key)
+    if not entry then return redis.call('HDEL', books, 'h ' .. key) end
+    redis.call('ZREM', lines, entry)
+    local record = redis.call('HGET', KEYS[1], next_id)
+    if record then -- else it was withdrawn while it waited
+      redis.call('HSET', books, 'h ' .. key, next_id)
+      local level, _, group, limits = header(record)
+      return place(next_id, level, group, limits)
+    end
+  end
+end
+
+-- A leased job is not leased any more; `over`: it will not run again. Otherwise whoever calls puts it into the due set.
+local function left(id, record, over)
+  local _, key, group = header(record)
+  if group then left_group(group) end
+  if key and over then left_key(key, id) end
+end
+
+-- When the group may run one more job: now, or the ms at which its rate allows it; nil while as many run as may.
+local function turn_of(group)
+  local limits = redis.call('HMGET', books, 'l ' .. group, 'n ' .. group, 't ' .. group)
+  local most, jobs, per = string.match(limits[1] or '', '^(%d+)/(%d+)/(%d+)$')
+  if not most then return 0 end
+  if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end
+  if jobs == '0' then return 0 end
+  -- the generic cell rate algorithm: a burst of `jobs`, then one each `per / jobs`
+  local each = per * 1000 / jobs
+  local full = math.max(tonumber(limits[3] or 0), now)
+  if full + each - now > per * 1000 then return math.ceil((full + each - per * 1000) / 1000) end
+  redis.call('HSET', books, 't ' .. group, string.format('%.0f', full + each))
+  return 0
+end
+
+-- Up to `want` jobs of this level's groups, one of each in turn.
+local function take_turns(level, want)
+  local ids, ring = {}, KEYS[rings + level]
+  local idle = 0
+  while #ids < want do
+    local group = redis.call('LPOP', ring)
+    if not group then break end
+    local line = 'g ' .. level .. ' ' .. group
+    local entry, id = first(line)
+    local at = entry and turn_of(group)
+    if at == 0 then
+      redis.call('ZREM', lines, entry)
+      redis.call('HINCRBY', books, 'n ' .. group, 1)
+      ids[#ids + 1] = id
+    end
+    if at == 0 and first(line) then
+      redis.call('RPUSH', ring, group)
+    else
+      redis.call('HDEL', books, 'r ' .. level .. ' ' .. group)
+      if at and at > 0 then redis.call('ZADD', sleeping, at, level .. ' ' .. group) end
+      idle = idle + 1
+      if idle > 1000 then break end -- the others in a later call: what is out of the ring is not looked at again
+    end
+  end
+  return ids
+end
+
+-- Groups whose rate allows a job again.
+local function wake_groups()
+  local today = math.floor(now / 1000)
+  local awake = redis.call('ZRANGEBYSCORE', sleeping, '-inf', today, 'LIMIT', 0, 100)
+  for _, entry in ipairs(awake) do
+    local level, group = string.match(entry, '^(%d) (.*)$')
+    if first('g ' .. level .. ' ' .. group) then enter_ring(level, group) end
+  end
+  if #awake > 0 then redis.call('ZREM', sleeping, unpack(awake)) end
+end

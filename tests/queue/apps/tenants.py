@@ -1,0 +1,46 @@
+"""Tasks with a key or a group; each attempt writes when it began and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+from lockwork import Lockwork, current_job
+from lockwork.runtime.clock import now
+
+lw = Lockwork()
+
+
+def note(path: str, event: str, name: str) -> None:
+    """Append one line in one write, so that lines of several processes never mix."""
+    job = current_job()
+    line = {"event": event, "id": job.id, "name": name, "at": now(), "attempt": job.attempt}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+async def work(path: str, name: str, seconds: float) -> None:
+    note(path, "begin", name)
+    await asyncio.sleep(seconds)
+    note(path, "end", name)
+
+
+@lw.task(key="order:{name}", backoff=0.05)
+async def in_order(path: str, name: str, seconds: float = 0.002, fails: int = 0) -> None:
+    await work(path, name, seconds)
+    if current_job().attempt <= fails:
+        raise ValueError("not yet")
+
+
+@lw.task(group="{name}", group_concurrency=2)
+async def by_turns(path: str, name: str, seconds: float = 0.002) -> None:
+    await work(path, name, seconds)
+
+
+@lw.task(group="{name}", group_rate="5/s")
+async def slowly(path: str, name: str) -> None:
+    await work(path, name, 0)

@@ -1,0 +1,163 @@
+"""Jobs with a key run one at a time and in order; groups take turns, whoever has many jobs; with real workers."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import ConfigError, Lockwork
+from lockwork.runtime.embedded import start_private
+from processes import until, worker
+
+APPS = Path(__file__).parent / "apps"
+
+
+@pytest.fixture
+def tenants(load: Callable[..., ModuleType], tmp_path: Path) -> Iterator[Any]:
+    """The app, without a worker yet."""
+    with start_private(tmp_path / "server") as server:
+        module = load(server.url, "tenants")
+        module.url = server.url
+        yield module
+        module.lw.close()
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history")
+
+
+def settled(app: Any) -> bool:
+    status = app.lw.queue().status()
+    return bool(status.ready + status.scheduled + status.running == 0)
+
+
+def most_at_once(lines: list[dict[str, Any]]) -> Counter[str]:
+    """How many jobs of each name ran at the same time, at the most."""
+    now: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for line in sorted(lines, key=lambda line: line["at"]):
+        now[line["name"]] += 1 if line["event"] == "begin" else -1
+        most[line["name"]] = max(most[line["name"]], now[line["name"]])
+    return most
+
+
+def test_a_key_has_one_job_at_a_time_in_order(tenants: Any, history: History) -> None:
+    names = ["a", "b", "c"]
+    jobs = [tenants.in_order.enqueue(history.path, name) for _ in range(40) for name in names]
+    with worker("tenants:lw", "--processes", "2", "--concurrency", "10", url=tenants.url, folder=APPS):
+        until(lambda: settled(tenants), "all ran")
+    lines = history.lines()
+    assert most_at_once(lines) == dict.fromkeys(names, 1)
+    for at, name in enumerate(names):
+        begun = [line["id"] for line in lines if line["event"] == "begin" and line["name"] == name]
+        assert begun == [job.id for job in jobs[at::3]]
+
+
+def test_a_retry_keeps_its_key(tenants: Any, history: History) -> None:
+    """What comes after a failed job waits until that one has succeeded."""
+    first = tenants.in_order.enqueue(history.path, "a", fails=2)
+    second = tenants.in_order.enqueue(history.path, "a")
+    other = tenants.in_order.enqueue(history.path, "b")
+    with worker("tenants:lw", url=tenants.url, folder=APPS):
+        until(lambda: settled(tenants), "all ran")
+    begun = [(line["id"], line["attempt"]) for line in history.lines("begin") if line["name"] == "a"]
+    assert begun == [(first.id, 1), (first.id, 2), (first.id, 3), (second.id, 1)]
+    assert other.state() == "succeeded"
+
+
+def test_a_dead_job_gives_its_key_away(tenants: Any, history: History) -> None:
+    tenants.in_order.enqueue(history.path, "a", fails=100)
+    second = tenants.in_order.enqueue(history.path, "a")
+    with worker("tenants:lw", url=tenants.url, folder=APPS):
+        second.result(30)
+    assert tenants.lw.queue().status().dead == 1
+
+
+def test_a_killed_worker_gives_its_keys_and_groups_back(tenants: Any, history: History) -> None:
+    for name in ("a", "b"):
+        for _ in range(3):
+            tenants.in_order.enqueue(history.path, name, seconds=0.3)
+            tenants.by_turns.enqueue(history.path, name, seconds=0.3)
+    with worker("tenants:lw", "--lease", "1", "--concurrency", "10", url=tenants.url, folder=APPS) as process:
+        until(lambda: len(history.lines("begin")) >= 4, "they run")
+        os.kill(process.children()[0], signal.SIGKILL)
+        until(lambda: settled(tenants), "all ran")
+    status = tenants.lw.queue().status()
+    assert status.recovered >= 4
+    assert status.succeeded == 12
+
+
+def test_groups_take_turns(tenants: Any, history: History) -> None:
+    """A tenant with many jobs does not keep another one waiting."""
+    for _ in range(200):
+        tenants.by_turns.enqueue(history.path, "big")
+    for _ in range(10):
+        tenants.by_turns.enqueue(history.path, "small")
+    with worker("tenants:lw", "--concurrency", "4", url=tenants.url, folder=APPS):
+        until(lambda: settled(tenants), "all ran")
+    names = [line["name"] for line in history.lines("begin")]
+    last = max(at for at, name in enumerate(names) if name == "small")
+    assert last < 60, "the small tenant's jobs ran among the first"
+    assert max(most_at_once(history.lines()).values()) <= 2
+
+
+def test_a_group_keeps_to_its_rate(tenants: Any, history: History) -> None:
+    for _ in range(9):
+        tenants.slowly.enqueue(history.path, "a")
+    other = tenants.slowly.enqueue(history.path, "b")
+    with worker("tenants:lw", "--concurrency", "20", url=tenants.url, folder=APPS):
+        other.result(30)
+        until(lambda: settled(tenants), "all ran")
+    began = sorted(line["at"] for line in history.lines("begin") if line["name"] == "a")
+    # five at once, and then one each 200 ms; a worker may begin a job later than it was leased, not earlier
+    assert began[-1] - began[0] > 0.5
+    assert all(later - earlier > 0.9 for earlier, later in zip(began, began[7:], strict=False)) or len(began) == 9
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"key": "a,b"}, "must not hold a comma"),
+        ({"group": "{nobody}"}, "names a parameter that the function lacks"),
+        ({"group_concurrency": 2}, "give group="),
+        ({"group": "a", "group_concurrency": 0}, "whole number from 1"),
+        ({"group": "a", "group_rate": "many"}, "a rate is units per time"),
+        ({"group": "a", "group_rate": "5/0.5ms"}, "period"),
+        ({"key": 7}, "a job's key must be 1 to 200 characters"),
+    ],
+)
+def test_bad_options(lw: Lockwork, options: dict[str, Any], said: str) -> None:
+    async def step(name: str) -> None: ...
+
+    with pytest.raises(ConfigError, match=said):
+        lw.task(**options)(step)
+
+
+def test_an_argument_that_makes_no_name(lw: Lockwork) -> None:
+    async def step(name: str) -> None: ...
+
+    task = lw.task(key="{name}")(step)
+    for name in ("", "two words", "a;b", "x" * 201):
+        with pytest.raises(ConfigError, match="a job's key"):
+            task.enqueue(name)
+    assert lw.queue().status().enqueued == 0
+
+
+def test_they_count_as_ready(lw: Lockwork) -> None:
+    async def step(name: str) -> None: ...
+
+    task = lw.task(key="{name}")(step)
+    for name in itertools.islice(itertools.cycle("ab"), 6):
+        task.enqueue(name)
+    status = lw.queue().status()
+    assert status.ready + status.scheduled == 6
