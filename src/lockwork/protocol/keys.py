@@ -89,13 +89,17 @@ class QueueKeys:
         "base",
         "due",
         "errors",
+        "expiry",
         "idle",
         "jobs",
+        "kept",
+        "notes",
         "ready",
         "results",
         "stats",
         "tries",
         "watch",
+        "withdrawn",
         "workers",
     )
 
@@ -112,6 +116,10 @@ class QueueKeys:
         self.idle: str = f"{base}:idle"
         self.workers: str = f"{base}:workers"
         self.stats: str = f"{base}:stats"
+        self.notes: str = f"{base}:notes"
+        self.expiry: str = f"{base}:expiry"
+        self.withdrawn: str = f"{base}:withdrawn"
+        self.kept: str = f"{base}:kept"
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

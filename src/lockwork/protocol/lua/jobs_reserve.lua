@@ -1,12 +1,17 @@
 -- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, workers
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, workers,
+--   notes, expiry, withdrawn
 -- ARGV: again, want, request, session, channel (to be woken on when nothing was ready; '' for none)
--- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over
+-- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over; 2: jobs have
+--   expired, and nothing is leased before jobs_expire has ended them; 3: as 1, and last comes {id, note, id, note ...}
 -- Invariants: a job leaves its ready list and enters the session's run hash in one step; a token is never given twice
 -- include: now
 -- include: push
 local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
+local notes, expiry, withdrawn = KEYS[13], KEYS[14], KEYS[15]
 touch('HLEN', 10, 11)
+local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
+local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
 local reply = {1, now, -1}
 
@@ -21,6 +26,25 @@ local function lease(id, attempt, record, leased)
   reply[#reply + 1] = record
 end
 
+-- Add what was written down of the jobs when they ran before.
+local function with_notes()
+  local ids = {}
+  for at = 4, #reply, 3 do ids[#ids + 1] = reply[at] end
+  if not noted or #ids == 0 then return reply end
+  local found = {}
+  for at, note in ipairs(redis.call('HMGET', notes, unpack(ids))) do
+    if note then
+      found[#found + 1] = ids[at]
+      found[#found + 1] = note
+    end
+  end
+  if #found > 0 then
+    reply[1] = 3
+    reply[#reply + 1] = found
+  end
+  return reply
+end
+
 if ARGV[1] == '1' then
   -- the reply of an earlier try was lost: what it leased is in the run hash under this request
   local held = redis.call('HGETALL', run)
@@ -32,42 +56,61 @@ if ARGV[1] == '1' then
       reply[#reply + 1] = record
     end
   end
-  if #reply > 3 then return reply end
+  if #reply > 3 then return with_notes() end
 end
 
 local today = math.floor(now / 1000)
+if limit and tonumber(limit) <= today then return {2, now, 0} end
 local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
 if #ripe > 0 then
   local records = redis.call('HMGET', jobs, unpack(ripe))
   for at, id in ipairs(ripe) do
-    if records[at] then redis.call('RPUSH', ready_key(records[at]), id) end
+    -- one that was rescheduled still has its place in the list
+    if records[at] and not (void and redis.call('SREM', withdrawn, id) == 1) then
+      redis.call('RPUSH', ready_key(records[at]), id)
+    end
   end
   redis.call('ZREM', due, unpack(ripe))
 end
 
-local left = want
+local left, budget = want, want + 2000
 local retried = redis.call('EXISTS', tries) == 1
 for level = 2, 4 do
-  while left > 0 do
+  while left > 0 and budget > 0 do
     local ids = redis.call('LPOP', KEYS[level], math.min(left, 1000))
     if not ids then break end
+    budget = budget - #ids
+    local voids = void and redis.call('SMISMEMBER', withdrawn, unpack(ids))
+    if voids then redis.call('SREM', withdrawn, unpack(ids)) end
     local records = redis.call('HMGET', jobs, unpack(ids))
     local counts = retried and redis.call('HMGET', tries, unpack(ids))
     local leased = {}
     for at, id in ipairs(ids) do
-      -- no record: the job was withdrawn while it waited
-      if records[at] then lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased) end
+      if records[at] and not (voids and voids[at] == 1) then
+        lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased)
+      end
     end
     if #leased > 0 then redis.call('HSET', run, unpack(leased)) end
+    if limit and #leased > 0 then
+      local started = {}
+      for at = 1, #leased, 2 do started[#started + 1] = leased[at] end
+      redis.call('ZREM', expiry, unpack(started))
+    end
     left = left - #leased / 2
   end
 end
 
 local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
 if next_due[2] then reply[3] = math.max(0, tonumber(next_due[2]) - today) end
-if #reply == 3 and ARGV[5] ~= '' then
+if limit then
+  local wait = tonumber(limit) - today
+  if reply[3] < 0 or wait < reply[3] then reply[3] = wait end
+end
+if budget <= 0 and left > 0 then
+  reply[3] = 0 -- many were void: look again at once
+elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now, ARGV[5])
 elseif #ripe > 0 and left <= 0 then
   wake(#ripe)
 end
-return reply
+return with_notes()
