@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -70,17 +69,19 @@ def changed(id: str) -> Protocol[None]:
 
 def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
     """Cancel a job; returns cancelled, running (its worker has been told), ended or unknown."""
-    return (yield from _handle("jobs_cancel", queue, [window_ms, id, channel(prefix, "")]))
+    done: str = yield from _handle("jobs_cancel", queue, [window_ms, id, channel(prefix, "")])
+    return done
 
 
 def reschedule(queue: QueueKeys, id: str, delay_ms: int) -> Protocol[str]:
     """Let a waiting job run after `delay_ms`, or at the moment -`delay_ms`; scheduled, running, ended or unknown."""
-    return (yield from _handle("jobs_reschedule", queue, [id, delay_ms]))
+    done: str = yield from _handle("jobs_reschedule", queue, [id, delay_ms])
+    return done
 
 
 def revive(queue: QueueKeys, id: str, delay_ms: int = 0) -> Protocol[str]:
     """Let a job run again that is dead, cancelled or expired; returns revived, waiting, succeeded or unknown."""
-    state: bytes = yield Call(script("jobs_revive"), control_keys(queue), [id, delay_ms])
+    state: bytes = yield Call(script("jobs_revive"), control_keys(queue), [0, id, delay_ms], marked=True)
     return state.decode()
 
 
@@ -88,7 +89,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
     """Call a script that wants to know where a job is, and learns from it which worker sessions there are."""
     sessions: list[str] = []
     while True:
-        reply: Any = yield Call(script(name), control_keys(queue, sessions), [*args, *sessions])
+        reply: list[bytes] = yield Call(script(name), control_keys(queue, sessions), [*args, *sessions])
         state, *listed = [text.decode() for text in reply]
         if state != "look":
             return state
@@ -96,7 +97,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 
 
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
-    """Write down a running job's progress (`step` is empty) or a finished step; 1, 0: the lease is over, -1: too much."""
+    """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
     keys = (queue.run(session), queue.notes, queue.watch)
     written: int = yield Call(script("jobs_note"), keys, [job.id, job.token, cap, step, value])
     return written

@@ -227,7 +227,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready or running), overdue or unknown."""
+    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown."""
 
     state: str
     blob: bytes

@@ -1,22 +1,22 @@
 -- Lets a job run again that is dead, cancelled or expired; its attempts count from 1 again.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
 --   withdrawn, kept, workers
--- ARGV: id, delay ms (negative: due at that moment)
+-- ARGV: again (1: an earlier try may have been applied), id, delay ms (negative: due at that moment)
 -- Reply: revived; waiting (it has not ended), succeeded or unknown (nothing was done)
 -- Invariants: a job is in one place before and after; what it ended with is forgotten
 -- include: now
 -- include: control
-local id, wait = ARGV[1], ARGV[2]
+local again, id, wait = ARGV[1] == '1', ARGV[2], ARGV[3]
 local record = redis.call('HGET', jobs, id)
 if record then
-  if redis.call('ZREM', dead, id) == 0 then return 'waiting' end
+  if redis.call('ZREM', dead, id) == 0 then return again and 'revived' or 'waiting' end
   redis.call('HDEL', errors, id)
   redis.call('HDEL', tries, id)
 else
   local blob = redis.call('HGET', results, id) or redis.call('HGET', older, id)
   if not blob then return 'unknown' end
   record = string.match(blob, '^[cx]%d+;(.*)$')
-  if not record then return 'succeeded' end
+  if not record then return again and 'revived' or 'succeeded' end
   redis.call('HSET', jobs, id, record)
 end
 redis.call('HDEL', results, id)
