@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ async def test_the_same_for_a_task(ahandled: Any, history: History) -> None:
     assert await later.acancel()
     assert await later.astate() == "cancelled"
     while not history.lines("ran"):
-        await __import__("asyncio").sleep(0.005)
+        await asyncio.sleep(0.005)
     assert await job.acancel()
     with pytest.raises(JobCancelled):
         await job.aresult(30)

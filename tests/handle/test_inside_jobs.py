@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,7 @@ def test_a_snooze_is_not_an_attempt(handled: Any, history: History) -> None:
     assert handled.snoozes.enqueue(history.path, 4).result(30) == 1
     lines = history.lines("ran")
     assert [line["attempt"] for line in lines] == [1] * 5
-    assert all(later["at"] - earlier["at"] >= 0.019 for earlier, later in zip(lines, lines[1:], strict=False))
+    assert all(later["at"] - earlier["at"] >= 0.019 for earlier, later in pairwise(lines))
     after = handled.lw.queue().status()
     assert (after.failed, after.retried) == (before.failed, before.retried)
 
