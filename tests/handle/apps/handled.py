@@ -1,4 +1,4 @@
-"""The tasks of the tests of job handles; `path` is a file to which each attempt appends a line before it does anything."""
+"""The tasks of the tests of job handles; to the file `path`, each attempt appends a line before it does anything."""
 
 from __future__ import annotations
 
