@@ -113,20 +113,22 @@ class QueueChecker:
             if step.script not in ("jobs_push", "jobs_push_until"):
                 raise Broken(f"Q1: {step.script} brought {id}")
         elif is_ and is_[0] == "run" and route[0] in ("ready", "due"):
-            if step.script != "jobs_reserve" or step.args[3] != is_[1]:
-                raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}")
-            if before.expiry.get(id, step.now) <= step.now // 1000:
-                raise Broken(f"{id} began at {step.now // 1000}, and had to before {before.expiry[id]}")
+            self._leased(step, before, id, is_)
         elif step.script in _HANDLING:
             self._handled(step, before, id, was, is_)
         elif not (step.script == "jobs_reserve" and route == ("due", "ready")):
             raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
         if was and was[0] == "due" and int(was[2]) > step.now // 1000 and step.script not in _HANDLING:
             raise Broken(f"Q6: {id} was due at {was[2]} and left at {step.now // 1000}")
-        if is_ and is_[0] == "run":
-            attempt = int(is_[2].split()[0])
-            if attempt != self._deliveries[id] + 1:
-                raise Broken(f"Q7: delivery {attempt} of {id} after {self._deliveries[id]}")
+
+    def _leased(self, step: Step, before: _View, id: str, is_: Place) -> None:
+        if step.script != "jobs_reserve" or step.args[3] != is_[1]:
+            raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}")
+        if before.expiry.get(id, step.now) <= step.now // 1000:
+            raise Broken(f"{id} began at {step.now // 1000}, and had to before {before.expiry[id]}")
+        attempt = int(is_[2].split()[0])
+        if attempt != self._deliveries[id] + 1:
+            raise Broken(f"Q7: delivery {attempt} of {id} after {self._deliveries[id]}")
 
     def _handled(self, step: Step, before: _View, id: str, was: Place | None, is_: Place | None) -> None:
         """A job that waits, or has ended, was handled by itself."""
@@ -161,13 +163,13 @@ class QueueChecker:
         if asked and (is_ is None or is_[0] != "ended"):
             raise Broken(f"{id} was to be cancelled, and is {is_} after {step.script}")
         if step.script == "jobs_settle":
-            asked = [
+            given = [
                 (step.args[at + 1], step.args[at + 2]) for at in range(1, len(step.args), 5) if step.args[at] == id
             ]
-            kinds = {kind for given, kind in asked if _text(given) == token}
+            kinds = {kind for its, kind in given if _text(its) == token}
             places = {"s": "ended", "r": "due", "d": "dead", "g": "ready", "z": "due", "c": "ended"}
             if f":run:{session}" not in step.keys[10] or not kinds:
-                raise Broken(f"Q3: {step.keys[10]} settled {id} with {asked}, leased to {session} by {token}")
+                raise Broken(f"Q3: {step.keys[10]} settled {id} with {given}, leased to {session} by {token}")
             if is_ is None or (is_[0] not in {places[str(kind)] for kind in kinds} and not asked):
                 raise Broken(f"Q1: {id} went to {is_} when it was settled by {kinds}")
             if not kinds & {"g", "z"}:
