@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from lockwork.errors import (
         BlockingCallError,
         ConfigError,
+        DeliveryOver,
+        JobCancelled,
+        JobExpired,
         JobFailed,
         LimitReached,
         LockLost,
@@ -46,9 +49,12 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockingCallError",
     "ConfigError",
+    "DeliveryOver",
     "Grant",
     "Job",
+    "JobCancelled",
     "JobContext",
+    "JobExpired",
     "JobFailed",
     "LimitReached",
     "Lock",

@@ -42,6 +42,7 @@ class Lockwork(Locks, Synchronizers, Fencing):
             prefix=self.config.prefix,
             patience=self.config.patience,
             allow_eviction=self.config.allow_eviction,
+            window_ms=int(self.config.result_ttl * 1000),
         )
 
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:

@@ -1,10 +1,67 @@
-"""How long a failed job waits before its next attempt."""
+"""How long a failed job waits before its next attempt: doubling with jitter, a list of pauses, or a function."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError
 
 LONGEST = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Pauses that grow: `base` before the first retry, `factor` times as long each time, `longest` at most.
+
+    `jitter` is the part of each pause that is drawn by chance, 0 to 1: it spreads jobs that failed together.
+    """
+
+    base: Duration = 1.0
+    factor: float = 2.0
+    longest: Duration = LONGEST
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base", seconds(self.base, "base", zero=True))
+        object.__setattr__(self, "longest", seconds(self.longest, "longest", zero=True))
+        if not 1 <= self.factor <= 1000:
+            raise ConfigError(f"factor must be between 1 and 1000, not {self.factor!r}")
+        if not 0 <= self.jitter <= 1:
+            raise ConfigError(f"jitter must be between 0 and 1, not {self.jitter!r}")
+
+
+Backoff = Duration | Exponential | Sequence[Duration] | Callable[[int], Duration]
+"""As users give it; a duration is the base of an Exponential."""
+Policy = float | Exponential | tuple[float, ...] | Callable[[int], Duration]
+"""The same, checked."""
+
+
+def read(given: Backoff) -> Policy:
+    """Check a policy; raises ConfigError."""
+    if isinstance(given, Exponential) or (callable(given) and not isinstance(given, type)):
+        return given
+    if isinstance(given, list | tuple):
+        if not given:
+            raise ConfigError("backoff must have one pause at least, and the list is empty")
+        return tuple(seconds(pause, "backoff", zero=True) for pause in given)
+    return seconds(given, "backoff", zero=True)  # type: ignore[arg-type]
+
+
+def pause(attempt: int, policy: Policy) -> float:
+    """Seconds before the attempt after number `attempt` (from 1); the last pause of a list stays."""
+    if isinstance(policy, float | int):
+        return delay(attempt, policy)
+    if isinstance(policy, tuple):
+        return policy[min(attempt, len(policy)) - 1]
+    if isinstance(policy, Exponential):
+        assert isinstance(policy.longest, float)
+        assert isinstance(policy.base, float)
+        full = min(policy.longest, policy.base * policy.factor ** min(attempt - 1, 100))
+        return full * (1 - policy.jitter) + random.uniform(0, full * policy.jitter)  # noqa: S311 - spreads load
+    return seconds(policy(attempt), "what the backoff function returns", zero=True)
 
 
 def delay(attempt: int, base: float) -> float:

@@ -31,7 +31,10 @@ def check_names(given: Iterable[str], known: type, complaint: str) -> None:
     for name in given:
         if name not in names:
             close = get_close_matches(name, names, 1, cutoff=0.5)
-            hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
+            if close:
+                # another that is about as close may be what was meant, too
+                close = sorted({*close, *get_close_matches(name, names, 2, cutoff=0.65)})
+            hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"known are {', '.join(names)}"
             raise ConfigError(f"{complaint} {name!r}: {hint}")
 
 

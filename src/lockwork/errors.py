@@ -117,6 +117,18 @@ class JobFailed(LockworkError):
     """The job ended without a result: it failed for good or was cancelled."""
 
 
+class JobCancelled(JobFailed):
+    """The job was cancelled; inside of a `def` job, the job is being cancelled."""
+
+
+class JobExpired(JobFailed):
+    """The job had not begun when it had to, and does not run."""
+
+
+class DeliveryOver(LockworkError):
+    """This delivery of the job is over: its lease ended, or it was settled; nothing was written."""
+
+
 class ResultUnavailable(LockworkError, LookupError):
     """No result of this job is kept: it expired, was never kept, or the job is unknown."""
 

@@ -1,12 +1,16 @@
-"""The job as its producer sees it: an id, how it stands, and its result."""
+"""The job as its producer sees it: an id, how it stands, its result, and what can still be done about it."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 
-from lockwork import codecs
-from lockwork.durations import Duration, seconds
-from lockwork.errors import JobFailed, ResultTimeout, ResultUnavailable
+from lockwork import codecs, job_options
+from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.errors import ConfigError, JobCancelled, JobExpired, JobFailed, ResultTimeout, ResultUnavailable
+from lockwork.job_views import ENDINGS, JobError, JobView, State, describe, view
+from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import Standing
@@ -14,7 +18,6 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
 
 R = TypeVar("R")
-State = Literal["scheduled", "active", "succeeded", "dead", "unknown"]
 
 
 class Job(Generic[R]):
@@ -32,7 +35,8 @@ class Job(Generic[R]):
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
 
-        Raises JobFailed, ResultTimeout, or ResultUnavailable when the result is not kept (any more).
+        Raises JobFailed (JobCancelled, JobExpired), ResultTimeout, or ResultUnavailable when the result is not kept
+        (any more).
         """
         return self._read(self._runtime.run(self._outcome(timeout)))
 
@@ -41,22 +45,138 @@ class Job(Generic[R]):
         return self._read(await self._runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
-        """Read how the job stands: scheduled, active (ready or running), succeeded, dead, or unknown."""
+        """Read how it stands: scheduled, active (ready or running), succeeded, dead, cancelled, expired, or unknown."""
         return _state(self._runtime.run(protocol.standing(self._keys, self.id)))
 
     async def astate(self) -> State:
         """The same for a task."""
         return _state(await self._runtime.arun(protocol.standing(self._keys, self.id)))
 
+    def look(self) -> JobView:
+        """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
+        return self._seen(self._runtime.run(self._look()))
+
+    async def alook(self) -> JobView:
+        """The same for a task."""
+        return self._seen(await self._runtime.arun(self._look()))
+
+    def attempts(self) -> int | None:
+        """How many attempts have ended; None when that is not known any more, as of a job that succeeded."""
+        return self.look().attempts
+
+    async def aattempts(self) -> int | None:
+        """The same for a task."""
+        return (await self.alook()).attempts
+
+    def progress(self) -> Any:
+        """What the job last told of its progress, None if nothing, or if it has ended well."""
+        return self.look().progress
+
+    async def aprogress(self) -> Any:
+        """The same for a task."""
+        return (await self.alook()).progress
+
+    def error(self) -> JobError | None:
+        """Why the job is dead: type, message and traceback, as text; None when it is not."""
+        return self.look().error
+
+    async def aerror(self) -> JobError | None:
+        """The same for a task."""
+        return (await self.alook()).error
+
+    def watch(self) -> Iterator[Any]:
+        """Wait for the job's progress, and yield it each time that it has changed, until the job has ended.
+
+        Of values that follow each other quickly, some may be left out, never the last before a pause.
+        """
+        last = ""
+        while True:
+            found = self._runtime.run(self._look(self._runtime.channel))
+            if found.note.progress not in ("", last):
+                last = found.note.progress
+                yield codecs.decode(last.encode())
+            if found.state not in ("active", "scheduled"):
+                return
+            self._runtime.run(control.changed(self.id))
+
+    async def awatch(self) -> AsyncIterator[Any]:
+        """The same for a task: `async for progress in job.awatch()`."""
+        last = ""
+        while True:
+            found = await self._runtime.arun(self._look(self._runtime.channel))
+            if found.note.progress not in ("", last):
+                last = found.note.progress
+                yield codecs.decode(last.encode())
+            if found.state not in ("active", "scheduled"):
+                return
+            await self._runtime.arun(control.changed(self.id))
+
+    def cancel(self) -> bool:
+        """Cancel the job; False when it had ended already, or is unknown.
+
+        One that waits ends at once. One that runs is cancelled by its worker, at its next `await` (a `def` between two
+        of Python's instructions); if it finishes all the same, it has succeeded. Either way it does not run again.
+        """
+        return self._runtime.run(self._cancel()) in ("cancelled", "running")
+
+    async def acancel(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(self._cancel()) in ("cancelled", "running")
+
+    def retry(self, delay: Duration = 0) -> bool:
+        """Let a job that is dead, cancelled or expired run again, with all its attempts; False for any other.
+
+        A dead one keeps its checkpoints.
+        """
+        return self._runtime.run(self._revive(delay)) == "revived"
+
+    async def aretry(self, delay: Duration = 0) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(self._revive(delay)) == "revived"
+
+    def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
+        """Move a job that waits to another time, `delay` from now or `at` a moment with a zone.
+
+        False when it does not wait (any more): it runs, has ended, or is unknown.
+        """
+        return self._runtime.run(self._reschedule(delay, at)) == "scheduled"
+
+    async def areschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(self._reschedule(delay, at)) == "scheduled"
+
+    def _look(self, told: str = "") -> Protocol[control.Sight]:
+        return control.look(self._keys, self.id, told, self._runtime.window_ms)
+
+    def _seen(self, sight: control.Sight) -> JobView:
+        return view(self.id, self.queue, sight)
+
+    def _cancel(self) -> Protocol[str]:
+        return control.cancel(self._keys, self.id, self._runtime.prefix, self._runtime.window_ms)
+
+    def _revive(self, delay: Duration) -> Protocol[str]:
+        return control.revive(self._keys, self.id, milliseconds(delay, "delay", zero=True))
+
+    def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
+        given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
+        due = job_options.moment(given)
+        if due is None:
+            raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
+        return control.reschedule(self._keys, self.id, due)
+
     def _outcome(self, timeout: Duration | None) -> Protocol[Standing]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        return protocol.outcome(self._keys, self.id, self._runtime.channel, limit)
+        return protocol.outcome(self._keys, self.id, self._runtime.channel, limit, self._runtime.window_ms)
 
     def _read(self, found: Standing) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was"
             )
+        if found.blob == b"c":
+            raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled")
+        if found.blob == b"x" or found.state == "overdue":
+            raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it had not begun when it had to")
         if found.state == "dead" or found.blob[:1] == b"f":
             error = found.blob if found.state == "dead" else found.blob[1:]
             raise JobFailed(f"job {self.id} in queue {self.queue!r} failed: {describe(error)}")
@@ -71,16 +191,9 @@ class Job(Generic[R]):
         return f"<Job {self.id} queue={self.queue!r}>"
 
 
-def describe(error: bytes) -> str:
-    """One line for a stored error."""
-    try:
-        fields = codecs.decode(error)
-        return f"{fields['type']}: {fields['message']}"
-    except (ValueError, KeyError, TypeError):
-        return error.decode(errors="replace")
-
-
 def _state(found: Standing) -> State:
+    if found.state == "overdue":
+        return "expired"
     if found.state == "ended":
-        return "dead" if found.blob[:1] == b"f" else "succeeded"
+        return ENDINGS.get(found.blob[:1], "unknown")
     return found.state  # type: ignore[return-value]

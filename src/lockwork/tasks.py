@@ -5,17 +5,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
-from lockwork import codecs
+from lockwork import codecs, job_options
+from lockwork.backoff import Backoff
 from lockwork.config import Config, check_names
-from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.durations import Duration
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.gathering import Gathering
 from lockwork.heads import Heads, Lines
 from lockwork.ids import new_id, new_ids
+from lockwork.job_options import Errors, RunOptions
 from lockwork.jobs import Job
 from lockwork.protocol import jobs as protocol
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
 from lockwork.runtime.runtime import Runtime
@@ -49,8 +53,21 @@ class TaskSettings(TypedDict, total=False):
     """Where its jobs wait; "default" unless given."""
     retries: int
     """How often a failed job runs again, 3 unless given."""
-    backoff: Duration
-    """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter."""
+    backoff: Backoff
+    """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
+    `Exponential`, a list of pauses, of which the last stays, or a function of the attempt that failed."""
+    retry_on: Errors | None
+    """Only after these exceptions, and what is derived from them, it is tried again; None: after all."""
+    give_up_on: Errors
+    """After these it is not."""
+    max_deliveries: int | None
+    """How often it is handed to a worker at most, whether it fails or its worker dies; retries + 1 unless given."""
+    expires: Duration | datetime | None
+    """A job that has not begun by then ends as expired."""
+    tags: Sequence[str]
+    """Words that go with the job, for people and tools."""
+    result_ttl: Duration | None
+    """How long its result is kept, if not as long as all others."""
     timeout: Duration | None
     """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
     priority: Priority
@@ -72,22 +89,31 @@ class CallSettings(TypedDict, total=False):
 
     delay: Duration
     """How long the job waits before it may run."""
+    at: datetime
+    """When it may run: a moment with a zone."""
+    expires: Duration | datetime | None
+    """A job that has not begun by then ends as expired."""
     priority: Priority
-    """As of the task."""
+    """This and the following: as of the task; a function as `backoff` is only for tasks."""
+    retries: int
+    backoff: Backoff
+    retry_on: Errors | None
+    give_up_on: Errors
+    max_deliveries: int | None
+    timeout: Duration | None
+    tags: Sequence[str]
+    result_ttl: Duration | None
     key: str | None
-    """As of the task."""
     group: str | None
-    """As of the task, whose limits it has."""
+    """The task's groups have the task's limits."""
 
 
 @dataclass(frozen=True, slots=True)
-class TaskOptions:
+class TaskOptions(RunOptions):
     """How a task's jobs run; durations in seconds."""
 
     queue: str = "default"
-    retries: int = 3
-    backoff: float = 1.0
-    timeout: float | None = None
+    expires_ms: int | None = None
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
     lines: Lines = field(default_factory=Lines)
@@ -96,21 +122,17 @@ class TaskOptions:
     def read(cls, given: TaskSettings) -> TaskOptions:
         """Check a task's options; raises ConfigError."""
         check_names(given, TaskSettings, "a task has no option")
-        retries = given.get("retries", 3)
-        if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
-            raise ConfigError(f"retries must be a whole number from 0 to 1000, not {retries!r}")
-        limit = given.get("timeout")
-        return cls(
+        expires = given.get("expires")
+        options = cls(
             queue=checked_queue(given.get("queue", "default")),
-            retries=retries,
-            backoff=seconds(given.get("backoff", 1.0), "backoff", zero=True),
-            timeout=None if limit is None else seconds(limit, "timeout"),
+            expires_ms=None if expires is None else job_options.limit(expires),
             priority=_level(given.get("priority", "normal")),
             keep_result=given.get("keep_result", True),
             lines=Lines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
         )
+        return job_options.read(given, options)
 
 
 class Task(Generic[P, R, C]):
@@ -128,7 +150,8 @@ class Task(Generic[P, R, C]):
         self._runtime = gathering.runtime
         self._config = config
         self._keys = gathering.keys
-        self._heads = Heads(function, options.priority, options.retries + 1, options.lines)
+        self._heads = Heads(function, options.priority, options.deliveries, options.lines)
+        self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
         self._delay_ms = 0
         self.__doc__ = function.__doc__
@@ -139,15 +162,20 @@ class Task(Generic[P, R, C]):
     def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
         """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
         check_names(changes, CallSettings, "a job has no option")
-        options = self.options_in_force
+        options = job_options.read(changes, self.options_in_force)
         if "priority" in changes:
             options = replace(options, priority=_level(changes["priority"]))
         if "key" in changes or "group" in changes:
             lines = options.lines
             checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
             options = replace(options, lines=replace(checked, limits=lines.limits))
+        if "expires" in changes:
+            expires = changes["expires"]
+            options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
         task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
-        task._delay_ms = milliseconds(changes["delay"], "delay", zero=True) if "delay" in changes else self._delay_ms
+        due = job_options.moment(changes)
+        task._delay_ms = self._delay_ms if due is None else due
+        task._extra = {**self._extra, **job_options.sent(changes, options)}
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -156,30 +184,42 @@ class Task(Generic[P, R, C]):
         Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge or ServerUnavailable.
         """
         job = self._new(args, kwargs)
-        self._runtime.run(protocol.push(self._keys, [job]))
+        self._runtime.run(self._push([job]))
         return self._handle(job)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for an asyncio task."""
         job = self._new(args, kwargs)
-        await self._gathering.push(job)
+        if self.options_in_force.expires_ms is None:
+            await self._gathering.push(job)
+        else:
+            await self._runtime.arun(self._push([job]))
         return self._handle(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
         jobs = self._many(arguments)
-        self._runtime.run(protocol.push(self._keys, jobs))
+        self._runtime.run(self._push(jobs))
         return [self._handle(job) for job in jobs]
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for an asyncio task."""
         jobs = self._many(arguments)
-        await self._runtime.arun(protocol.push(self._keys, jobs))
+        await self._runtime.arun(self._push(jobs))
         return [self._handle(job) for job in jobs]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
-        """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with."""
+        """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
+
+        Raises ConfigError for a call that would expire: that is for jobs which are enqueued by themselves.
+        """
+        if self.options_in_force.expires_ms is not None:
+            raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
+
+    def _push(self, jobs: list[NewJob]) -> Protocol[int]:
+        expires = self.options_in_force.expires_ms
+        return protocol.push(self._keys, jobs) if expires is None else protocol.push_until(self._keys, jobs, expires)
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
@@ -195,10 +235,11 @@ class Task(Generic[P, R, C]):
 
     def _record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bytes:
         self.signature.check(args, kwargs)
-        call = (self.name, args, kwargs) if kwargs else (self.name, args)
-        return (self._heads.plain or self._heads.of(args, kwargs)) + codecs.encode(
-            call, self._called, self._config.max_payload
-        )
+        call: tuple[object, ...] = (self.name, args, kwargs) if kwargs else (self.name, args)
+        if self._extra:
+            call = (self.name, args, kwargs, self._extra)
+        head = self._heads.plain or self._heads.of(args, kwargs)
+        return head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _handle(self, job: NewJob) -> Job[R]:
         return Job(self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns)

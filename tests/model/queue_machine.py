@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -12,19 +12,27 @@ from lockwork.protocol.jobs import Leased, NewJob, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from model.bench import Bench
 
-_DELIVERIES = 3
+DELIVERIES = 3
 _LEASE_MS = 5000
-_WINDOW_MS = 3_600_000
+WINDOW_MS = 3_600_000
+VOID = "-"
+"""Begins the id of a job that stands in a ready list without being there."""
+ENDED = ("succeeded", "dead", "cancelled", "expired")
 _SESSIONS = ["host/1/a", "host/2/b"]
 
 
 @dataclass
-class _Job:
+class Job:
     level: int
     place: str = "ready"
     due: int = 0
     tries: int = 0
     """Deliveries so far that count."""
+    expires: int | None = None
+    asked: bool = False
+    """Whether its worker was asked to cancel it."""
+    steps: dict[str, str] = field(default_factory=dict)
+    """Its checkpoints."""
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -34,7 +42,7 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.bench = bench
         self.queue = QueueKeys("sim", "q")
-        self.jobs: dict[str, _Job] = {}
+        self.jobs: dict[str, Job] = {}
         self.ready: tuple[list[str], ...] = ([], [], [])
         self.leased: dict[str, tuple[str, Leased]] = {}
         self.old: list[tuple[str, Leased]] = []
@@ -56,15 +64,15 @@ class QueueMachine(RuleBasedStateMachine):
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
         """Enqueue; `known`: an id that waits or ran already is among them."""
         batch = [
-            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, _DELIVERIES) + b"body", delay)
+            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + b"body", delay)
             for at, (level, delay) in enumerate(new)
         ]
-        waiting = next((id for id, job in self.jobs.items() if job.place != "succeeded"), None)
+        waiting = next((id for id, job in self.jobs.items() if job.place not in ENDED), None)
         again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
         added = self.bench.run(jobs.push(self.queue, again + batch), twice=twice)
         assert added == (0 if twice else len(batch))
         for (level, delay), job in zip(new, batch, strict=True):
-            self.jobs[job.id] = _Job(level)
+            self.jobs[job.id] = Job(level)
             if delay:
                 self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self._ms + delay
             else:
@@ -91,21 +99,25 @@ class QueueMachine(RuleBasedStateMachine):
             assert session not in self.alive
             return
         assert session in self.alive
+        self.before_reserve()
         ripe = sorted(
             (job.due, id) for id, job in self.jobs.items() if job.place == "scheduled" and job.due <= self._ms
         )
         for _, id in ripe:
-            self.jobs[id].place = "ready"
-            self.ready[self.jobs[id].level].append(id)
-        expected = [(level, id) for level in range(3) for id in self.ready[level]][:want]
-        assert sorted(job.id for job in batch.jobs) == sorted(id for _, id in expected), "first come, by priority"
-        for level, id in expected:
-            self.ready[level].remove(id)
+            self.line_up(id)
+        expected: list[str] = []
+        for line in self.ready:
+            while line and len(expected) < want:
+                id = line.pop(0)
+                if not id.startswith(VOID):
+                    expected.append(id)
+        assert sorted(job.id for job in batch.jobs) == sorted(expected), "first come, by priority"
         for job in batch.jobs:
             known = self.jobs[job.id]
             assert job.attempt == known.tries + 1, "attempts are exact"
             known.place = "running"
             self.leased[job.id] = session, job
+            self.leased_now(job)
             self.old.append((session, job))
 
     @precondition(lambda self: self.old)
@@ -122,12 +134,14 @@ class QueueMachine(RuleBasedStateMachine):
         session, leased = data.draw(st.sampled_from(renewed if stale and renewed else self.old[-6:]))
         current = self.leased.get(leased.id) == (session, leased)
         ended = Outcome(leased.id, leased.token, kind, b"value", delay)  # type: ignore[arg-type]
-        settled = self.bench.run(jobs.settle(self.queue, session, [ended], _WINDOW_MS), twice=twice)
+        settled = self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS), twice=twice)
         assert settled == [current and not twice], "only the current lease settles, and once"
         if not current:
             return
         del self.leased[leased.id]
         job = self.jobs[leased.id]
+        if self.settled(leased.id, kind):
+            return
         if kind == "g":
             job.place = "ready"
             self.ready[job.level].insert(0, leased.id)
@@ -147,7 +161,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Give back what a session holds, which is over, or said to be."""
         held = [id for id, (holder, _) in self.leased.items() if holder == session]
         over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
-        moved = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=gone), twice=twice)
+        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone), twice=twice)
         assert moved == (len(held) if over and not twice else 0), "a session that is not over keeps its jobs"
         if not over:
             return
@@ -155,9 +169,11 @@ class QueueMachine(RuleBasedStateMachine):
         for id in held:
             del self.leased[id]
             job = self.jobs[id]
+            if self.recovered(id):
+                continue
             job.tries += 1
             self.counts["recovered"] += 1
-            if job.tries >= _DELIVERIES:
+            if job.tries >= DELIVERIES:
                 job.place = "dead"
                 self.counts["failed"] += 1
             else:
@@ -175,10 +191,33 @@ class QueueMachine(RuleBasedStateMachine):
         places = [job.place for job in self.jobs.values()]
         # sessions that are over are not listed, and hold nothing
         assert {worker.session for worker in workers} == self.alive.keys()
-        found = (status.ready, status.scheduled, status.running, status.dead)
-        assert found == tuple(places.count(place) for place in ("ready", "scheduled", "running", "dead"))
+        counted = (status.ready, status.scheduled, status.running, status.dead)
+        assert counted == tuple(places.count(place) for place in ("ready", "scheduled", "running", "dead"))
         assert status.enqueued == len(self.jobs)
         assert {name: getattr(status, name) for name in self.counts} == self.counts
         for id, job in self.jobs.items():
-            state = {"succeeded": "ended", "dead": "ended", "ready": "active", "running": "active"}.get(job.place)
-            assert self.bench.run(jobs.standing(self.queue, id)).state == (state or job.place)
+            state = "active" if job.place in ("ready", "running") else "ended" if job.place in ENDED else job.place
+            found = self.bench.run(jobs.standing(self.queue, id)).state
+            overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self._ms
+            assert found == ("overdue" if overdue else state)
+
+    # -- what a machine with more rules adds ------------------------------------------------------------------------
+
+    def before_reserve(self) -> None:
+        """Something is leased after this."""
+
+    def leased_now(self, job: Leased) -> None:
+        """A job was leased."""
+
+    def line_up(self, id: str) -> None:
+        """A job that was due becomes ready."""
+        self.jobs[id].place = "ready"
+        self.ready[self.jobs[id].level].append(id)
+
+    def settled(self, id: str, kind: str) -> bool:
+        """A delivery was settled; True when that meant something else than usual."""
+        return False
+
+    def recovered(self, id: str) -> bool:
+        """A job was recovered; True when that meant something else than usual."""
+        return False

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lockwork.errors import LockworkError
+from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.jobs import Leased, NewJob, Outcome, SessionOver
@@ -28,6 +29,9 @@ class Child:
     process: Process
     session: str
     over: bool = False
+    held: dict[str, Leased] = field(default_factory=dict)
+    stopping: set[str] = field(default_factory=set)
+    """Jobs that its worker was told to cancel."""
 
 
 @dataclass
@@ -53,7 +57,12 @@ class Plant:
             with suppress(LockworkError, Cancelled):
                 yield Sleep(random.uniform(0, 3))
                 new = [self._job() for _ in range(random.randint(1, 4))]
-                yield from jobs.push(self.queue, new)
+                if random.random() < 0.25:
+                    limit = random.randint(1, 5000)
+                    moment = -(self.world.server_now // 1000 + limit)
+                    yield from jobs.push_until(self.queue, new, random.choice([limit, moment]))
+                else:
+                    yield from jobs.push(self.queue, new)
                 self.acknowledged += [job.id for job in new]
 
     def caller(self, task: Task) -> Actor:
@@ -67,6 +76,23 @@ class Plant:
                     found = yield from jobs.outcome(self.queue, id, task.process.channel, timeout)
                     if found.state in ("ended", "dead"):
                         self.told[id] = found.state
+
+    def handler(self) -> Actor:
+        """Cancel, move and revive jobs."""
+        random = self.world.random
+        for _ in range(random.choice([0, 3, 8])):
+            with suppress(LockworkError, Cancelled):
+                yield Sleep(random.uniform(0, 2))
+                if self.acknowledged:
+                    id = random.choice(self.acknowledged)
+                    wait = random.choice([0, 1, 500, 3000])
+                    what = random.choice("ccmr")
+                    if what == "c":
+                        yield from control.cancel(self.queue, id, "sim", WINDOW_MS)
+                    elif what == "m":
+                        yield from control.reschedule(self.queue, id, wait)
+                    else:
+                        yield from control.revive(self.queue, id, wait)
 
     def _job(self) -> NewJob:
         random = self.world.random
@@ -151,6 +177,19 @@ class Plant:
     def _staff(self, child: Child) -> None:
         free = [_PLACES]
         self.world.start(child.process, "fetch", lambda task: self._fetch(child, free), background=True)
+        self.world.start(child.process, "cancel", lambda task: self._listen(child), background=True)
+
+    def _listen(self, child: Child) -> Actor:
+        """Hear which jobs are to be cancelled, as a worker does."""
+        pause = jobs.RECHECK
+        while True:
+            heard = yield from control.hear(self.queue, pause)
+            asked: set[str] = set()
+            with suppress(LockworkError):
+                if child.held:
+                    asked = yield from control.asked(self.queue, child.session, list(child.held.values()))
+            child.stopping |= asked & child.held.keys()
+            pause = control.SOON if heard and heard not in asked else min(jobs.RECHECK, pause * 2)
 
     def _fetch(self, child: Child, free: list[int]) -> Actor:
         for request in itertools.count():
@@ -171,6 +210,7 @@ class Plant:
                     yield Sleep(0.2)
             for job in batch.jobs:
                 free[0] -= 1
+                child.held[job.id] = job
                 self.world.start(child.process, job.id, self._runner(child, job, free), background=True)
             if not batch.jobs:
                 yield from jobs.idle(self.queue, batch)
@@ -181,7 +221,12 @@ class Plant:
     def _run(self, child: Child, job: Leased, free: list[int]) -> Actor:
         random = self.world.random
         yield Sleep(random.choice([0.0, random.uniform(0, 0.1), random.uniform(0, 2)]))
-        ended = self._outcome(job)
+        if random.random() < 0.3:
+            with suppress(LockworkError):
+                step = random.choice(["", "one", "two"])
+                yield from control.note(self.queue, child.session, job, step, b"1", 1000)
+                yield Sleep(random.uniform(0, 0.5))
+        ended = Outcome(job.id, job.token, "c") if job.id in child.stopping else self._outcome(job)
         while True:
             try:
                 yield from jobs.settle(self.queue, child.session, [ended], WINDOW_MS)
@@ -189,6 +234,8 @@ class Plant:
             except LockworkError:
                 yield Sleep(0.2)
         free[0] += 1
+        child.held.pop(job.id, None)
+        child.stopping.discard(job.id)
         child.process.mail.deliver("places", "one")
 
     def _outcome(self, job: Leased) -> Outcome:
@@ -196,8 +243,10 @@ class Plant:
         draw = random.random()
         if draw < 0.6:
             return Outcome(job.id, job.token, "s", b"done")
-        if draw < 0.7:
+        if draw < 0.65:
             return Outcome(job.id, job.token, "g")
+        if draw < 0.7:
+            return Outcome(job.id, job.token, "z", b"", random.choice([0, 1, 500, 2000]))
         if draw < 0.95 and job.attempt < DELIVERIES:
             return Outcome(job.id, job.token, "r", b"failed", random.choice([0, 1, 500, 2000]))
         return Outcome(job.id, job.token, "d", b"failed")

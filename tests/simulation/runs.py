@@ -111,6 +111,7 @@ def queue(server: Server, seed: int, build: Build = RELEASED) -> World:
     for number in range(2):
         world.start(producers, f"producer{number}", lambda _: plant.producer(world.random.randint(2, 5)))
     world.start(producers, "caller", plant.caller)
+    world.start(world.process("office"), "handler", lambda _: plant.handler())
     machines = 0
 
     def populate() -> None:

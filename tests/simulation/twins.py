@@ -133,6 +133,42 @@ QUEUES = {
         ),
     ),
     "Q7": (Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, attempt)", ""),)),),
+    "one job": (
+        Build(
+            "a job that is to be cancelled is retried",
+            (("jobs_settle", "if mark and outcome ~= 's' and", "if false and"),),
+        ),
+        Build(
+            "a job that is to be cancelled is recovered",
+            (("jobs_recover", "if mark and string.sub", "if false and string.sub"),),
+        ),
+        Build(
+            "a job that has expired begins",
+            (("jobs_reserve", "if limit and tonumber(limit) <= today then", "if false then"),),
+        ),
+        Build(
+            "a job that was moved runs at its old place, too",
+            (("jobs_reserve", "and not (voids and voids[at] == 1)", ""),),
+        ),
+        Build(
+            "a snooze counts",
+            (
+                (
+                    "jobs_settle",
+                    "elseif outcome == 'z' then",
+                    "elseif outcome == 'z' then\n      redis.call('HSET', tries, id, attempt)",
+                ),
+            ),
+        ),
+        Build(
+            "any delivery writes things down",
+            (("jobs_note", "~= ARGV[2] then return 0 end", "== '' then return 0 end"),),
+        ),
+        Build(
+            "cancelling takes running jobs",
+            (("parts/control", "redis.call('HEXISTS', KEYS[19 + at - named], id) == 1", "false"),),
+        ),
+    ),
     "Q10": (
         Build(
             "a counter that counts calls",

@@ -15,6 +15,7 @@ _HEAD = re.compile(rb"\d,(\d+),")
 PUSH_BATCH = 1000
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
+WINDOW_MS = 600_000
 RECHECK = 5.0
 """Seconds after which a wake-up is taken as lost and its cause is looked at again."""
 
@@ -25,6 +26,7 @@ class NewJob(NamedTuple):
     id: str
     record: bytes
     delay_ms: int = 0
+    """Ms until it may run; a negative number is the moment, in ms since 1970."""
 
 
 class Limits(NamedTuple):
@@ -83,14 +85,27 @@ def push(queue: QueueKeys, jobs: Sequence[NewJob]) -> Protocol[int]:
     return new
 
 
+def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int) -> Protocol[int]:
+    """The same for jobs that must begin within `expires_ms`, or at the moment -`expires_ms`, or else expire."""
+    keys, new = (*push_keys(queue), queue.expiry), 0
+    for at in range(0, len(jobs), PUSH_BATCH):
+        args = [0, expires_ms, *push_arguments(jobs[at : at + PUSH_BATCH])]
+        new += yield Call(script("jobs_push_until"), keys, args, marked=True)
+    return new
+
+
 class Leased(NamedTuple):
-    """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery."""
+    """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery.
+
+    `note` is what was written down when it ran before.
+    """
 
     id: str
     token: bytes
     record: bytes
     attempt: int
     fence: int
+    note: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +120,39 @@ class SessionOver(Exception):
     """The server counts this worker session as dead: its jobs run elsewhere."""
 
 
+def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys of every script that handles a single job."""
+    return (
+        *push_keys(queue), queue.tries, queue.notes, queue.dead, queue.errors, queue.watch, queue.expiry,
+        queue.withdrawn, queue.kept, queue.workers, *lines_keys(queue), *map(queue.run, sessions)
+    )  # fmt: skip
+
+
+def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
+    """End the jobs that should have begun by now."""
+    while (yield Call(script("jobs_expire"), control_keys(queue), [window_ms])):
+        pass
+
+
 def reserve(
-    queue: QueueKeys, session: str, want: int, request: str, channel: str, *, again: bool = False
+    queue: QueueKeys,
+    session: str,
+    want: int,
+    request: str,
+    channel: str,
+    *,
+    again: bool = False,
+    window_ms: int = WINDOW_MS,
 ) -> Protocol[Batch]:
     """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
 
     After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
     Raises SessionOver.
     """
-    keys = (*push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue))
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.withdrawn
+    )  # fmt: skip
     call = Call(
         script("jobs_reserve"),
         keys,
@@ -121,14 +160,21 @@ def reserve(
         marked=True,
     )
     state, fence, left, *found = yield call
+    while state == 2:
+        yield from expire(queue, window_ms)
+        state, fence, left, *found = yield call
     if not state:
         raise SessionOver(session)
+    notes = found.pop() if state == 3 else None
     jobs = [
         Leased(
             found[at].decode(), found[at + 1], found[at + 2], int(found[at + 1].split(b" ", 1)[0].rstrip(b"*")), fence
         )
         for at in range(0, len(found), 3)
     ]
+    if notes:
+        noted = {notes[at].decode(): notes[at + 1] for at in range(0, len(notes), 2)}
+        jobs = [job._replace(note=noted[job.id]) if job.id in noted else job for job in jobs]
     return Batch(jobs, None if left < 0 else left / 1000)
 
 
@@ -140,11 +186,12 @@ def idle(queue: QueueKeys, batch: Batch) -> Protocol[None]:
 
 
 class Outcome(NamedTuple):
-    """How a delivery ended: s succeeded, r retry after `delay_ms`, d dead, g given back (not counted)."""
+    """How a delivery ended: s succeeded (its result is kept for `delay_ms` if that is not 0), r retry after `delay_ms`,
+    d dead, g given back (not counted), z the same after `delay_ms`, c cancelled."""
 
     id: str
     token: bytes
-    kind: Literal["s", "r", "d", "g"]
+    kind: Literal["s", "r", "d", "g", "z", "c"]
     value: bytes = b""
     delay_ms: int = 0
 
@@ -152,7 +199,8 @@ class Outcome(NamedTuple):
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
     keys = (
-        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue)
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.kept
     )  # fmt: skip
     settled: list[bool] = []
     for at in range(0, len(outcomes), SETTLE_BATCH):
@@ -189,7 +237,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
-        *lines_keys(queue),
+        *lines_keys(queue), queue.notes, queue.withdrawn
     )  # fmt: skip
     moved, left = 0, 1
     while left:
@@ -200,7 +248,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready or running) or unknown."""
+    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown."""
 
     state: str
     blob: bytes
@@ -208,18 +256,25 @@ class Standing:
 
 def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
     """Read how a job stands; `channel` is told when it ends."""
-    keys = (queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch)
+    keys = (
+        queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept
+    )  # fmt: skip
     state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
     return Standing(state.decode(), blob)
 
 
-def outcome(queue: QueueKeys, id: str, channel: str, timeout: float | None) -> Protocol[Standing]:
+def outcome(
+    queue: QueueKeys, id: str, channel: str, timeout: float | None, window_ms: int = WINDOW_MS
+) -> Protocol[Standing]:
     """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
     while True:
         patience = None if give_up is None else max(0.0, give_up - now)
         found = yield from standing(queue, id, channel, patience)
+        if found.state == "overdue":
+            yield from expire(queue, window_ms)
+            continue
         now = yield Clock()
         if found.state not in ("active", "scheduled") or (give_up is not None and now >= give_up):
             return found
@@ -239,6 +294,9 @@ class QueueStatus:
     failed: int
     retried: int
     recovered: int
+    cancelled: int = 0
+    expired: int = 0
+    revived: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +313,7 @@ class WorkerInfo:
 def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     """Count the jobs by place and list the workers; sessions that appear between two looks are looked at once more."""
     sessions: list[str] = []
-    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines)
+    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines, queue.withdrawn)
     while True:
         keys = (*fixed, *map(queue.run, sessions))
         ready, scheduled, dead, stats, workers, now, *running = yield Call(script("jobs_status"), keys, sessions)
@@ -264,7 +322,7 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
             break
         sessions = listed
     counters = {stats[at].decode(): int(stats[at + 1]) for at in range(0, len(stats), 2)}
-    names = ("enqueued", "succeeded", "failed", "retried", "recovered")
+    names = ("enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived")
     counted: Any = {name: counters.get(name, 0) for name in names}
     deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
     infos = [

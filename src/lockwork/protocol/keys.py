@@ -90,9 +90,12 @@ class QueueKeys:
         "books",
         "due",
         "errors",
+        "expiry",
         "idle",
         "jobs",
+        "kept",
         "lines",
+        "notes",
         "ready",
         "results",
         "rings",
@@ -100,6 +103,7 @@ class QueueKeys:
         "stats",
         "tries",
         "watch",
+        "withdrawn",
         "workers",
     )
 
@@ -120,6 +124,10 @@ class QueueKeys:
         self.books: str = f"{base}:books"
         self.sleeping: str = f"{base}:sleeping"
         self.rings: tuple[str, ...] = tuple(f"{base}:ring:{level}" for level in range(len(PRIORITIES)))
+        self.notes: str = f"{base}:notes"
+        self.expiry: str = f"{base}:expiry"
+        self.withdrawn: str = f"{base}:withdrawn"
+        self.kept: str = f"{base}:kept"
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

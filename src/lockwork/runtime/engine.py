@@ -40,7 +40,7 @@ class Engine:
 
     def __init__(self, endpoint: Endpoint, channel: str, keeper: Keeper, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
-        self._channel = channel
+        self._channels = [channel]
         self._mail = Mailboxes()
         self._book = LeaseBook()
         self._keeper = keeper
@@ -146,6 +146,14 @@ class Engine:
         if self._thread is None:
             self._ensure()
 
+    def also_hear(self, channel: str) -> None:
+        """Hear another channel, too."""
+        self._channels.append(channel)
+        self._listen = True
+        self._ring()
+        if self._thread is None:
+            self._ensure()
+
     def _ensure(self) -> None:
         with self._start:
             if self._thread is not None or self._stop:
@@ -181,7 +189,7 @@ class Engine:
         except ValueError:  # closed before this thread came to its first step
             selector.close()
             return
-        subscription = Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
+        subscription = Subscription(self._endpoint, self._channels, self._deliver, self._mail.wake_all, selector)
         try:
             while not self._stop:
                 if self._listen:

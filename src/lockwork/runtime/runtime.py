@@ -34,9 +34,19 @@ _living: weakref.WeakSet[Runtime] = weakref.WeakSet()
 class Runtime:
     """Opens the server when first used; `opener` returns its endpoint and what to call at the end."""
 
-    def __init__(self, opener: Callable[[], Opened], *, prefix: str, patience: float, allow_eviction: bool) -> None:
+    def __init__(
+        self,
+        opener: Callable[[], Opened],
+        *,
+        prefix: str,
+        patience: float,
+        allow_eviction: bool,
+        window_ms: int = 600_000,
+    ) -> None:
         self._opener = opener
-        self._prefix = prefix
+        self.prefix: str = prefix
+        self.window_ms: int = window_ms
+        """How long results are kept at least."""
         self._patience = patience
         self._allow_eviction = allow_eviction
         self._opened: Opened | None = None
@@ -45,7 +55,7 @@ class Runtime:
 
     def _reset(self) -> None:
         self.process: str = process_name(socket.gethostname(), os.getpid(), secrets.token_hex(5))
-        self.channel: str = keys.channel(self._prefix, self.process)
+        self.channel: str = keys.channel(self.prefix, self.process)
         self.grants: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner: re-entering costs no call."""
         self.live: dict[Any, None] = {}

@@ -27,13 +27,14 @@ class Subscription:
     def __init__(
         self,
         endpoint: Endpoint,
-        channel: str,
+        channels: list[str],
         deliver: Callable[[str, str], None],
         missed: Callable[[], None],
         selector: selectors.BaseSelector,
     ) -> None:
         self._endpoint = endpoint
-        self._channel = channel
+        self._channels = channels
+        self._subscribed = 0
         self._deliver = deliver
         self._missed = missed
         self._selector = selector
@@ -52,6 +53,8 @@ class Subscription:
                 self._broken("it fell silent")
             elif self.next_event is not None and at >= self.next_event:
                 self._send("PING")
+            if self._subscribed < len(self._channels):
+                self._subscribe()
         if not self._wire.connected and (self.next_event is None or at >= self.next_event):
             self._connect()
 
@@ -87,7 +90,13 @@ class Subscription:
         self._descriptor = self._wire.fileno()
         self._selector.register(self._descriptor, selectors.EVENT_READ)
         self._heard = now()
-        self._send("SUBSCRIBE", self._channel)
+        self._subscribed = 0
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        new = self._channels[self._subscribed :]
+        self._subscribed += len(new)
+        self._send("SUBSCRIBE", *new)
 
     def _send(self, *command: str) -> None:
         try:

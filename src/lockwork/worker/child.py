@@ -13,7 +13,9 @@ import msgspec
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.jobs import SessionOver
-from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.worker.canceller import cancel
+from lockwork.worker.context import Desk
 from lockwork.worker.executor import Executor
 from lockwork.worker.fetcher import Fetcher
 from lockwork.worker.lanes import Lanes
@@ -37,12 +39,16 @@ async def work(orders: ChildOrders, control: asyncio.StreamReader) -> int:
     lanes, threads = Lanes(options.concurrency), Threads(options.concurrency)
     fetchers: list[Fetcher] = []
     executors: list[tuple[Executor, Settler]] = []
+    cancelling: list[asyncio.Task[None]] = []
+    app.runtime.engine.also_hear(channel(app.config.prefix, orders.session))
     for name in options.queues:
         keys = QueueKeys(app.config.prefix, name)
         settler = Settler(driver, keys, orders.session, window_ms)
-        executor = Executor(name, app.registry, app.config, settler, threads)
+        desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
+        executor = Executor(desk, app.registry, app.config, settler, threads)
         executors.append((executor, settler))
-        fetchers.append(Fetcher(driver, keys, orders.session, app.runtime.channel, lanes, executor))
+        fetchers.append(Fetcher(driver, keys, orders.session, app.runtime.channel, lanes, executor, window_ms))
+        cancelling.append(asyncio.create_task(cancel(driver, desk, lanes, executor), name="lockwork-cancel"))
     fetching = [asyncio.create_task(fetcher.run(), name="lockwork-fetch") for fetcher in fetchers]
     told = asyncio.create_task(control.readline())
     done, _ = await asyncio.wait({told, *fetching}, return_when=asyncio.FIRST_COMPLETED)
@@ -63,6 +69,9 @@ async def work(orders: ChildOrders, control: asyncio.StreamReader) -> int:
         await asyncio.wait({hurry, idle}, timeout=options.grace, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         idle.cancel()
+    for listening in cancelling:
+        listening.cancel()
+    await asyncio.gather(*cancelling, return_exceptions=True)
     for executor, _settler in executors:
         executor.giving_back = True
     lanes.cancel()

@@ -7,28 +7,29 @@ import logging
 import traceback
 from typing import Any
 
-from lockwork import backoff, codecs
+from lockwork import backoff, codecs, job_options
 from lockwork.config import Config
 from lockwork.errors import ConfigError, PayloadTooLarge, UnknownTask
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
-from lockwork.tasks import Registry, Task
-from lockwork.worker.context import JobContext, Slot
+from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.worker.context import Again, Desk, JobContext, Slot
 from lockwork.worker.settler import Settler
-from lockwork.worker.threads import JobTimeout, Threads
+from lockwork.worker.threads import JobTimeout, Run, Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _NOTHING = b"null"
 _TRACE = 4000
 _MESSAGE = 1000
+_UNKNOWN = TaskOptions()
 
 
 class Executor:
     """Runs the jobs of one queue."""
 
-    def __init__(self, queue: str, registry: Registry, config: Config, settler: Settler, threads: Threads) -> None:
-        self._queue = queue
+    def __init__(self, desk: Desk, registry: Registry, config: Config, settler: Settler, threads: Threads) -> None:
+        self.desk: Desk = desk
         self._registry = registry
         self._max_result = config.max_result
         self._max_payload = config.max_payload + 1024
@@ -40,55 +41,77 @@ class Executor:
     async def run(self, job: Leased, slot: Slot) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
         try:
-            task, args, kwargs = self._read(job)
+            task, args, kwargs, options = self._read(job)
         except UnknownTask as error:
-            self._failed(job, error, 1.0)
+            self._failed(job, error, _UNKNOWN)
             return
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
             log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
             self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
             return
-        slot.job = JobContext(job.id, task.name, self._queue, job.attempt, job.fence)
-        options = task.options_in_force
+        slot.job = context = JobContext(job, task.name, self.desk, options.tags)
         try:
             if not task.is_async:
-                value = await self._threads.run(task.function, args, kwargs, options.timeout)
+                context.thread = run = Run(task.function, args, kwargs)
+                value = await self._threads.run(run, options.timeout)
             elif options.timeout is None:
                 value = await task.function(*args, **kwargs)
             else:
                 value = await _limited(task, args, kwargs, options.timeout)
-        except asyncio.CancelledError as error:
-            if self.giving_back:
-                if task.is_async:
-                    self.give_back(job)
-                # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
+        except BaseException as error:
+            if self._raised(job, error, context, task, options):
                 raise
-            self._failed(job, error, options.backoff)
-        except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
-            self._failed(job, error, options.backoff)
         else:
-            self._succeeded(job, task, value)
+            self._succeeded(job, task, value, options)
         finally:
             slot.job = None
+            if context.cancelled and slot.task is not None and not self.giving_back:
+                while slot.task.cancelling():  # the lane goes on
+                    slot.task.uncancel()
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""
         self._settler.add(Outcome(job.id, job.token, "g"))
 
-    def _read(self, job: Leased) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any]]:
+    def cancelled(self, job: Leased) -> None:
+        """Settle a job that was to be cancelled, and has not finished."""
+        log.info("job %s was cancelled", job.id)
+        self._settler.add(Outcome(job.id, job.token, "c"))
+
+    def _read(self, job: Leased) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
         if len(job.record) > self._max_payload:
             raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
         call = codecs.decode(jobs.body(job.record))
-        if not isinstance(call, list) or not 2 <= len(call) <= 3 or not isinstance(call[1], list):
+        if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")
         task = self._registry.get(call[0]) if isinstance(call[0], str) else self._registry.get(str(call[0]))
         args: list[Any] = call[1]
-        kwargs: dict[str, Any] = call[2] if len(call) == 3 else {}
+        kwargs: dict[str, Any] = call[2] if len(call) > 2 else {}
+        options = task.options_in_force
+        if len(call) == 4:
+            options = job_options.carried(call[3], options)
         task.signature.convert(args, kwargs)
-        return task, args, kwargs
+        return task, args, kwargs, options
 
-    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object) -> None:
-        if not task.options_in_force.keep_result:
+    def _raised(
+        self, job: Leased, error: BaseException, context: JobContext, task: Task[Any, Any, Any], options: TaskOptions
+    ) -> bool:
+        """Settle what did not return; True when the lane is to end, too."""
+        if self.giving_back and isinstance(error, asyncio.CancelledError):
+            if task.is_async:
+                self.give_back(job)
+            # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
+            return True
+        if context.cancelled:
+            self.cancelled(job)
+        elif isinstance(error, Again):
+            self._again(job, error, options)
+        else:
+            self._failed(job, error, options)
+        return False
+
+    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> None:
+        if not options.keep_result:
             encoded = b""
         elif value is None:
             encoded = _NOTHING
@@ -104,18 +127,34 @@ class Executor:
                 )
                 self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
                 return
-        self._settler.add(Outcome(job.id, job.token, "s", encoded))
+        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
 
-    def _failed(self, job: Leased, error: BaseException, base: float) -> None:
+    def _again(self, job: Leased, wish: Again, options: TaskOptions) -> None:
+        if wish.counted:
+            self._failed(job, wish, options, wish.delay_ms)
+        else:
+            self._settler.add(Outcome(job.id, job.token, "z", b"", wish.delay_ms or 0))
+
+    def _failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> None:
         deliveries = jobs.deliveries(job.record)
+        if options.max_deliveries is not None:
+            deliveries = min(deliveries, options.retries + 1)  # more deliveries are only for workers that die
         stored = _stored(error)
-        if job.attempt >= deliveries:
+        if job.attempt >= deliveries or not options.again(error):
             log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, _line(error))
             self._settler.add(Outcome(job.id, job.token, "d", stored))
         else:
-            pause = backoff.delay(job.attempt, base)
+            if delay_ms is None:
+                delay_ms = self._pause(job, options)
             log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, _line(error))
-            self._settler.add(Outcome(job.id, job.token, "r", stored, int(pause * 1000)))
+            self._settler.add(Outcome(job.id, job.token, "r", stored, delay_ms))
+
+    def _pause(self, job: Leased, options: TaskOptions) -> int:
+        try:
+            return int(backoff.pause(job.attempt, options.backoff) * 1000)
+        except Exception as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
+            log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, _line(error))
+            return 1000
 
 
 async def _limited(task: Task[Any, Any, Any], args: list[Any], kwargs: dict[str, Any], timeout: float) -> Any:

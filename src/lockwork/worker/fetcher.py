@@ -32,6 +32,7 @@ class Fetcher:
         channel: str,
         lanes: Lanes,
         executor: Executor,
+        window_ms: int,
     ) -> None:
         self._driver = driver
         self._keys = keys
@@ -39,6 +40,7 @@ class Fetcher:
         self._channel = channel
         self._lanes = lanes
         self._executor = executor
+        self._window_ms = window_ms
         self._stopping = asyncio.Event()
         self._requests = 0
 
@@ -70,7 +72,13 @@ class Fetcher:
         failures = 0
         while True:
             asked = jobs.reserve(
-                self._keys, self._session, places, f"{self._requests:x}", self._channel, again=failures > 0
+                self._keys,
+                self._session,
+                places,
+                f"{self._requests:x}",
+                self._channel,
+                again=failures > 0,
+                window_ms=self._window_ms,
             )
             try:
                 return await self._driver.run(asked)

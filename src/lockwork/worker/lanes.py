@@ -25,6 +25,9 @@ class Runner(Protocol):
     def give_back(self, job: Leased) -> None:
         """Return a job that has not begun."""
 
+    def cancelled(self, job: Leased) -> None:
+        """End a job that was cancelled before it began."""
+
 
 class Lanes:
     """At most `size` jobs at once; free places are taken before jobs are leased for them."""
@@ -36,6 +39,7 @@ class Lanes:
         self._idle: list[asyncio.Future[None]] = []
         self._starting = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._slots: set[Slot] = set()
         self._busy: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
         self._room.set()
@@ -83,6 +87,21 @@ class Lanes:
         for task in self._busy:
             task.cancel()
 
+    def held(self, runner: Runner, queue: str) -> list[Leased]:
+        """The jobs of one queue, and its runner, that run or wait for their lane."""
+        waiting = [job for job, given in self._inbox if given is runner]
+        return waiting + [one.job.leased for one in self._slots if one.job is not None and one.job.queue == queue]
+
+    def stop(self, ids: set[str], runner: Runner, queue: str) -> None:
+        """Cancel those jobs, of one queue and its runner."""
+        for entry in [entry for entry in self._inbox if entry[1] is runner and entry[0].id in ids]:
+            self._inbox.remove(entry)
+            self.put_back(1)
+            runner.cancelled(entry[0])
+        for one in self._slots:
+            if one.job is not None and one.job.queue == queue and one.job.id in ids:
+                one.stop()
+
     async def close(self) -> None:
         """End all lanes."""
         tasks = list(self._tasks)
@@ -107,6 +126,9 @@ class Lanes:
         pristine = copy_context()
         task = asyncio.current_task()
         assert task is not None
+        mine.task = task
+        self._slots.add(mine)
+        task.add_done_callback(lambda _: self._slots.discard(mine))
         inbox = self._inbox
         while True:
             self._starting -= 1

@@ -26,15 +26,14 @@ class Threads:
     def __init__(self, size: int) -> None:
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")
 
-    async def run(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
-        """Run a call in a thread and return its result; raises JobTimeout once the thread has really stopped.
+    async def run(self, run: Run, timeout: float | None) -> Any:
+        """Run a call and return its result; raises JobTimeout once the thread has really stopped.
 
         Python can end a thread only between two of its own instructions: native code that blocks is waited for.
         """
-        run = _Run(function, args, kwargs)
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, copy_context().run, run)
-        timer = None if timeout is None else loop.call_later(timeout, run.interrupt)
+        timer = None if timeout is None else loop.call_later(timeout, run.interrupt, JobTimeout)
         try:
             error, value = await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -56,11 +55,15 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Run:
+class Run:
+    """One call of a function in a thread."""
+
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self._function, self._args, self._kwargs = function, args, kwargs
         self._lock = threading.Lock()
         self._thread: int | None = None
+        self._refused: type[BaseException] | None = None
+        self._begun = False
 
     def __call__(self) -> tuple[BaseException | None, Any]:
         # what it raises is returned: a future cannot carry StopIteration, and treats others in its own way
@@ -71,6 +74,9 @@ class _Run:
 
     def _call(self) -> tuple[BaseException | None, Any]:
         with self._lock:
+            if self._refused is not None:
+                return self._refused(), None
+            self._begun = True
             self._thread = threading.get_ident()
         try:
             return None, self._function(*self._args, **self._kwargs)
@@ -81,8 +87,10 @@ class _Run:
             with self._lock:
                 self._thread = None
 
-    def interrupt(self) -> None:
-        """Raise JobTimeout in the thread, if it still runs this call."""
+    def interrupt(self, kind: type[BaseException]) -> None:
+        """Raise `kind` in the thread, if it still runs this call; one that has not begun does not begin."""
         with self._lock:
             if self._thread is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(JobTimeout))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(kind))
+            elif not self._begun:
+                self._refused = kind

@@ -1,6 +1,6 @@
 -- Enqueues jobs; ids that are known already are kept as they are.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1
--- ARGV: again (1: an earlier try may have been applied), then for each job: id, record, delay ms
+-- ARGV: again (1: an earlier try may have been applied), then for each job: id, record, delay ms (negative: due at that moment)
 -- Reply: how many are new
 -- Invariants: a job is in one place: a ready list or the due set; idle workers are told
 if #ARGV == 4 and ARGV[1] == '0' and ARGV[4] == '0' and string.find(ARGV[3], '^%d,%d+,,;')

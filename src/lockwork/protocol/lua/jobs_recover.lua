@@ -1,6 +1,6 @@
 -- Gives back the jobs of a worker session that is over; one that used up its deliveries goes to the dead set.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers,
---   lines, books, sleeping, ring:0, ring:1, ring:2
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, withdrawn
 -- ARGV: window ms, session, 1 when the caller knows that the session's process is gone
 -- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
 -- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing
@@ -8,7 +8,10 @@
 -- include: push
 local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local results, older = KEYS[8], KEYS[9]
+local notes, withdrawn = KEYS[22], KEYS[23]
 -- include: finish
+local noted = redis.call('HLEN', notes) > 0
+touch('SCARD', 23, 23)
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
 touch('ZCARD', 15, 16)
@@ -22,15 +25,24 @@ if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
 redis.call('ZREM', workers, session)
 
 local held = redis.call('HSCAN', run, 0, 'COUNT', 500)[2]
-local moved, outcomes, buried = 0, {}, 0
+local moved, outcomes, buried, cancelled = 0, {}, 0, 0
 for at = 1, #held, 2 do
   local id, token = held[at], held[at + 1]
   local attempt = tonumber(string.match(token, '^%d+'))
   local record = redis.call('HGET', jobs, id)
   if record then
     local special = string.find(token, '^%d+%*')
+    local mark = noted and redis.call('HGET', notes, id)
     -- a record that cannot be read is not handed out again
-    if attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
+    if mark and string.sub(mark, 1, 1) == '1' then
+      redis.call('HDEL', notes, id)
+      redis.call('HDEL', tries, id)
+      redis.call('HDEL', jobs, id)
+      outcomes[#outcomes + 1] = id
+      outcomes[#outcomes + 1] = ending('c', attempt, record)
+      cancelled = cancelled + 1
+      if special then left(id, record, true) end
+    elseif attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
       local problem = '{"type":"WorkerDied","message":"its worker died ' .. attempt .. ' times while it ran"}'
       bury(id, attempt, problem)
       outcomes[#outcomes + 1] = id
@@ -47,6 +59,8 @@ for at = 1, #held, 2 do
       end
     end
     moved = moved + 1
+  else
+    redis.call('SREM', withdrawn, id)
   end
   redis.call('HDEL', run, id)
 end
@@ -56,5 +70,6 @@ if buried > 0 then
   redis.call('HINCRBY', stats, 'dead', buried)
   redis.call('HINCRBY', stats, 'failed', buried)
 end
+if cancelled > 0 then redis.call('HINCRBY', stats, 'cancelled', cancelled) end
 wake(moved)
 return {moved, redis.call('HLEN', run)}

@@ -1,20 +1,24 @@
--- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list.
+-- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list or line.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, workers,
---   lines, books, sleeping, ring:0, ring:1, ring:2
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn
 -- ARGV: again, want, request, session, channel (to be woken on when nothing was ready; '' for none)
--- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over
+-- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over; 2: jobs have
+--   expired, and nothing is leased before jobs_expire has ended them; 3: as 1, and last comes {id, note, id, note ...}
 -- Invariants: a job leaves its ready list or line and enters the session's run hash in one step; a token is never given
 --   twice; a key has one job at a time, a group no more than its limit
 -- include: now
 -- include: push
 local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
 local lines, books, sleeping, rings = KEYS[13], KEYS[14], KEYS[15], 16
+local notes, expiry, withdrawn = KEYS[19], KEYS[20], KEYS[21]
 touch('HLEN', 10, 11)
 touch('ZCARD', 13, 13)
 touch('HLEN', 14, 14)
 touch('ZCARD', 15, 15)
 touch('LLEN', 16, 18)
 -- include: lines
+local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
+local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
 local reply = {1, now, -1}
 
@@ -29,6 +33,25 @@ local function lease(id, attempt, record, leased)
   reply[#reply + 1] = record
 end
 
+-- Add what was written down of the jobs when they ran before.
+local function with_notes()
+  local ids = {}
+  for at = 4, #reply, 3 do ids[#ids + 1] = reply[at] end
+  if not noted or #ids == 0 then return reply end
+  local found = {}
+  for at, note in ipairs(redis.call('HMGET', notes, unpack(ids))) do
+    if note then
+      found[#found + 1] = ids[at]
+      found[#found + 1] = note
+    end
+  end
+  if #found > 0 then
+    reply[1] = 3
+    reply[#reply + 1] = found
+  end
+  return reply
+end
+
 if ARGV[1] == '1' then
   -- the reply of an earlier try was lost: what it leased is in the run hash under this request
   local held = redis.call('HGETALL', run)
@@ -40,70 +63,85 @@ if ARGV[1] == '1' then
       reply[#reply + 1] = record
     end
   end
-  if #reply > 3 then return reply end
+  if #reply > 3 then return with_notes() end
 end
 
 local today = math.floor(now / 1000)
+if limit and tonumber(limit) <= today then return {2, now, 0} end
 local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
 if #ripe > 0 then
   local records = redis.call('HMGET', jobs, unpack(ripe))
   for at, id in ipairs(ripe) do
     local record = records[at]
-    if record and plain(record) then
-      redis.call('RPUSH', ready_key(record), id)
-    elseif record then
+    if record and not plain(record) then
       admit(id, record)
+    elseif record and not (void and redis.call('SREM', withdrawn, id) == 1) then
+      -- else it was rescheduled, and still has its place in the list
+      redis.call('RPUSH', ready_key(record), id)
     end
   end
   redis.call('ZREM', due, unpack(ripe))
 end
 
-local left = want
+local room, budget = want, want + 2000
 local retried = redis.call('EXISTS', tries) == 1
 
 local function lease_all(ids)
+  local voids = void and redis.call('SMISMEMBER', withdrawn, unpack(ids))
+  if voids then redis.call('SREM', withdrawn, unpack(ids)) end
   local records = redis.call('HMGET', jobs, unpack(ids))
   local counts = retried and redis.call('HMGET', tries, unpack(ids))
   local leased = {}
   for at, id in ipairs(ids) do
-    -- no record: the job was withdrawn while it waited
-    if records[at] then lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased) end
+    if records[at] and not (voids and voids[at] == 1) then
+      lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased)
+    end
   end
   if #leased > 0 then redis.call('HSET', run, unpack(leased)) end
-  left = left - #leased / 2
+  if limit and #leased > 0 then
+    local started = {}
+    for at = 1, #leased, 2 do started[#started + 1] = leased[at] end
+    redis.call('ZREM', expiry, unpack(started))
+  end
+  room = room - #leased / 2
 end
 
-local groups = redis.call('EXISTS', lines, sleeping) > 0
-if groups then wake_groups() end
+local grouped = redis.call('EXISTS', lines, sleeping) > 0
+if grouped then wake_groups() end
 for level = 2, 4 do
-  if groups then
-    -- the jobs without a group are one more in the round
+  if grouped then
+    -- the plain jobs are one more in the round
     local turns = redis.call('LLEN', KEYS[rings + level - 2])
-    local share = redis.call('LLEN', KEYS[level]) == 0 and left or math.ceil(left * turns / (turns + 1))
+    local share = redis.call('LLEN', KEYS[level]) == 0 and room or math.ceil(room * turns / (turns + 1))
     local ids = take_turns(level - 2, share)
     if #ids > 0 then lease_all(ids) end
   end
-  while left > 0 do
-    local ids = redis.call('LPOP', KEYS[level], math.min(left, 1000))
+  while room > 0 and budget > 0 do
+    local ids = redis.call('LPOP', KEYS[level], math.min(room, 1000))
     if not ids then break end
+    budget = budget - #ids
     lease_all(ids)
   end
-  if groups and left > 0 then
-    local ids = take_turns(level - 2, left)
+  if grouped and room > 0 then
+    local ids = take_turns(level - 2, room)
     if #ids > 0 then lease_all(ids) end
   end
 end
 
-local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-if next_due[2] then reply[3] = math.max(0, tonumber(next_due[2]) - today) end
-local next_group = groups and redis.call('ZRANGE', sleeping, 0, 0, 'WITHSCORES') or {}
-if next_group[2] then
-  local pause = math.max(0, tonumber(next_group[2]) - today)
-  reply[3] = reply[3] < 0 and pause or math.min(reply[3], pause)
+local function look_again(wait)
+  if reply[3] < 0 or wait < reply[3] then reply[3] = math.max(0, wait) end
 end
-if #reply == 3 and ARGV[5] ~= '' then
+
+local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
+local next_group = grouped and redis.call('ZRANGE', sleeping, 0, 0, 'WITHSCORES')[2]
+if next_due then look_again(tonumber(next_due) - today) end
+if next_group then look_again(tonumber(next_group) - today) end
+if limit then look_again(tonumber(limit) - today) end
+if budget <= 0 and room > 0 then
+  reply[3] = 0 -- many were void: look again at once
+elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now, ARGV[5])
-elseif #ripe > 0 and left <= 0 then
+elseif #ripe > 0 and room <= 0 then
   wake(#ripe)
 end
-return reply
+return with_notes()

@@ -1,29 +1,41 @@
 -- Ends, retries or gives back leased jobs.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch,
---   lines, books, sleeping, ring:0, ring:1, ring:2
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, kept
 -- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
---   outcome s: done, value is the result; r: run again after the delay, value is the error; d: dead, value is the error;
---   g: give back, not counted as an attempt
+--   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
+--   the error; d: dead, value is the error; g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
 -- Reply: per job 1, or 0 when the lease was not the caller's any more (and nothing was written for it)
 -- Invariants: only the token of the current lease settles; a job is in one place before and after
 -- include: now
 -- include: push
 local tries, run, dead, errors, watch = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local results, older = KEYS[8], KEYS[9]
+local notes, expiry, kept = KEYS[21], KEYS[22], KEYS[23]
 -- include: finish
 local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
 touch('ZCARD', 15, 15)
 touch('HLEN', 16, 16)
 touch('ZCARD', 17, 17)
 touch('LLEN', 18, 20)
+touch('ZCARD', 22, 22)
+touch('HLEN', 23, 23)
 -- include: lines
+local noted = redis.call('HLEN', notes) > 0
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local window = tonumber(ARGV[1])
 local ids, reply = {}, {}
 for at = 2, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
+local marks = noted and redis.call('HMGET', notes, unpack(ids))
 local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
-local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0}
+local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0, cancelled = 0}
+
+-- A result with a time of its own; what ends it is jobs_expire, as long as anybody works on this queue.
+local function keep(id, blob, time)
+  redis.call('HSET', kept, id, blob)
+  redis.call('ZADD', expiry, math.floor(now / 1000) + time, id)
+  if redis.call('PTTL', kept) < time + 60000 then redis.call('PEXPIRE', kept, time + 60000) end
+end
 
 for index, id in ipairs(ids) do
   local at = 2 + (index - 1) * 5
@@ -35,14 +47,23 @@ for index, id in ipairs(ids) do
     over[#over + 1] = id
     local attempt, special = string.match(token, '^(%d+)(%*?)')
     attempt = tonumber(attempt)
+    local mark = marks and marks[index]
+    -- asked to be cancelled: it does not run again
+    if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
+    if mark and (outcome == 's' or outcome == 'c') then redis.call('HDEL', notes, id) end
     if special == '*' then
-      left(id, redis.call('HGET', jobs, id), outcome == 's' or outcome == 'd')
+      left(id, redis.call('HGET', jobs, id) or '', outcome == 's' or outcome == 'd' or outcome == 'c')
       again = again + 1
     end
     if outcome == 's' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = 's' .. value
+      if ARGV[at + 4] == '0' then
+        outcomes[#outcomes + 1] = 's' .. value
+      else
+        outcomes[#outcomes + 1] = 's'
+        keep(id, 's' .. value, tonumber(ARGV[at + 4]))
+      end
       if attempt > 1 then retried[#retried + 1] = id end
       counts.succeeded = counts.succeeded + 1
     elseif outcome == 'd' then
@@ -51,6 +72,15 @@ for index, id in ipairs(ids) do
       outcomes[#outcomes + 1] = 'f' .. value
       counts.failed = counts.failed + 1
       counts.dead = counts.dead + 1
+    elseif outcome == 'c' then
+      ended[#ended + 1] = id
+      outcomes[#outcomes + 1] = id
+      outcomes[#outcomes + 1] = ending('c', attempt, redis.call('HGET', jobs, id) or '')
+      retried[#retried + 1] = id
+      counts.cancelled = counts.cancelled + 1
+    elseif outcome == 'z' then
+      redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)
+      again = again + 1
     elseif outcome == 'r' then
       redis.call('HSET', tries, id, attempt)
       redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)

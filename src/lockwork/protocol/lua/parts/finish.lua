@@ -15,7 +15,8 @@ local function turn(window)
   end
 end
 
--- Store outcomes {id, blob, id, blob, ...}; a blob's first byte is the state (s succeeded, f failed), the rest its value.
+-- Store outcomes {id, blob, id, blob, ...}; a blob's first byte is the state: s succeeded, f failed, c cancelled, x
+-- expired; the rest is its value, or attempts;record.
 local function conclude(outcomes, window)
   if #outcomes == 0 then return end
   turn(window)
@@ -26,7 +27,7 @@ local function conclude(outcomes, window)
     local channels = redis.call('HGET', watch, outcomes[at])
     if channels then
       redis.call('HDEL', watch, outcomes[at])
-      for channel in string.gmatch(channels, '%S+') do redis.call('PUBLISH', channel, outcomes[at]) end
+      for channel in string.gmatch(channels, '[^%s\1]+') do redis.call('PUBLISH', channel, outcomes[at]) end
     end
   end
 end
@@ -36,4 +37,9 @@ local function bury(id, attempt, problem)
   redis.call('ZADD', dead, math.floor(now / 1000), id)
   redis.call('HSET', errors, id, problem)
   redis.call('HSET', tries, id, attempt)
+end
+
+-- The outcome of a job that is cancelled (c) or has expired (x): it keeps its record, so that it can be run after all.
+local function ending(letter, attempts, record)
+  return letter .. (attempts or 0) .. ';' .. record
 end

@@ -1,16 +1,17 @@
 -- Jobs with a key (one at a time, in order) or a group (fair turns, limits of its own). Such a job is never in a ready
 -- list without having been admitted here, which happens when it is due; so whoever enqueues puts it into the due set.
 -- The script that includes this names: lines, books, sleeping, and in `rings` the number of its first ring's key.
---   lines: sorted by text: `k KEY\nNUMBER ID` waits for its key, `g LEVEL GROUP\nNUMBER ID` for its group's turn
+--   lines: sorted by text: `k KEY\nNUMBER ID` waits for its key, `g LEVEL GROUP\nNUMBER ID` for its group's turn; those
+--     without a group are one more group, whose name is empty
 --   books: `h KEY` the job that has the key; of a group: `n GROUP` jobs that run, `l GROUP` limits, `t GROUP` the time at
---     which its rate is used up, `r LEVEL GROUP` that it is in that level's ring; `#` the last number given
+--     which its rate is used up, `r LEVEL GROUP` that it is in that level's ring; `@ ID` its number; `#` the last number
 --   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run
 
--- The header's parts; key and group are nil when there are none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
+-- The header's parts; key is nil when there is none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
 local function header(record)
   local level, key, group, limits = string.match(record, '^([012]),%d+,([^,;]*),([^,;]*),?([^,;]*)')
-  if not level then return 1 end
-  return tonumber(level), key ~= '' and key or nil, group ~= '' and group or nil, limits
+  if not level then return 1, nil, '', '' end
+  return tonumber(level), key ~= '' and key or nil, group, limits
 end
 
 -- The first that waits in a line, and its id.
@@ -20,7 +21,14 @@ local function first(line)
 end
 
 local function stand(line, id)
-  redis.call('ZADD', lines, 0, string.format('%s\n%016d %s', line, redis.call('HINCRBY', books, '#', 1), id))
+  local number = redis.call('HINCRBY', books, '#', 1)
+  redis.call('ZADD', lines, 0, string.format('%s\n%016d %s', line, number, id))
+  redis.call('HSET', books, '@ ' .. id, number)
+end
+
+local function step_out(entry, id)
+  redis.call('ZREM', lines, entry)
+  redis.call('HDEL', books, '@ ' .. id)
 end
 
 local function enter_ring(level, group)
@@ -29,15 +37,11 @@ local function enter_ring(level, group)
   end
 end
 
--- It has its key, or needs none: to its group's line, or to the ready list.
-local function place(id, level, group, limits)
-  if group then
-    redis.call('HSET', books, 'l ' .. group, limits)
-    stand('g ' .. level .. ' ' .. group, id)
-    enter_ring(level, group)
-  else
-    redis.call('RPUSH', KEYS[2 + level], id)
-  end
+-- It has its key, or needs none: to its group's line.
+local function join_group(id, level, group, limits)
+  if limits ~= '' then redis.call('HSET', books, 'l ' .. group, limits) end
+  stand('g ' .. level .. ' ' .. group, id)
+  enter_ring(level, group)
 end
 
 local function admit(id, record)
@@ -47,38 +51,41 @@ local function admit(id, record)
     if holder and holder ~= id then return stand('k ' .. key, id) end
     if not holder then redis.call('HSET', books, 'h ' .. key, id) end
   end
-  place(id, level, group, limits)
+  join_group(id, level, group, limits)
+end
+
+-- Forget what nobody needs of a group of which nothing waits and nothing runs.
+local function tidy(group)
+  if redis.call('HEXISTS', books, 'n ' .. group) == 1 then return end
+  for level = 0, 2 do
+    if first('g ' .. level .. ' ' .. group) then return end
+  end
+  redis.call('HDEL', books, 'l ' .. group)
+  local full = tonumber(redis.call('HGET', books, 't ' .. group) or nil)
+  if full and full <= now then redis.call('HDEL', books, 't ' .. group) end
 end
 
 -- A job of this group does not run any more: another may.
 local function left_group(group)
   if redis.call('HINCRBY', books, 'n ' .. group, -1) <= 0 then redis.call('HDEL', books, 'n ' .. group) end
-  local waits = false
   for level = 0, 2 do
-    if first('g ' .. level .. ' ' .. group) then
-      waits = true
-      enter_ring(level, group)
-    end
+    if first('g ' .. level .. ' ' .. group) then enter_ring(level, group) end
   end
-  if not waits and redis.call('HEXISTS', books, 'n ' .. group) == 0 then
-    redis.call('HDEL', books, 'l ' .. group)
-    local full = tonumber(redis.call('HGET', books, 't ' .. group) or nil)
-    if full and full <= now then redis.call('HDEL', books, 't ' .. group) end
-  end
+  tidy(group)
 end
 
--- The job has ended for good: its key goes to the next.
+-- The job does not need its key any more, which goes to the next.
 local function left_key(key, id)
   if redis.call('HGET', books, 'h ' .. key) ~= id then return end
   while true do
     local entry, next_id = first('k ' .. key)
     if not entry then return redis.call('HDEL', books, 'h ' .. key) end
-    redis.call('ZREM', lines, entry)
+    step_out(entry, next_id)
     local record = redis.call('HGET', KEYS[1], next_id)
-    if record then -- else it was withdrawn while it waited
+    if record then -- else it was deleted by hand
       redis.call('HSET', books, 'h ' .. key, next_id)
       local level, _, group, limits = header(record)
-      return place(next_id, level, group, limits)
+      return join_group(next_id, level, group, limits)
     end
   end
 end
@@ -86,8 +93,21 @@ end
 -- A leased job is not leased any more; `over`: it will not run again. Otherwise whoever calls puts it into the due set.
 local function left(id, record, over)
   local _, key, group = header(record)
-  if group then left_group(group) end
+  left_group(group)
   if key and over then left_key(key, id) end
+end
+
+-- A job that waits leaves its line, if it stands in one, and gives its key away.
+local function leave_lines(id, record)
+  local level, key, group = header(record)
+  local number = redis.call('HGET', books, '@ ' .. id)
+  if number then
+    for _, line in ipairs({'g ' .. level .. ' ' .. group, 'k ' .. (key or '')}) do
+      step_out(string.format('%s\n%016d %s', line, number, id), id)
+    end
+    tidy(group)
+  end
+  if key then left_key(key, id) end
 end
 
 -- When the group may run one more job: now, or the ms at which its rate allows it; nil while as many run as may.
@@ -116,9 +136,11 @@ local function take_turns(level, want)
     local entry, id = first(line)
     local at = entry and turn_of(group)
     if at == 0 then
-      redis.call('ZREM', lines, entry)
-      redis.call('HINCRBY', books, 'n ' .. group, 1)
-      ids[#ids + 1] = id
+      step_out(entry, id)
+      if redis.call('HEXISTS', KEYS[1], id) == 1 then -- else it was deleted by hand
+        redis.call('HINCRBY', books, 'n ' .. group, 1)
+        ids[#ids + 1] = id
+      end
     end
     if at == 0 and first(line) then
       redis.call('RPUSH', ring, group)

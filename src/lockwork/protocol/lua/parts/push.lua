@@ -31,7 +31,13 @@ local function wake(count)
   end
 end
 
--- Add jobs given as id, record, delay ms from ARGV[from] on; a known id is kept as it is. Returns how many are new.
+-- When a job is due that waits for `wait` ms, or until the moment -`wait`.
+local function moment(wait)
+  wait = tonumber(wait)
+  return wait < 0 and -wait or math.floor(now / 1000) + wait
+end
+
+-- Add jobs given as id, record, delay ms (or -moment) from ARGV[from] on; a known id is kept as it is. Returns how many are new.
 -- One with a key or a group is due at once: it is admitted where due jobs are (lines.lua).
 -- `again`: an earlier try may have been applied, and its job may have ended since: its result says so.
 local function push(from, again)
@@ -46,7 +52,7 @@ local function push(from, again)
         list[#list + 1] = id
         ready = ready + 1
       else
-        redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
+        redis.call('ZADD', due, moment(delay), id)
         if redis.call('ZRANK', due, id) == 0 then sooner = true end
       end
     end

@@ -1,0 +1,185 @@
+"""The rarer options of tasks and jobs: how they are checked, and how those of single jobs travel with them.
+
+What is given for a single job goes into its body, as a fourth element, and a plain job's body has none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from lockwork import backoff
+from lockwork.backoff import Exponential, Policy
+from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.errors import ConfigError
+
+Errors = type[BaseException] | tuple[type[BaseException], ...]
+_MOST = 1000
+_FAR = 366 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How one job is run, and what becomes of it; durations in seconds."""
+
+    retries: int = 3
+    backoff: Policy = 1.0
+    timeout: float | None = None
+    retry_on: tuple[str, ...] | None = None
+    """Names of the exception classes after which it is tried again; None: all."""
+    give_up_on: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    result_ms: int = 0
+    """How long its result is kept, if not as long as all others."""
+    max_deliveries: int | None = None
+
+    def again(self, error: BaseException) -> bool:
+        """Whether a job that failed like this is tried again."""
+        if self.retry_on is None and not self.give_up_on:
+            return True
+        names = {_name(known) for known in type(error).__mro__}
+        return names.isdisjoint(self.give_up_on) and (self.retry_on is None or not names.isdisjoint(self.retry_on))
+
+    @property
+    def deliveries(self) -> int:
+        """How often it may be delivered, however the deliveries end."""
+        return self.retries + 1 if self.max_deliveries is None else self.max_deliveries
+
+
+Options = TypeVar("Options", bound=RunOptions)
+
+
+def read(given: Mapping[str, Any], options: Options) -> Options:
+    """Return the options with those that are given, checked; raises ConfigError."""
+    changes: dict[str, Any] = {}
+    if "retries" in given:
+        changes["retries"] = _count(given["retries"], "retries", 0)
+    if given.get("max_deliveries") is not None:
+        changes["max_deliveries"] = _count(given["max_deliveries"], "max_deliveries", 1)
+    if "backoff" in given:
+        changes["backoff"] = backoff.read(given["backoff"])
+    if "timeout" in given:
+        limit = given["timeout"]
+        changes["timeout"] = None if limit is None else seconds(limit, "timeout")
+    if given.get("retry_on") is not None:
+        changes["retry_on"] = _classes(given["retry_on"], "retry_on")
+    if "give_up_on" in given:
+        changes["give_up_on"] = _classes(given["give_up_on"], "give_up_on")
+    if "tags" in given:
+        changes["tags"] = _tags(given["tags"])
+    if given.get("result_ttl") is not None:
+        changes["result_ms"] = milliseconds(given["result_ttl"], "result_ttl")
+    return replace(options, **changes)
+
+
+def moment(given: Mapping[str, Any]) -> int | None:
+    """When a job is due: ms from now on, or -ms since 1970; None when nothing is said. Raises ConfigError."""
+    if "at" in given and "delay" in given:
+        raise ConfigError("give delay or at, not both")
+    if "delay" in given:
+        return milliseconds(given["delay"], "delay", zero=True)
+    if "at" in given:
+        return at(given["at"], "at")
+    return None
+
+
+def limit(given: Duration | datetime) -> int:
+    """When a job that has not begun expires, as `moment`."""
+    return at(given, "expires") if isinstance(given, datetime) else milliseconds(given, "expires")
+
+
+def at(given: object, what: str) -> int:
+    """A moment, which has a zone, as -ms since 1970; raises ConfigError."""
+    if not isinstance(given, datetime):
+        raise ConfigError(f"{what} must be a datetime, not {given!r}")
+    if given.utcoffset() is None:
+        raise ConfigError(
+            f"{what} must be a datetime with a zone, such as datetime.now(UTC), not {given!r}: "
+            "machines may disagree about what it means"
+        )
+    found = int(given.timestamp() * 1000)
+    if found <= 0 or found > time.time() * 1000 + _FAR:
+        raise ConfigError(f"{what} must be after 1970 and at most 366 days from now, not {given!r}")
+    return -found
+
+
+def sent(given: Mapping[str, Any], options: RunOptions) -> dict[str, Any]:
+    """What a job must carry for its own options; raises ConfigError for what cannot travel."""
+    extra: dict[str, Any] = {}
+    if "backoff" in given:
+        policy = options.backoff
+        if isinstance(policy, Exponential):
+            extra["backoff"] = [policy.base, policy.factor, policy.longest, policy.jitter]
+        elif isinstance(policy, tuple):
+            extra["pauses"] = policy
+        elif isinstance(policy, float):
+            extra["backoff"] = policy
+        else:
+            raise ConfigError("a function as backoff cannot travel with a job: give it to the task")
+    for name in ("timeout", "retry_on", "give_up_on"):
+        if name in given:
+            extra[name] = getattr(options, name)
+    if options.tags:
+        extra["tags"] = options.tags
+    if "result_ttl" in given:
+        extra["result_ms"] = options.result_ms
+    if options.max_deliveries is not None:
+        extra["retries"] = options.retries
+    return extra
+
+
+def carried(extra: object, options: Options) -> Options:
+    """The options of a job that brought some of its own; raises ValueError for what cannot be read."""
+    if not isinstance(extra, dict):
+        raise ValueError("its options are not an object")  # noqa: TRY004 - what the wire brings has no type yet
+    try:
+        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in extra.items()}
+        pauses = changes.pop("pauses", None)
+        given = changes.get("backoff")
+        if pauses is not None:
+            changes["backoff"] = tuple(map(float, pauses))
+        elif isinstance(given, tuple):
+            changes["backoff"] = Exponential(*given)
+        elif given is not None:
+            changes["backoff"] = float(given)
+        known: dict[str, Any] = {name: value for name, value in changes.items() if name in _CARRIED}
+        if "retries" in known:
+            known["max_deliveries"] = _MOST  # its own cap is in its record
+        return replace(options, **known)
+    except (TypeError, ConfigError) as error:
+        raise ValueError(f"its options cannot be read: {error}") from None
+
+
+_CARRIED = ("retries", "backoff", "timeout", "retry_on", "give_up_on", "tags", "result_ms")
+
+
+@lru_cache(1000)
+def _name(known: type) -> str:
+    return f"{known.__module__}.{known.__qualname__}"
+
+
+def _classes(given: Errors | Sequence[type[BaseException]], what: str) -> tuple[str, ...]:
+    classes = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for one in classes:
+        if not isinstance(one, type) or not issubclass(one, BaseException):
+            raise ConfigError(f"{what} must be exception classes, not {one!r}")
+    return tuple(_name(one) for one in classes if isinstance(one, type))
+
+
+def _tags(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, list | tuple | set | frozenset):
+        raise ConfigError(f"tags must be a list of texts, not {given!r}")
+    for tag in given:
+        if not isinstance(tag, str) or not 1 <= len(tag) <= 200:
+            raise ConfigError(f"a tag must be text of 1 to 200 characters, not {tag!r}")
+    return tuple(given)
+
+
+def _count(given: object, what: str, least: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
+        raise ConfigError(f"{what} must be a whole number from {least} to 1000, not {given!r}")
+    return given

@@ -1,0 +1,26 @@
+-- Lets a job run again that is dead, cancelled or expired; its attempts count from 1 again.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
+--   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2
+-- ARGV: again (1: an earlier try may have been applied), id, delay ms (negative: due at that moment)
+-- Reply: revived; waiting (it has not ended), succeeded or unknown (nothing was done)
+-- Invariants: a job is in one place before and after; what it ended with is forgotten
+-- include: now
+-- include: control
+local again, id, wait = ARGV[1] == '1', ARGV[2], ARGV[3]
+local record = redis.call('HGET', jobs, id)
+if record then
+  if redis.call('ZREM', dead, id) == 0 then return again and 'revived' or 'waiting' end
+  redis.call('HDEL', errors, id)
+  redis.call('HDEL', tries, id)
+else
+  local blob = redis.call('HGET', results, id) or redis.call('HGET', older, id)
+  if not blob then return 'unknown' end
+  record = string.match(blob, '^[cx]%d+;(.*)$')
+  if not record then return again and 'revived' or 'succeeded' end
+  redis.call('HSET', jobs, id, record)
+end
+redis.call('HDEL', results, id)
+redis.call('HDEL', older, id)
+if wait == '0' then line_up(id, record) else schedule(id, wait) end
+redis.call('HINCRBY', stats, 'revived', 1)
+return 'revived'

@@ -1,0 +1,227 @@
+"""What a job says while it runs: progress, checkpoints, retry, snooze; and that only the current delivery may."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import ConfigError, DeliveryOver, JobFailed, Lockwork, PayloadTooLarge
+from lockwork.protocol import job_control, jobs
+from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.keys import QueueKeys
+from lockwork.worker.context import Desk, JobContext
+from processes import until, worker
+
+
+def test_progress_is_seen_as_it_comes(handled: Any, history: History, tmp_path: Path) -> None:
+    gate = str(tmp_path / "gate")
+    job = handled.report.enqueue(history.path, gate, 3)
+    seen = []
+    for progress in job.watch():
+        seen.append(progress["done"])
+        assert job.progress() == progress
+        Path(f"{gate}{progress['done']}").touch()
+    assert seen == [0, 1, 2]
+    assert job.result(0) == "done"
+    assert job.progress() is None
+
+
+async def test_progress_for_a_task(ahandled: Any, history: History, tmp_path: Path) -> None:
+    gate = str(tmp_path / "gate")
+    job = await ahandled.report.aenqueue(history.path, gate, 3)
+    seen = []
+    async for progress in job.awatch():
+        seen.append(progress["done"])
+        assert await job.aprogress() == progress
+        Path(f"{gate}{progress['done']}").touch()
+    assert seen == [0, 1, 2]
+    assert await job.aattempts() is None
+    assert await job.aerror() is None
+
+
+async def test_many_watch_and_wait_at_once(ahandled: Any, history: History, tmp_path: Path) -> None:
+    gate = str(tmp_path / "gate")
+    job = await ahandled.report.aenqueue(history.path, gate, 2)
+
+    async def watch() -> list[int]:
+        return [progress["done"] async for progress in job.awatch()]
+
+    watching = [asyncio.create_task(watch()) for _ in range(3)]
+    waiting = [asyncio.create_task(job.aresult(30)) for _ in range(3)]
+    for number in range(2):
+        while await job.aprogress() != {"done": number}:
+            await asyncio.sleep(0.005)
+        Path(f"{gate}{number}").touch()
+    assert await asyncio.gather(*waiting) == ["done"] * 3
+    assert all(seen[-1:] in ([0], [1]) for seen in await asyncio.gather(*watching))
+
+
+def test_a_watched_job_that_never_tells(handled: Any) -> None:
+    job = handled.add.enqueue(1)
+    assert list(job.watch()) == []
+    assert job.result(30) == 2
+    assert list(handled.lw.job("nobody").watch()) == []
+
+
+def test_a_retried_job_goes_on_after_its_last_step(handled: Any, history: History) -> None:
+    assert handled.steps_in_a_thread.enqueue(history.path).result(30) == [2, {"one": 1, "two": 2}]
+    assert len(history.lines("one")) == 1
+
+
+def test_a_job_killed_between_checkpoints_goes_on_there(
+    own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """kill -9 after the second of three steps: no finished step runs again, with a real process."""
+    job = own.steps.enqueue(history.path, str(tmp_path / "gate"))
+    with worker("handled:lw", "--lease", "5", url=own_url, folder=apps):
+        until(lambda: [line["step"] for line in history.lines("checked")] == ["step0", "step1"], "two steps are done")
+        os.kill(history.lines("checked")[0]["pid"], signal.SIGKILL)
+        attempt, checkpoints = job.result(30)
+    assert attempt == 2
+    assert checkpoints == {"step0": {"attempt": 1}, "step1": {"attempt": 1}, "step2": {"attempt": 2}}
+    assert [len(history.lines(f"step{number}")) for number in range(3)] == [1, 1, 1]
+
+
+def test_a_dead_job_keeps_its_checkpoints_until_it_has_succeeded(own: Any, own_url: str) -> None:
+    keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
+    job = own.add.enqueue(1)
+    context = _leased(own.lw, keys, "h/1/a")
+    context.checkpoint("one", {"x": 1})
+    context.progress(0.5)
+    dead = jobs.Outcome(job.id, context.leased.token, "d", b'{"type":"E","message":"m"}')
+    assert runtime.run(jobs.settle(keys, "h/1/a", [dead], 600_000)) == [True]
+    view = job.look()
+    assert (view.state, view.checkpoints, view.progress) == ("dead", {"one": {"x": 1}}, 0.5)
+    assert job.retry()
+    context = _leased(own.lw, keys, "h/1/a")
+    assert context.checkpoints == {"one": {"x": 1}}
+    done = jobs.Outcome(job.id, context.leased.token, "s", b"1")
+    assert runtime.run(jobs.settle(keys, "h/1/a", [done], 600_000)) == [True]
+    assert job.look().checkpoints == {}
+
+
+def _leased(lw: Lockwork, keys: QueueKeys, session: str, cap: int = 1000) -> JobContext:
+    """Lease a job as a worker does."""
+    lw.runtime.run(jobs.beat(keys, {session: True}, 60_000, 1.0))
+    (leased,) = lw.runtime.run(jobs.reserve(keys, session, 1, "1", "")).jobs
+    return JobContext(leased, "add", Desk("default", keys, lw.runtime, session, cap))
+
+
+def test_an_old_delivery_writes_nothing(own: Any) -> None:
+    """Q3: progress and checkpoints of a delivery whose lease is over are refused, and its job knows."""
+    keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
+    job = own.add.enqueue(1)
+    old = _leased(own.lw, keys, "h/1/a")
+    old.checkpoint("one")
+    assert runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True)) == 1
+    new = _leased(own.lw, keys, "h/1/b")
+    assert new.fence > old.fence
+    for write in (lambda: old.progress(1), lambda: old.checkpoint("two")):
+        with pytest.raises(DeliveryOver, match=f"job {job.id}: this delivery is over"):
+            write()
+    assert new.checkpoints == {"one": None}
+    assert job.look().checkpoints == {"one": None}
+    assert job.progress() is None
+    runtime.run(jobs.settle(keys, "h/1/b", [jobs.Outcome(job.id, new.leased.token, "s")], 600_000))
+    with pytest.raises(DeliveryOver):
+        new.progress(1)
+
+
+def test_bad_things_to_write_down(own: Any) -> None:
+    keys = QueueKeys("lw", "default")
+    job = own.add.enqueue(1)
+    context = _leased(own.lw, keys, "h/1/a", cap=1000)
+    for name in ("", "x" * 201, None):
+        with pytest.raises(ConfigError, match="a checkpoint's name must be text"):
+            context.checkpoint(name)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
+        context.progress(object())
+    with pytest.raises(PayloadTooLarge):
+        context.checkpoint("large", "x" * 1000)
+    context.checkpoint("a", "x" * 600)
+    with pytest.raises(PayloadTooLarge, match="more than 1000 bytes together"):
+        context.checkpoint("b", "x" * 600)
+    assert job.look().checkpoints == {"a": "x" * 600}
+    context.checkpoint("a", "y")
+    assert job.look().checkpoints == {"a": "y"} == context.checkpoints
+    runtime = own.lw.runtime
+    runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True))
+
+
+def test_a_snooze_is_not_an_attempt(handled: Any, history: History) -> None:
+    before = handled.lw.queue().status()
+    assert handled.snoozes.enqueue(history.path, 4).result(30) == 1
+    lines = history.lines("ran")
+    assert [line["attempt"] for line in lines] == [1] * 5
+    assert all(later["at"] - earlier["at"] >= 0.019 for earlier, later in pairwise(lines))
+    after = handled.lw.queue().status()
+    assert (after.failed, after.retried) == (before.failed, before.retried)
+
+
+def test_a_job_that_asks_to_be_tried_again(handled: Any, history: History) -> None:
+    """Its own delay counts, not its task's back-off of a minute."""
+    assert handled.asks_again.enqueue(history.path).result(30) == 3
+    assert [line["attempt"] for line in history.lines("ran")] == [1, 2, 3]
+
+
+def test_a_snoozed_job_that_is_cancelled(own: Any) -> None:
+    keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
+    job = own.add.enqueue(1)
+    context = _leased(own.lw, keys, "h/1/a")
+    assert job.cancel()
+    assert runtime.run(job_control.asked(keys, "h/1/a", [context.leased])) == {job.id}
+    snoozed = jobs.Outcome(job.id, context.leased.token, "z", b"", 1000)
+    assert runtime.run(jobs.settle(keys, "h/1/a", [snoozed], 600_000)) == [True]
+    assert job.state() == "cancelled"
+
+
+def test_a_corrupt_note_harms_nobody(own: Any, own_url: str) -> None:
+    import redis
+
+    keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
+    job = own.add.enqueue(1)
+    with redis.Redis.from_url(own_url) as client:
+        client.hset(keys.notes, job.id, b"0\xc1nothing")
+    context = _leased(own.lw, keys, "h/1/a")
+    with pytest.raises(ValueError, match="MessagePack"):
+        _ = context.checkpoints
+    runtime.run(jobs.settle(keys, "h/1/a", [jobs.Outcome(job.id, context.leased.token, "s", b"1")], 600_000))
+    assert job.result(1) == 1
+
+
+def test_two_threads_of_one_job(own: Any) -> None:
+    """Steps of one job that are finished at the same time are all kept."""
+    keys = QueueKeys("lw", "default")
+    job = own.add.enqueue(1)
+    context = _leased(own.lw, keys, "h/1/a")
+    threads = [threading.Thread(target=context.checkpoint, args=(f"s{number}", number)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert job.look().checkpoints == {f"s{number}": number for number in range(8)} == context.checkpoints
+    own.lw.runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True))
+
+
+def test_a_failed_job_is_not_lost_by_new_ones(own: Any) -> None:
+    """A known id that is pushed again is kept as it is, also when it was cancelled."""
+    keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
+    job = own.add.enqueue(1)
+    assert job.cancel()
+    call = next(jobs.push(keys, [NewJob(job.id, b"1,1,,;x")]))
+    runtime.run(_once(call.again()))  # type: ignore[union-attr]
+    assert job.state() == "cancelled"
+    with pytest.raises(JobFailed):
+        job.result(0)
+
+
+def _once(effect: Any) -> Any:
+    return (yield effect)

@@ -1,0 +1,156 @@
+"""Options of tasks and of single jobs, with a real worker at work."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history import History
+from lockwork import JobFailed
+from lockwork.backoff import Exponential
+from lockwork.protocol.keys import QueueKeys
+from processes import until, worker
+
+
+def _attempts(history: History) -> list[int]:
+    return [line["attempt"] for line in history.lines("ran")]
+
+
+def _pauses(history: History) -> list[float]:
+    return [later["at"] - earlier["at"] for earlier, later in pairwise(history.lines("ran"))]
+
+
+@pytest.mark.parametrize(("what", "attempts"), [("reset", 6), ("refused", 1), ("value", 1)])
+def test_only_some_exceptions_are_tried_again(handled: Any, history: History, what: str, attempts: int) -> None:
+    job = handled.picky.enqueue(history.path, what)
+    with pytest.raises(JobFailed):
+        job.result(30)
+    assert _attempts(history) == list(range(1, attempts + 1))
+
+
+def test_of_a_single_job_too(handled: Any, history: History) -> None:
+    """The classes travel as names, and what is derived from them counts."""
+    task = handled.picky.options(retry_on=Exception, give_up_on=ConnectionResetError, retries=1, backoff=0)
+    for what in ("refused", "reset"):
+        with pytest.raises(JobFailed):
+            task.enqueue(history.path, what).result(30)
+    assert _attempts(history) == [1, 2, 1]
+
+
+def test_a_list_of_pauses(handled: Any, history: History) -> None:
+    with pytest.raises(JobFailed):
+        handled.paced.enqueue(history.path).result(30)
+    first, second = _pauses(history)
+    assert first >= 0.029
+    assert second >= 0.009
+
+
+def test_a_list_of_pauses_for_a_single_job(handled: Any, history: History) -> None:
+    with pytest.raises(JobFailed):
+        handled.paced.options(backoff=["50ms"], retries=1).enqueue(history.path).result(30)
+    assert [pause >= 0.049 for pause in _pauses(history)] == [True]
+
+
+@pytest.mark.parametrize("kind", ["calculated", "grown"])
+def test_pauses_by_function_and_by_growth(handled: Any, history: History, kind: str) -> None:
+    with pytest.raises(JobFailed):
+        getattr(handled, kind).enqueue(history.path).result(30)
+    assert all(pause >= 0.009 for pause in _pauses(history))
+
+
+def test_growth_of_a_single_job(handled: Any, history: History) -> None:
+    task = handled.paced.options(backoff=Exponential("20ms", factor=2, jitter=0))
+    with pytest.raises(JobFailed):
+        task.enqueue(history.path).result(30)
+    first, second = _pauses(history)
+    assert first >= 0.019
+    assert second >= 0.039
+
+
+def test_a_function_that_fails_does_not_lose_the_job(handled: Any, history: History) -> None:
+    with pytest.raises(JobFailed, match="ValueError: no"):
+        handled.miscalculated.enqueue(history.path).result(30)
+    assert _attempts(history) == [1, 2]
+
+
+def test_a_timeout_of_a_single_job(handled: Any, history: History) -> None:
+    with pytest.raises(JobFailed, match="JobTimeout: it took longer than 0.05 s"):
+        handled.hold.options(timeout="50ms", retries=0).enqueue(history.path).result(30)
+    assert _attempts(history) == [1]
+
+
+def test_a_poison_job_is_delivered_so_often_and_no_more(own: Any, own_url: str, apps: Path, history: History) -> None:
+    """Q5, sidekiq#4683, celery#1628: a job that kills its worker is delivered `max_deliveries` times, then dead."""
+    job = own.dies.enqueue(history.path)
+    with worker("handled:lw", "--lease", "5", url=own_url, folder=apps):
+        with pytest.raises(JobFailed, match="WorkerDied: its worker died 3 times"):
+            job.result(60)
+    assert _attempts(history) == [1, 2, 3]
+    view = job.look()
+    assert (view.state, view.attempts, view.tags) == ("dead", 3, ("poison",))
+
+
+def test_deliveries_do_not_mean_retries(handled: Any, history: History) -> None:
+    with pytest.raises(JobFailed):
+        handled.fails.enqueue(history.path).result(30)
+    assert _attempts(history) == [1]
+    with pytest.raises(JobFailed):
+        handled.fails.options(retries=1, backoff=0).enqueue(history.path).result(30)
+    assert _attempts(history) == [1, 1, 2]
+    with pytest.raises(JobFailed):
+        handled.paced.options(max_deliveries=1).enqueue(history.path).result(30)
+    assert _attempts(history) == [1, 1, 2, 1]
+
+
+def test_tags(handled: Any) -> None:
+    job = handled.tags.options(tags=["a", "b c"]).enqueue()
+    assert job.result(30) == ["a", "b c"]
+    waiting = handled.tags.options(tags=["x"], delay="1h").enqueue()
+    assert waiting.look().tags == ("x",)
+    waiting.cancel()
+    assert waiting.look().tags == ("x",)
+
+
+def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> None:
+    keys = QueueKeys("lw", "default")
+    with worker("handled:lw", url=own_url, folder=apps), redis.Redis.from_url(own_url) as client:
+        short = own.add.options(result_ttl="300ms").enqueue(1)
+        long = own.add.options(result_ttl=timedelta(hours=3)).enqueue(2)
+        assert (short.result(30), long.result(30)) == (2, 3)
+        until(lambda: own.add.enqueue(5).result(30) and not client.hexists(keys.kept, short.id), "it is dropped")
+        assert long.result(0) == 3
+        assert client.ttl(keys.kept) > 3 * 3600
+        assert client.zcard(keys.expiry) == 1
+        assert short.state() == "succeeded"
+
+
+def test_plain_jobs_are_not_longer(lw: Any) -> None:
+    """What is rare costs the others nothing: a plain record is what it was."""
+    task = lw.task(name="t")(_nothing)
+    assert task.call(1).record == b'1,4,,;["t",[1]]'
+    assert task.options(delay="1s", priority="high").call(1).record == b'0,4,,;["t",[1]]'
+    assert task.options(retries=0).call(1).record == b'1,1,,;["t",[1]]'
+    assert task.options(timeout=5).call(1).record == b'1,4,,;["t",[1],{},{"timeout":5.0}]'
+
+
+def _nothing(x: int) -> None:
+    """Nobody works here."""
+
+
+@pytest.mark.parametrize("extra", [b"[]", b'{"backoff":"x"}', b'{"backoff":[1,2,3,4,5]}', b'{"pauses":["x"]}', b"7"])
+def test_options_that_cannot_be_read(handled: Any, extra: bytes) -> None:
+    """What the wire brings may be anything: its job is dead with a reason, and the worker goes on."""
+    from lockwork.ids import new_id
+    from lockwork.protocol import jobs
+
+    id = new_id()
+    record = b'1,1,,;["add",[1],{},' + extra + b"]"
+    handled.lw.runtime.run(jobs.push(QueueKeys("lw", "default"), [jobs.NewJob(id, record)]))
+    with pytest.raises(JobFailed, match="its options"):
+        handled.lw.job(id).result(30)
+    assert handled.add.enqueue(1).result(30) == 2

@@ -1,0 +1,121 @@
+"""How the rarer options of jobs are checked, and how the pauses between attempts are drawn; nothing asks a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockwork import ConfigError, Lockwork, backoff, job_options
+from lockwork.backoff import Exponential
+from lockwork.job_options import RunOptions
+
+
+@pytest.fixture
+def app() -> Iterator[Lockwork]:
+    with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
+        yield lw
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("at", datetime(2026, 11, 21), "at must be a datetime with a zone"),  # noqa: DTZ001 - what is refused
+        ("at", "tomorrow", "at must be a datetime, not 'tomorrow'"),
+        ("at", datetime(1960, 1, 1, tzinfo=UTC), "after 1970"),
+        ("at", datetime(9000, 1, 1, tzinfo=UTC), "at most 366 days from now"),
+        ("expires", datetime(2026, 11, 21), "expires must be a datetime with a zone"),  # noqa: DTZ001 - what is refused
+        ("expires", 0, "expires must be more than 0"),
+        ("retries", -1, "retries must be a whole number from 0 to 1000"),
+        ("max_deliveries", 0, "max_deliveries must be a whole number from 1 to 1000"),
+        ("backoff", [], "backoff must have one pause at least"),
+        ("backoff", ["soon"], "backoff must be seconds"),
+        ("backoff", lambda attempt: attempt, "a function as backoff cannot travel"),
+        ("backoff", ValueError, "backoff must be seconds"),
+        ("retry_on", "ValueError", "retry_on must be exception classes"),
+        ("retry_on", [ValueError("x")], "retry_on must be exception classes"),
+        ("give_up_on", int, "give_up_on must be exception classes"),
+        ("timeout", 0, "timeout must be more than 0"),
+        ("tags", "news", "tags must be a list of texts"),
+        ("tags", [""], "a tag must be text"),
+        ("tags", [1], "a tag must be text"),
+        ("result_ttl", -1, "result_ttl must be between 0"),
+    ],
+)
+def test_an_option_of_one_job_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        app.task(print).options(**{option: value})  # type: ignore[arg-type]
+
+
+def test_a_delay_or_a_moment(app: Lockwork) -> None:
+    when = datetime.now(UTC) + timedelta(hours=1)
+    with pytest.raises(ConfigError, match="give delay or at, not both"):
+        app.task(print).options(delay=1, at=when)
+    assert app.task(print).options(at=when).call().delay_ms == -int(when.timestamp() * 1000)
+
+
+def test_options_add_up(app: Lockwork) -> None:
+    task = app.task(name="t")(print).options(tags=["a"]).options(timeout=1).options(delay=1).options(priority="low")
+    assert task.call().record == b'2,4,,;["t",[],{},{"tags":["a"],"timeout":1.0}]'
+    assert task.call().delay_ms == 1000
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("factr", "factor"), ("jitr", "jitter")])
+def test_growth_is_checked(wrong: str, right: str) -> None:
+    with pytest.raises(TypeError, match=f"{wrong}.*Did you mean '{right}'|unexpected keyword argument"):
+        Exponential(**{wrong: 1})  # type: ignore[arg-type]
+    for bad in ({"factor": 0.5}, {"jitter": 2}, {"jitter": -1}, {"base": "x"}, {"longest": -1}):
+        with pytest.raises(ConfigError):
+            Exponential(**bad)  # type: ignore[arg-type]
+
+
+@given(
+    attempt=st.integers(1, 10_000),
+    base=st.floats(0, 100),
+    factor=st.floats(1, 10),
+    jitter=st.floats(0, 1),
+    longest=st.floats(0, 1000),
+)
+def test_a_pause_is_in_its_bounds(attempt: int, base: float, factor: float, jitter: float, longest: float) -> None:
+    drawn = backoff.pause(attempt, Exponential(base, factor, longest, jitter))
+    full = min(longest, base * factor ** min(attempt - 1, 100))
+    assert full * (1 - jitter) * 0.999999 <= drawn <= full * 1.000001
+
+
+def test_the_last_pause_of_a_list_stays() -> None:
+    policy = backoff.read(["1s", 5, "1m"])
+    assert [backoff.pause(attempt, policy) for attempt in (1, 2, 3, 4, 99)] == [1, 5, 60, 60, 60]
+
+
+def test_a_function_is_asked_for_each_attempt() -> None:
+    assert backoff.pause(7, lambda attempt: f"{attempt}s") == 7
+    with pytest.raises(ConfigError, match="what the backoff function returns"):
+        backoff.pause(1, lambda _: -1)
+
+
+def test_which_errors_are_tried_again() -> None:
+    some = job_options.read({"retry_on": OSError, "give_up_on": [FileNotFoundError]}, RunOptions())
+    assert some.again(ConnectionError())
+    assert not some.again(FileNotFoundError())
+    assert not some.again(ValueError())
+    assert RunOptions().again(BaseException())
+
+
+@given(
+    retries=st.integers(0, 9),
+    pauses=st.one_of(st.floats(0, 9), st.lists(st.floats(0, 9), min_size=1, max_size=3)),
+    timeout=st.one_of(st.none(), st.floats(0.1, 9)),
+)
+def test_what_travels_arrives(retries: int, pauses: Any, timeout: float | None) -> None:
+    import msgspec
+
+    changes = {"max_deliveries": 3, "retries": retries, "backoff": pauses, "timeout": timeout, "retry_on": OSError}
+    options = job_options.read(changes, RunOptions())
+    extra = msgspec.json.decode(msgspec.json.encode(job_options.sent(changes, options)))
+    arrived = job_options.carried(extra, RunOptions())
+    for name in ("retries", "backoff", "timeout", "retry_on"):
+        assert getattr(arrived, name) == getattr(options, name)
