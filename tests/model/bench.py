@@ -51,6 +51,10 @@ class Bench:
         """Let the server forget a key."""
         self._server.command("DEL", key)
 
+    def fields(self, key: str) -> set[str]:
+        """The fields of a hash."""
+        return {field.decode() for field in self._server.command("HKEYS", key)}
+
     def run(self, protocol: Protocol[T], *, twice: bool = False) -> T:
         """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again."""
         value: Any = None
