@@ -14,6 +14,7 @@ from lockwork.errors import ConfigError
 from lockwork.fencing.factory import Fencing
 from lockwork.jobs import Job
 from lockwork.locks.factory import Locks
+from lockwork.protocol import waiting
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.queues import Queue
 from lockwork.runtime.endpoint import Endpoint
@@ -54,8 +55,16 @@ class Lockwork(Locks, Synchronizers, Fencing):
         return DelayQueue(self.runtime, self.config.prefix, name)
 
     def queue(self, name: str = "default") -> Queue:
-        """A queue, to look at."""
-        return Queue(self.runtime, self.config.prefix, name)
+        """A queue, to look at: what is where, what waits, who works, and its dead jobs."""
+        return Queue(self.runtime, self.config.prefix, name, result_ttl=self.config.result_ttl)
+
+    def queues(self) -> list[str]:
+        """The names of the queues that ever had a job on this server."""
+        return self.runtime.run(waiting.find(self.config.prefix))
+
+    async def aqueues(self) -> list[str]:
+        """The same for a task."""
+        return await self.runtime.arun(waiting.find(self.config.prefix))
 
     def job(self, id: str, queue: str = "default") -> Job[Any]:
         """A job that was enqueued elsewhere, found again by its id."""

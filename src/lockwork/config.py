@@ -20,6 +20,8 @@ class Settings(TypedDict, total=False):
     lock_lease: Duration
     patience: Duration
     result_ttl: Duration
+    dead_ttl: Duration
+    dead_limit: int
     max_payload: int
     max_result: int
     allow_eviction: bool
@@ -50,6 +52,10 @@ class Config:
     """How long a call goes on trying while the server is away, before it raises ServerUnavailable."""
     result_ttl: float = 600.0
     """How long results are kept, at least; at most twice as long. The same in all processes that use a queue."""
+    dead_ttl: float = 30 * 86400.0
+    """How long a dead job is kept for somebody to look into it. The same in all workers of a queue, as the next one."""
+    dead_limit: int = 100_000
+    """How many dead jobs a queue keeps; the oldest go first. 0: none, but each is there for some seconds."""
     max_payload: int = 1 << 20
     """Bytes that the encoded arguments of a job may have."""
     max_result: int = 4 << 20
@@ -62,7 +68,7 @@ class Config:
         """Check settings as users give them; raises ConfigError."""
         check_names(settings, Settings, "Lockwork has no setting")
         given = dict(settings)
-        for name in ("lock_lease", "result_ttl"):
+        for name in ("lock_lease", "result_ttl", "dead_ttl"):
             if name in given:
                 given[name] = seconds(given[name], name)
         if "patience" in given:
@@ -70,6 +76,9 @@ class Config:
         for name in ("max_payload", "max_result"):
             if name in given and (not isinstance(given[name], int) or given[name] < 1):
                 raise ConfigError(f"{name} must be a number of bytes, at least 1, not {given[name]!r}")
+        limit = given.get("dead_limit", 0)
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+            raise ConfigError(f"dead_limit must be a number of jobs, 0 or more, not {limit!r}")
         config = cls(**given)
         checked(config.prefix, "the prefix")
         if config.result_ttl < 60:

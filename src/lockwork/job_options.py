@@ -150,7 +150,7 @@ def carried(extra: object, options: Options) -> Options:
         if "retries" in known:
             known["max_deliveries"] = _MOST  # its own cap is in its record
         return replace(options, **known)
-    except (TypeError, ConfigError) as error:
+    except (TypeError, ValueError, ConfigError) as error:
         raise ValueError(f"its options cannot be read: {error}") from None
 
 

@@ -13,7 +13,7 @@ from lockwork.protocol import jobs
 from lockwork.protocol.job_control import Note
 from lockwork.protocol.jobs import Leased, NewJob, Outcome
 from model.bench import Bench
-from model.queue_machine import DELIVERIES, VOID, WINDOW_MS, Job, QueueMachine
+from model.queue_machine import DELIVERIES, VOID, WINDOW_MS, ModelJob, QueueMachine
 
 _CAP = 1000
 
@@ -33,14 +33,14 @@ class JobMachine(QueueMachine):
         """Enqueue a job that expires; delay and limit may be moments."""
         self.bench.now += 1
         id = f"j{len(self.jobs):03}"
-        due, ends = (-(self._ms + delay), -(self._ms + limit)) if absolute else (delay, limit)
+        due, ends = (-(self.ms + delay), -(self.ms + limit)) if absolute else (delay, limit)
         due = due if delay else 0
         new = NewJob(id, jobs.head(level, DELIVERIES) + b"body", due)
         self.bench.now -= 1
         assert self.bench.run(jobs.push_until(self.queue, [new], ends), twice=twice) == (0 if twice else 1)
-        self.jobs[id] = Job(level, expires=self._ms + limit)
+        self.jobs[id] = ModelJob(level, expires=self.ms + limit)
         if delay:
-            self.jobs[id].place, self.jobs[id].due = "scheduled", self._ms + delay
+            self.jobs[id].place, self.jobs[id].due = "scheduled", self.ms + delay
         else:
             self.ready[level].append(id)
 
@@ -63,10 +63,10 @@ class JobMachine(QueueMachine):
     @rule(data=st.data(), wait=st.sampled_from([0, 0, 1, 1500]), absolute=st.booleans())
     def reschedule(self, data: st.DataObject, wait: int, *, absolute: bool) -> None:
         id, job = self._draw(data)
-        asked = -(self._ms + wait) if absolute and wait else wait
-        before = self._ms
+        asked = -(self.ms + wait) if absolute and wait else wait
+        before = self.ms
         found = self.bench.run(control.reschedule(self.queue, id, asked))
-        due = (before if absolute and wait else self._ms) + wait
+        due = (before if absolute and wait else self.ms) + wait
         if job.place == "running":
             assert found == "running"
         elif job.place not in ("ready", "scheduled"):
@@ -93,7 +93,7 @@ class JobMachine(QueueMachine):
         job.tries, job.expires = 0, None
         self.counts["revived"] += 1
         if wait:
-            job.place, job.due = "scheduled", self._ms + wait
+            job.place, job.due = "scheduled", self.ms + wait
         else:
             self._line_up(id)
 
@@ -140,7 +140,7 @@ class JobMachine(QueueMachine):
         if kind == "c" or job.asked:
             self._cancelled_running(id)
         else:
-            job.place, job.due = "scheduled", self._ms + delay
+            job.place, job.due = "scheduled", self.ms + delay
 
     @precondition(lambda self: self.leased)
     @rule(data=st.data())
@@ -191,8 +191,8 @@ class JobMachine(QueueMachine):
             if self._overdue(job):
                 self._take_out(id, "expired")
 
-    def _overdue(self, job: Job) -> bool:
-        return job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self._ms
+    def _overdue(self, job: ModelJob) -> bool:
+        return job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
 
     def _take_out(self, id: str, place: str) -> None:
         self._leave_line(id)
@@ -214,6 +214,6 @@ class JobMachine(QueueMachine):
         else:
             line.append(id)
 
-    def _draw(self, data: st.DataObject) -> tuple[str, Job]:
+    def _draw(self, data: st.DataObject) -> tuple[str, ModelJob]:
         id = data.draw(st.sampled_from(sorted(self.jobs)[-8:]))
         return id, self.jobs[id]

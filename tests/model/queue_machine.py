@@ -18,11 +18,12 @@ WINDOW_MS = 3_600_000
 VOID = "-"
 """Begins the id of a job that stands in a ready list without being there."""
 ENDED = ("succeeded", "dead", "cancelled", "expired")
-_SESSIONS = ["host/1/a", "host/2/b"]
+PLACES = ("ready", "scheduled", "running", "dead")
+SESSIONS = ["host/1/a", "host/2/b"]
 
 
 @dataclass
-class Job:
+class ModelJob:
     level: int
     place: str = "ready"
     due: int = 0
@@ -33,6 +34,8 @@ class Job:
     """Whether its worker was asked to cancel it."""
     steps: dict[str, str] = field(default_factory=dict)
     """Its checkpoints."""
+    died: int = 0
+    error: bytes = b""
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -42,18 +45,18 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.bench = bench
         self.queue = QueueKeys("sim", "q")
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, ModelJob] = {}
         self.ready: tuple[list[str], ...] = ([], [], [])
         self.leased: dict[str, tuple[str, Leased]] = {}
         self.old: list[tuple[str, Leased]] = []
         self.alive: dict[str, int] = {}
         self.counts = dict.fromkeys(["succeeded", "failed", "retried", "recovered"], 0)
         self.requests = 0
-        for session in _SESSIONS:
+        for session in SESSIONS:
             self.beat(session, joins=True)
 
     @property
-    def _ms(self) -> int:
+    def ms(self) -> int:
         return self.bench.now // 1000
 
     @rule(
@@ -64,32 +67,32 @@ class QueueMachine(RuleBasedStateMachine):
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
         """Enqueue; `known`: an id that waits or ran already is among them."""
         batch = [
-            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + b"body", delay)
+            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + b'["work",[1]]', delay)
             for at, (level, delay) in enumerate(new)
         ]
-        waiting = next((id for id, job in self.jobs.items() if job.place not in ENDED), None)
+        waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
         added = self.bench.run(jobs.push(self.queue, again + batch), twice=twice)
         assert added == (0 if twice else len(batch))
         for (level, delay), job in zip(new, batch, strict=True):
-            self.jobs[job.id] = Job(level)
+            self.jobs[job.id] = ModelJob(level)
             if delay:
-                self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self._ms + delay
+                self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + delay
             else:
                 self.ready[level].append(job.id)
 
-    @rule(session=st.sampled_from(_SESSIONS), joins=st.booleans())
+    @rule(session=st.sampled_from(SESSIONS), joins=st.booleans())
     def beat(self, session: str, joins: bool) -> None:
         alive = joins or session in self.alive
         found = self.bench.run(jobs.beat(self.queue, {session: joins}, _LEASE_MS, 1.0))
         assert found.alive == {session: alive}
         if alive:
-            self.alive[session] = self._ms + _LEASE_MS
+            self.alive[session] = self.ms + _LEASE_MS
         others = {other: ends for other, ends in self.alive.items() if other != session}
-        overdue = [other for other, ends in others.items() if ends <= self._ms]
+        overdue = [other for other, ends in others.items() if ends <= self.ms]
         assert found.overdue in overdue if overdue else found.overdue is None
 
-    @rule(session=st.sampled_from(_SESSIONS), want=st.integers(1, 4), twice=st.booleans())
+    @rule(session=st.sampled_from(SESSIONS), want=st.integers(1, 4), twice=st.booleans())
     def reserve(self, session: str, want: int, twice: bool) -> None:
         self.requests += 1
         asked = jobs.reserve(self.queue, session, want, f"q{self.requests}", "")
@@ -100,9 +103,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         assert session in self.alive
         self.before_reserve()
-        ripe = sorted(
-            (job.due, id) for id, job in self.jobs.items() if job.place == "scheduled" and job.due <= self._ms
-        )
+        ripe = sorted((job.due, id) for id, job in self.jobs.items() if job.place == "scheduled" and job.due <= self.ms)
         for _, id in ripe:
             self.line_up(id)
         expected: list[str] = []
@@ -133,30 +134,39 @@ class QueueMachine(RuleBasedStateMachine):
         renewed = [old for old in self.old if old != self.leased.get(old[1].id) and self._holds(*old)]
         session, leased = data.draw(st.sampled_from(renewed if stale and renewed else self.old[-6:]))
         current = self.leased.get(leased.id) == (session, leased)
-        ended = Outcome(leased.id, leased.token, kind, b"value", delay)  # type: ignore[arg-type]
+        ended = Outcome(leased.id, leased.token, kind, self.value(leased.id), delay)  # type: ignore[arg-type]
         settled = self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS), twice=twice)
         assert settled == [current and not twice], "only the current lease settles, and once"
         if not current:
             return
-        del self.leased[leased.id]
-        job = self.jobs[leased.id]
-        if self.settled(leased.id, kind):
+        self.ended(leased.id, kind, delay)
+
+    def ended(self, id: str, kind: str, delay: int) -> None:
+        """The delivery of this job that was under way has been settled."""
+        del self.leased[id]
+        job = self.jobs[id]
+        if self.settled(id, kind):
             return
         if kind == "g":
             job.place = "ready"
-            self.ready[job.level].insert(0, leased.id)
+            self.ready[job.level].insert(0, id)
             return
         job.tries += 1
         job.place = {"s": "succeeded", "r": "scheduled", "d": "dead"}[kind]
-        job.due = self._ms + delay
+        job.due = self.ms + delay
+        job.died, job.error = self.ms, self.value(id)
         self.counts["succeeded"] += kind == "s"
         self.counts["failed"] += kind in "rd"
         self.counts["retried"] += kind == "r"
 
+    def value(self, id: str) -> bytes:
+        """What a delivery of this job is settled with."""
+        return b"value"
+
     def _holds(self, session: str, job: Leased) -> bool:
         return self.leased.get(job.id, ("",))[0] == session
 
-    @rule(session=st.sampled_from(_SESSIONS), gone=st.sampled_from([False, False, True]), twice=st.booleans())
+    @rule(session=st.sampled_from(SESSIONS), gone=st.sampled_from([False, False, True]), twice=st.booleans())
     def recover(self, session: str, gone: bool, twice: bool) -> None:
         """Give back what a session holds, which is over, or said to be."""
         held = [id for id, (holder, _) in self.leased.items() if holder == session]
@@ -175,6 +185,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.counts["recovered"] += 1
             if job.tries >= DELIVERIES:
                 job.place = "dead"
+                job.died, job.error = self.ms, b"WorkerDied"
                 self.counts["failed"] += 1
             else:
                 job.place = "ready"
@@ -191,14 +202,14 @@ class QueueMachine(RuleBasedStateMachine):
         places = [job.place for job in self.jobs.values()]
         # sessions that are over are not listed, and hold nothing
         assert {worker.session for worker in workers} == self.alive.keys()
-        counted = (status.ready, status.scheduled, status.running, status.dead)
-        assert counted == tuple(places.count(place) for place in ("ready", "scheduled", "running", "dead"))
+        found = (status.ready, status.scheduled, status.running, status.dead)
+        assert found == tuple(places.count(place) for place in PLACES)
         assert status.enqueued == len(self.jobs)
         assert {name: getattr(status, name) for name in self.counts} == self.counts
         for id, job in self.jobs.items():
             state = "active" if job.place in ("ready", "running") else "ended" if job.place in ENDED else job.place
             found = self.bench.run(jobs.standing(self.queue, id)).state
-            overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self._ms
+            overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
             assert found == ("overdue" if overdue else state)
 
     # -- what a machine with more rules adds ------------------------------------------------------------------------

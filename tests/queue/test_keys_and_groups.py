@@ -25,7 +25,7 @@ APPS = Path(__file__).parent / "apps"
 def tenants(load: Callable[..., ModuleType], tmp_path: Path) -> Iterator[Any]:
     """The app, without a worker yet."""
     with start_private(tmp_path / "server") as server:
-        module = load(server.url, "tenants")
+        module: Any = load(server.url, "tenants")
         module.url = server.url
         yield module
         module.lw.close()

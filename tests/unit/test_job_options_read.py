@@ -48,7 +48,7 @@ def app() -> Iterator[Lockwork]:
 )
 def test_an_option_of_one_job_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
-        app.task(print).options(**{option: value})  # type: ignore[arg-type]
+        app.task(print).options(**{option: value})
 
 
 def test_a_delay_or_a_moment(app: Lockwork) -> None:
@@ -67,10 +67,10 @@ def test_options_add_up(app: Lockwork) -> None:
 @pytest.mark.parametrize(("wrong", "right"), [("factr", "factor"), ("jitr", "jitter")])
 def test_growth_is_checked(wrong: str, right: str) -> None:
     with pytest.raises(TypeError, match=f"{wrong}.*Did you mean '{right}'|unexpected keyword argument"):
-        Exponential(**{wrong: 1})  # type: ignore[arg-type]
+        Exponential(**{wrong: 1})
     for bad in ({"factor": 0.5}, {"jitter": 2}, {"jitter": -1}, {"base": "x"}, {"longest": -1}):
         with pytest.raises(ConfigError):
-            Exponential(**bad)  # type: ignore[arg-type]
+            Exponential(**bad)
 
 
 @given(

@@ -283,7 +283,11 @@ def outcome(
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """Jobs of a queue by place, and its counters since it began (`failed` counts attempts, `dead` is a place)."""
+    """Jobs of a queue by place, and its counters since it began (`failed` counts attempts, `dead` is a place).
+
+    Of the jobs that died, `revived` were retried from the dead set and `forgotten` deleted there; `cleared` were taken
+    away while they waited. So `enqueued` is all the places, `succeeded`, `forgotten` and `cleared` together.
+    """
 
     ready: int
     scheduled: int
@@ -297,6 +301,8 @@ class QueueStatus:
     cancelled: int = 0
     expired: int = 0
     revived: int = 0
+    forgotten: int = 0
+    cleared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +328,10 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
             break
         sessions = listed
     counters = {stats[at].decode(): int(stats[at + 1]) for at in range(0, len(stats), 2)}
-    names = ("enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived")
+    names = (
+        "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",
+        "cleared",
+    )  # fmt: skip
     counted: Any = {name: counters.get(name, 0) for name in names}
     deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
     infos = [

@@ -138,6 +138,10 @@ class QueueKeys:
         """The jobs that failed for good, by time."""
         return f"{self.base}:dead"
 
+    def step(self, request: str) -> str:
+        """The latest step of an operation of several calls; it lasts for two minutes."""
+        return f"{self.base}:step:{request}"
+
     def stock(self, name: str) -> tuple[str, str]:
         """A stock's books and its reservations by expiry."""
         return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"

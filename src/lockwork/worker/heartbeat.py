@@ -11,6 +11,7 @@ from lockwork.protocol import jobs
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
+from lockwork.worker.bounds import Keeper
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -31,12 +32,14 @@ class Heartbeat:
         lease: float,
         window_ms: int,
         on_over: Callable[[str], None],
+        keeper: Keeper,
     ) -> None:
         self._runtime = runtime
         self._queues = queues
         self._lease = lease
         self._window_ms = window_ms
         self._on_over = on_over
+        self._keeper = keeper
         self._sessions: set[str] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -80,6 +83,8 @@ class Heartbeat:
             for name, keys in self._queues.items():
                 try:
                     pause = min(pause, self._beat(name, keys))
+                    if self._keeper.keep(name, keys):
+                        pause = 0.0
                 except LockworkError as error:
                     log.warning("no heartbeat for queue %s: %s", name, error)
                     pause = min(pause, 0.5)

@@ -19,9 +19,11 @@ import msgspec
 
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
+from lockwork.protocol.dead import Bounds
 from lockwork.protocol.jobs import session_name
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
+from lockwork.worker.bounds import Keeper
 from lockwork.worker.child import OK
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
@@ -59,7 +61,9 @@ class Supervisor:
         self._missing = options.processes
         queues = {name: QueueKeys(app.config.prefix, name) for name in options.queues}
         window_ms = int(app.config.result_ttl * 1000)
-        self._heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over)
+        bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
+        keeper = Keeper(app.runtime, bounds)
+        self._heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
 
     @property
     def alive(self) -> bool:

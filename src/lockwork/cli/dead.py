@@ -1,0 +1,126 @@
+"""`lockwork dead`."""
+
+from __future__ import annotations
+
+import click
+
+from lockwork.app import Lockwork
+from lockwork.cli.deadjson import groups_json, job_json, jobs_json
+from lockwork.cli.deadview import show_groups, show_job, show_jobs
+from lockwork.dead import DeadSet, Matching
+from lockwork.errors import ConfigError
+
+_PATIENCE = 3.0
+"""Seconds to wait for a server that is away: somebody sits in front of this."""
+_ACTIONS = ("list", "groups", "show", "retry", "delete")
+
+
+@click.command()
+@click.option("--queue", "-q", help="The queue. [default: all of them, to look at; one must be named to change it]")
+@click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
+@click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
+@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@click.option("--task", help="Only jobs of this task.")
+@click.option("--error", help="Only jobs that died of this type of error, such as ValueError.")
+@click.option("--text", help="Only jobs whose error contains this text.")
+@click.option("--older-than", help="Only jobs that died at least so long ago, such as 2d.")
+@click.option("--newer-than", help="Only jobs that died at most so long ago, such as 30m.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many jobs. [default: 100 to list, else all]")
+@click.option("--after", default="", help="Where to go on, as an earlier list said.")
+@click.option("--all", "everything", is_flag=True, help="Retry or delete all jobs, when nothing else is asked for.")
+@click.option("--once", is_flag=True, help="Retry once only: attempts go on where they were.")
+@click.option("--yes", is_flag=True, help="Retry or delete without asking.")
+@click.argument("words", nargs=-1, metavar="[list | groups | show ID | retry [ID]... | delete [ID]...]")
+def dead(
+    *,
+    queue: str | None,
+    as_object: bool,
+    url: str | None,
+    prefix: str,
+    limit: int | None,
+    after: str,
+    everything: bool,
+    once: bool,
+    yes: bool,
+    words: tuple[str, ...],
+    **given: str | None,
+) -> None:
+    """Show the jobs that failed for good, one by one or grouped by error; run them again, or delete them.
+
+    `retry` and `delete` take ids, or a filter (--task, --error, --text, --older-than, --newer-than), or --all.
+    """
+    action, ids = (words[0], words[1:]) if words else ("list", ())
+    if action not in _ACTIONS:
+        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}")
+    if ids and action in ("list", "groups"):
+        raise click.UsageError(f"{action} takes a filter, and no ids")
+    matching: Matching = {name: text for name, text in given.items() if text is not None}  # type: ignore[assignment]
+    with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
+        if action in ("list", "groups"):
+            names = lw.queues() if queue is None else [queue]
+            sets = {name: lw.queue(name).dead for name in names}
+            _look(sets, action, matching, limit or 100, after, as_object=as_object)
+            return
+        if queue is None:
+            raise click.UsageError(f"name the --queue to {action} in")
+        chosen = lw.queue(queue).dead
+        if action == "show":
+            _show(chosen, queue, ids, as_object=as_object)
+        elif ids:
+            if matching or everything or limit:
+                raise click.UsageError("give ids, or a filter, not both")
+            _each(chosen, queue, action, ids, once=once)
+        elif not matching and not everything:
+            raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
+        else:
+            _all(chosen, queue, action, matching, limit, once=once, yes=yes)
+
+
+def _look(
+    sets: dict[str, DeadSet], action: str, matching: Matching, limit: int, after: str, *, as_object: bool
+) -> None:
+    if after and len(sets) != 1:
+        raise click.UsageError("--after goes with the --queue that it came from")
+    if action == "groups":
+        groups = {name: found.groups(**matching) for name, found in sets.items()}
+        click.echo(groups_json(groups)) if as_object else show_groups(groups)
+        return
+    pages = {name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()}
+    click.echo(jobs_json(pages)) if as_object else show_jobs(pages)
+
+
+def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], *, as_object: bool) -> None:
+    if len(ids) != 1:
+        raise click.UsageError("show takes one id")
+    job = chosen.get(ids[0])
+    if job is None:
+        raise ConfigError(f"no job {ids[0]!r} is dead in queue {queue!r}")
+    click.echo(job_json(job)) if as_object else show_job(job)
+
+
+def _each(chosen: DeadSet, queue: str, action: str, ids: tuple[str, ...], *, once: bool) -> None:
+    missing = [id for id in ids if not (chosen.retry(id, anew=not once) if action == "retry" else chosen.delete(id))]
+    click.echo(f"{len(ids) - len(missing)} {_done(action)}")
+    if missing:
+        raise click.ClickException(f"not dead in queue {queue!r}: {', '.join(missing)}")
+
+
+def _all(
+    chosen: DeadSet, queue: str, action: str, matching: Matching, limit: int | None, *, once: bool, yes: bool
+) -> None:
+    if not yes:
+        count = chosen.count(**matching)
+        meant = count if limit is None else min(count, limit)
+        if not meant:
+            click.echo("no dead job matches")
+            return
+        click.confirm(f"{action} {meant} dead jobs of queue {queue!r}?", err=True, abort=True)
+    if action == "retry":
+        done = chosen.retry_all(anew=not once, limit=limit, **matching)
+    else:
+        done = chosen.delete_all(limit=limit, **matching)
+    click.echo(f"{done} {_done(action)}")
+
+
+def _done(action: str) -> str:
+    return {"retry": "will run again", "delete": "deleted"}[action]

@@ -1,0 +1,75 @@
+-- Reads dead jobs in the order of their deaths, some at a time.
+-- KEYS: dead, jobs, errors, tries
+-- ARGV: 1 for the newest first, time to count ages from (ms; '': now), least age and greatest age (ms; '': any),
+--   time and id after which to go on ('': from the beginning), how many, bytes of each record (0: neither record nor error)
+-- Reply: {time that ages count from, how many of such an age there are, 1 when there are more than were read so far,
+--   problem, then per job: id, time, attempts, bytes of its record or -1 (it has none), its beginning, error without traceback}
+-- Invariants: what is dead from the first page to the last, and of that age, is seen once
+-- include: now
+-- include: stored
+local dead, jobs, errors, tries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local newest, most, bytes = ARGV[1] == '1', tonumber(ARGV[7]), tonumber(ARGV[8])
+local from = tonumber(ARGV[2]) or math.floor(now / 1000)
+
+-- by bytes: how Lua compares strings depends on the server's locale
+local function before(one, other)
+  for at = 1, math.min(#one, #other) do
+    local first, second = string.byte(one, at), string.byte(other, at)
+    if first ~= second then return first < second end
+  end
+  return #one < #other
+end
+
+-- How many come before this job, which may be gone, or before it and with it.
+local function rank(time, id, with)
+  local low = redis.call('ZCOUNT', dead, '-inf', '(' .. time)
+  local high = redis.call('ZCOUNT', dead, '-inf', time)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local member = redis.call('ZRANGE', dead, middle, middle)[1]
+    if before(member, id) or (with and member == id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+local first, last = 0, redis.call('ZCARD', dead) - 1
+if ARGV[4] ~= '' then first = redis.call('ZCOUNT', dead, '-inf', string.format('(%.0f', from - ARGV[4])) end
+if ARGV[3] ~= '' then last = redis.call('ZCOUNT', dead, '-inf', string.format('%.0f', from - ARGV[3])) - 1 end
+local count = math.max(0, last - first + 1)
+if ARGV[5] ~= '' then
+  if newest then
+    last = math.min(last, rank(ARGV[5], ARGV[6], false) - 1)
+  else
+    first = math.max(first, rank(ARGV[5], ARGV[6], true))
+  end
+end
+local reply = {from, count, 0, ''}
+if first > last or most == 0 then return reply end
+
+local found
+if newest then
+  found = redis.call('ZREVRANGE', dead, redis.call('ZCARD', dead) - 1 - last, -1 - math.max(first, last - most + 1), 'WITHSCORES')
+else
+  found = redis.call('ZRANGE', dead, first, math.min(last, first + most - 1), 'WITHSCORES')
+end
+local read, taken = 0, 0
+for at = 1, #found, 2 do
+  if read > BYTES then break end
+  taken = taken + 1
+  local id, attempts, size, record, fault = found[at], 0, 0, '', ''
+  if bytes > 0 then
+    size = weight(jobs, id)
+    local length = weight(errors, id)
+    read = read + size + length
+    record = string.sub(field(jobs, id, size), 1, bytes)
+    if record == '' and ask('HEXISTS', jobs, id) ~= 1 then size = -1 end
+    fault = field(errors, id, length)
+    local trace = string.find(fault, ',"traceback":"', 1, true)
+    fault = trace and string.sub(fault, 1, trace - 1) .. '}' or string.sub(fault, 1, 8192)
+    attempts = tonumber(ask('HGET', tries, id) or nil) or 0
+  end
+  for _, part in ipairs({id, found[at + 1], attempts, size, record, fault}) do reply[#reply + 1] = part end
+end
+if taken < last - first + 1 then reply[3] = 1 end
+reply[4] = problem
+return reply

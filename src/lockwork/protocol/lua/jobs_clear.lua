@@ -1,0 +1,77 @@
+-- Takes away jobs that wait, some at a time; what runs, and what is dead, is left.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, tries, dead, errors, watch,
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn, log of this operation
+-- ARGV: step, window ms, how many of each place at most: of each priority, of the scheduled ones, of those in line
+-- Reply: {taken from each of the five places, how many of those were jobs}
+-- Invariants: who waits for such a job's result is told that there will be none; nobody else pays for that
+-- include: now
+-- include: step
+-- include: push
+local tries, dead, errors, watch = KEYS[10], KEYS[12], KEYS[13], KEYS[14]
+local results, older = KEYS[8], KEYS[9]
+-- include: finish
+local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
+local notes, expiry, withdrawn = KEYS[21], KEYS[22], KEYS[23]
+touch('ZCARD', 15, 15)
+touch('HLEN', 16, 16)
+touch('ZCARD', 17, 17)
+touch('LLEN', 18, 20)
+touch('HLEN', 21, 21)
+touch('ZCARD', 22, 22)
+touch('SCARD', 23, 23)
+-- include: lines
+redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
+local BYTES = 4194304 -- what one call frees, or a little more: a large record takes its time
+local JOBS = 500
+local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0}, {}, 0, 0
+
+-- What stands first in one of the places.
+local function found_in(place, most)
+  if place < 4 then return redis.call('LRANGE', KEYS[1 + place], 0, most - 1) end
+  if place == 4 then return redis.call('ZRANGE', due, 0, most - 1) end
+  local found = redis.call('ZRANGE', lines, 0, most - 1)
+  for at, entry in ipairs(found) do found[at] = string.match(entry, ' ([^ ]+)$') end
+  return found
+end
+
+for place = 1, 5 do
+  local most = math.min(ARGV[2 + place], JOBS - looked)
+  if most > 0 and bytes <= BYTES then
+    local found = found_in(place, most)
+    for _, id in ipairs(found) do
+      if bytes > BYTES then break end
+      reply[place] = reply[place] + 1
+      looked = looked + 1
+      -- a place that is void is not a job's
+      if place > 3 or redis.call('SREM', withdrawn, id) == 0 then
+        ids[#ids + 1] = id
+        bytes = bytes + redis.call('HSTRLEN', jobs, id)
+      end
+      if place > 3 then
+        local record = redis.call('HGET', jobs, id)
+        if record and not plain(record) then leave_lines(id, record) end
+      end
+    end
+    if reply[place] > 0 and place < 4 then redis.call('LPOP', KEYS[1 + place], reply[place]) end
+    if reply[place] > 0 and place == 4 then redis.call('ZREM', due, unpack(found, 1, reply[place])) end
+  end
+end
+
+if #ids > 0 then
+  local outcomes = {}
+  if redis.call('EXISTS', watch) == 1 then
+    for at, channels in ipairs(redis.call('HMGET', watch, unpack(ids))) do
+      if channels then
+        outcomes[#outcomes + 1] = ids[at]
+        outcomes[#outcomes + 1] = 'f{"type":"QueueCleared","message":"its queue was cleared before it ran"}'
+      end
+    end
+  end
+  reply[6] = redis.call('HDEL', jobs, unpack(ids))
+  redis.call('HDEL', tries, unpack(ids))
+  redis.call('HDEL', notes, unpack(ids))
+  redis.call('ZREM', expiry, unpack(ids))
+  if reply[6] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[6]) end
+  conclude(outcomes, tonumber(ARGV[2]))
+end
+return keep(reply)

@@ -1,0 +1,49 @@
+-- Reads jobs that wait, some at a time: the ready ones in the order in which they will run, then those in line for their
+-- key or their group's turn; or the scheduled by due time.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, tries, lines, withdrawn
+-- ARGV: ready or scheduled, how many to pass over, how many to read, bytes of each record
+-- Reply: {now ms, {ready jobs of each priority, scheduled ones, those in line}, how many were looked at, problem,
+--   then per job: id, due ms or 0, attempts, bytes of its record or -1 (it has none), its beginning}
+-- include: now
+-- include: stored
+local jobs, due, tries, lines, withdrawn = KEYS[1], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local skip, most, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local lengths, ids, times = {}, {}, {}
+for level = 1, 3 do lengths[level] = redis.call('LLEN', KEYS[1 + level]) end
+lengths[4] = redis.call('ZCARD', due)
+lengths[5] = redis.call('ZCARD', lines)
+if most > 0 and ARGV[1] == 'scheduled' then
+  local found = redis.call('ZRANGE', due, skip, skip + most - 1, 'WITHSCORES')
+  for at = 1, #found, 2 do
+    ids[#ids + 1] = found[at]
+    times[#times + 1] = tonumber(found[at + 1])
+  end
+elseif most > 0 then
+  for level = 1, 3 do
+    if #ids < most and skip < lengths[level] then
+      for _, id in ipairs(redis.call('LRANGE', KEYS[1 + level], skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
+    end
+    skip = math.max(0, skip - lengths[level])
+  end
+  if #ids < most then
+    for _, entry in ipairs(redis.call('ZRANGE', lines, skip, skip + most - #ids - 1)) do
+      ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
+    end
+  end
+end
+local reply, read = {math.floor(now / 1000), lengths, 0, ''}, 0
+for at, id in ipairs(ids) do
+  if read > BYTES then break end
+  reply[3] = at
+  -- in a ready list, a place may be void: its job was cancelled or moved
+  if times[at] or ask('SISMEMBER', withdrawn, id) ~= 1 then
+    local size = weight(jobs, id)
+    local record = string.sub(field(jobs, id, size), 1, bytes)
+    read = read + size
+    if record == '' and ask('HEXISTS', jobs, id) ~= 1 then size = -1 end
+    local attempts = tonumber(ask('HGET', tries, id) or nil) or 0
+    for _, part in ipairs({id, times[at] or 0, attempts, size, record}) do reply[#reply + 1] = part end
+  end
+end
+reply[4] = problem
+return reply
