@@ -122,6 +122,11 @@ class QueueKeys:
         """The jobs that failed for good, by time."""
         return f"{self.base}:dead"
 
+    @property
+    def schedules(self) -> tuple[str, str]:
+        """The queue's schedules, and when each was declared last."""
+        return f"{self.base}:schedules", f"{self.base}:schedules:seen"
+
     def stock(self, name: str) -> tuple[str, str]:
         """A stock's books and its reservations by expiry."""
         return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"
