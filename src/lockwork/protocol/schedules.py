@@ -19,6 +19,8 @@ from lockwork.protocol.scripts import script
 
 TURN = 20.0
 """Seconds between two declarations. parts/schedule.lua counts on it: three are a lease."""
+_SHORTEST = 0.001
+"""A pause below the clock's precision would be none."""
 _PATIENCE = 2.0
 _DECLARED = 100
 """Schedules per call."""
@@ -83,7 +85,7 @@ class Ticker:
         if any(each.state == 0 for each in self._watched):
             self._declare_at = min(self._declare_at, now + 1.0)
         wakes = [(each.next - self._offset) / 1000 for each in self._watched if each.state == 1]
-        return max(0.0, min([self._declare_at, *wakes]) - now)
+        return max(_SHORTEST, min([self._declare_at, *wakes]) - now)
 
     def _declare(self) -> Protocol[int]:
         """Declare all schedules, those whole that the server does not know; returns how many it keeps."""
