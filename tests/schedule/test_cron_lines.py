@@ -111,4 +111,4 @@ def test_an_unknown_time_zone_is_refused(zone: str) -> None:
 @pytest.mark.parametrize("period", [0, -1, 0.5, "999ms", "400d", "often", True])
 def test_a_period_that_cannot_be_is_refused(period: float | str) -> None:
     with pytest.raises(ConfigError, match="every"):
-        Every(period)
+        Every.read(period)

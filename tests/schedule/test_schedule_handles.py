@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import redis
 
-from lockwork import ConfigError, Lockwork
+from lockwork import ConfigError, Lockwork, ServerRefused
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.schedules import Ticker
 
@@ -95,6 +96,32 @@ def test_what_nobody_has_declared(lw: Lockwork) -> None:
     assert not handle.resume()
     with pytest.raises(ConfigError, match="no schedule is named 'ghost'"):
         handle.run_now()
+
+
+def test_one_that_cannot_be_read_is_declared_anew_and_harms_no_other(lw: Lockwork, admin: redis.Redis) -> None:
+    _with_schedules(lw)
+    ticker = Ticker(QueueKeys("lw", "mails"), list(lw.plans["mails"].values()))
+    lw.runtime.run(ticker.turn())
+    key = "lw:{q:mails}:schedules"
+    for garbage in (b"\xc1", b"", b"\x01", b"\x91\x01"):
+        admin.hset(key, "sboss", garbage)
+        assert [each.name for each in lw.schedules("mails")] == ["round"]
+        declare(lw, "mails")
+        assert [each.name for each in lw.schedules("mails")] == ["boss", "round"]
+    admin.hset(key, "dboss", '{"task":"send","cron":"0 0 * * *","tz":"Moon/Base"}')
+    boss, fine = lw.schedules("mails")
+    assert "Moon/Base" in boss.when
+    assert boss.next == ()
+    assert fine.next
+
+
+def test_a_key_of_another_kind_is_a_clear_error(lw: Lockwork, admin: redis.Redis) -> None:
+    _with_schedules(lw)
+    admin.set("lw:{q:mails}:schedules", "mine")
+    with pytest.raises(ServerRefused):
+        declare(lw, "mails")
+    declare(lw)
+    assert admin.get("lw:{q:mails}:schedules") == b"mine"
 
 
 def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:

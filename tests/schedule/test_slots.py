@@ -154,7 +154,7 @@ def test_clocks_that_go_back_over_midnight() -> None:
 
 @pytest.mark.parametrize("period", ["1s", "7s", "10m", "1w", 90])
 def test_periods_are_whole_multiples_since_1970(period: str | int) -> None:
-    every = Every(period)
+    every = Every.read(period)
     moment = 1_800_000_000_123
     slots = every.latest(moment - 40 * 7 * 86_400_000, moment, 5)
     step = slots[1] - slots[0]
@@ -167,4 +167,4 @@ def test_periods_are_whole_multiples_since_1970(period: str | int) -> None:
 
 def test_the_text_of_a_timing_says_what_it_is() -> None:
     assert Cron("0  9 * *  mon", "Europe/Berlin").text == "cron 0 9 * * mon in Europe/Berlin"
-    assert Every("10m").text == "every 600000 ms"
+    assert Every.read("10m").text == "every 600000 ms"

@@ -116,7 +116,7 @@ class Rules:
             catch_up=count if misfire == "all" else 1,
         )
         if "every" in given:
-            return cls(Every(given["every"]), _changed(definition, every=milliseconds(given["every"], "every")))
+            return cls(Every.read(given["every"]), _changed(definition, every=milliseconds(given["every"], "every")))
         timing = Cron(given["cron"], given.get("tz", "UTC"))
         line = " ".join(given["cron"].split())
         return cls(timing, _changed(definition, cron=line, tz=zone_name(timing.zone)))
@@ -160,7 +160,7 @@ def describe(stored: bytes) -> Described:
     except msgspec.MsgspecError as error:
         raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
     if found.every:
-        timing: Timing = Every(found.every / 1000)
+        timing: Timing = Every(found.every)
         when = f"every {found.every / 1000:g} s"
     else:
         timing = Cron(found.cron, found.tz)

@@ -14,7 +14,8 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.schedules import Known
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Misfire, Overlap, checked_schedule, describe
+from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
+from lockwork.schedules.timing import Every
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ScheduleStatus:
     queue: str
     task: str
     when: str
-    """Its cron line and time zone, or its period."""
+    """Its cron line and time zone, or its period; or, in brackets, why these cannot be read here."""
     misfire: Misfire
     overlap: Overlap
     declared: bool
@@ -112,7 +113,11 @@ class Schedule:
 
 def status(queue: str, known: Known, now: int, count: int) -> ScheduleStatus:
     """Say what the server knows of a schedule, and its next `count` slots."""
-    found = describe(known.definition)
+    try:
+        found = describe(known.definition)
+    except ConfigError as error:  # such as a time zone that this system does not have; the others can be read
+        found = Described("", f"({error})", Every(1000), "once", "allow")
+        count = 0
     zone = found.timing.zone
     slots, slot = list[datetime](), max(known.cursor, now)
     for _ in range(count):

@@ -43,12 +43,18 @@ class Timing(Protocol):
 class Every:
     """Slots at whole multiples of a period since 1970, so that every process agrees on them."""
 
-    def __init__(self, period: Duration) -> None:
-        self._period = milliseconds(period, "every")
-        if self._period < _SHORTEST:
-            raise ConfigError(f"every must be at least 1 s, not {period!r}")
+    def __init__(self, period_ms: int) -> None:
+        self._period = period_ms
         self.text: str = f"every {self._period} ms"
         self.zone: tzinfo = UTC
+
+    @classmethod
+    def read(cls, period: Duration) -> Every:
+        """Read a period as users give it; raises ConfigError."""
+        found = milliseconds(period, "every")
+        if found < _SHORTEST:
+            raise ConfigError(f"every must be at least 1 s, not {period!r}")
+        return cls(found)
 
     def after(self, moment: int) -> int:
         """The first slot after this moment."""

@@ -14,7 +14,7 @@ from lockwork.runtime.runtime import Runtime
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
-_RETRY = 0.5
+_RETRY = 1.0
 """Seconds until the next turn after one that failed."""
 
 
@@ -58,4 +58,4 @@ class Scheduler:
         except Exception:
             # whatever it is, the other queues' schedules go on
             log.exception("the schedules of queue %s have to wait", queue)
-            return 10 * _RETRY
+            return 5 * _RETRY

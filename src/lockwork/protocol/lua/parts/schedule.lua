@@ -10,7 +10,10 @@ redis.call('ZCARD', seen)
 
 local function load(name)
   local state = redis.call('HGET', schedules, 's' .. name)
-  return state and cmsgpack.unpack(state)
+  if not state then return nil end
+  -- one that cannot be read is as none: it is declared anew, and the others go on
+  local fine, fields = pcall(cmsgpack.unpack, state)
+  return fine and type(fields) == 'table' and #fields == OVERLAPPED and fields or nil
 end
 
 local function save(name, state)
