@@ -16,18 +16,21 @@ from lockwork.jobs import Job
 from lockwork.locks.factory import Locks
 from lockwork.protocol import waiting
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.schedules import Plan
 from lockwork.queues import Queue
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Opened, Runtime
+from lockwork.schedules.factory import Schedules
+from lockwork.schedules.options import ScheduledTaskSettings, call_without_arguments, split
 from lockwork.stocks import Stock
 from lockwork.synchronizers.factory import Synchronizers
-from lockwork.tasks import Registry, Task, TaskOptions, TaskSettings
+from lockwork.tasks import Registry, Task, TaskOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lockwork(Locks, Synchronizers, Fencing):
+class Lockwork(Locks, Synchronizers, Fencing, Schedules):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
@@ -38,6 +41,7 @@ class Lockwork(Locks, Synchronizers, Fencing):
     def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
+        self.plans: dict[str, dict[str, Plan]] = {}
         self.runtime: Runtime = Runtime(
             _opener(url, client),
             prefix=self.config.prefix,
@@ -76,20 +80,24 @@ class Lockwork(Locks, Synchronizers, Fencing):
     @overload
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
-    def task(self, function: None = None, /, **options: Unpack[TaskSettings]) -> _Decorator: ...
+    def task(self, function: None = None, /, **options: Unpack[ScheduledTaskSettings]) -> _Decorator: ...
 
-    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[TaskSettings]) -> Any:
+    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ScheduledTaskSettings]) -> Any:
         """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
 
-        For the options see lockwork.tasks.TaskSettings. Raises ConfigError.
+        For the options see lockwork.tasks.TaskSettings; with `cron` or `every`, and what else
+        lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
-        chosen = TaskOptions.read(options)
-        name = options.get("name")
+        own, timing = split(options)
+        chosen = TaskOptions.read(own)
+        name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             gathering = self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, chosen.queue))
             task = Task[Any, Any, Any](gathering, self.config, tasks.task_name(function, name), function, chosen)
             self.registry.add(task)
+            if timing:
+                self.schedule(call_without_arguments(task), name=task.name, **timing)
             return task
 
         return register if function is None else register(function)

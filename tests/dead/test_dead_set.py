@@ -137,7 +137,8 @@ CORRUPT = [
 def test_corrupt_records_and_errors_are_shown(lw: Lockwork, admin: redis.Redis) -> None:
     good = bury(lw, calls("send", 1))
     odd = bury(lw, CORRUPT, b"\xff no JSON")
-    admin.zadd(KEYS.dead, {b"\xfe\x1b[2J": 5, "lost": 6})
+    odder: Any = {b"\xfe\x1b[2J": 5, "lost": 6}
+    admin.zadd(KEYS.dead, odder)
     found = lw.queue().dead
     page = found.search()
     assert {job.id for job in page.jobs} == {*good, *odd, "lost", "\udcfe\x1b[2J"}
@@ -197,7 +198,7 @@ def test_bad_input_is_refused_before_anything_is_sent(call: Any, text: str) -> N
 def test_bad_settings() -> None:
     for setting in ({"dead_limit": -1}, {"dead_limit": True}, {"dead_ttl": 0}, {"dead_ttl": "soon"}):
         with pytest.raises(ConfigError, match=next(iter(setting))):
-            Lockwork(**setting)  # type: ignore[arg-type]
+            Lockwork(**setting)
 
 
 def test_clear_and_peek(lw: Lockwork) -> None:

@@ -124,7 +124,8 @@ def test_an_old_delivery_writes_nothing(own: Any) -> None:
     assert runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True)) == 1
     new = _leased(own.lw, keys, "h/1/b")
     assert new.fence > old.fence
-    for write in (lambda: old.progress(1), lambda: old.checkpoint("two")):
+    writes: tuple[Callable[[], Any], ...] = (lambda: old.progress(1), lambda: old.checkpoint("two"))
+    for write in writes:
         with pytest.raises(DeliveryOver, match=f"job {job.id}: this delivery is over"):
             write()
     assert new.checkpoints == {"one": None}

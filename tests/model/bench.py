@@ -58,6 +58,7 @@ class Bench:
     def hash(self, key: str) -> dict[str, str]:
         """What a hash on the server holds."""
         return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
+
     def fields(self, key: str) -> set[str]:
         """The fields of a hash."""
         return {field.decode() for field in self._server.command("HKEYS", key)}

@@ -21,6 +21,7 @@ from simulation import (
     permits,
     quorums,
     runs,
+    schedules,
     shared_formats,
     stocks,
 )
@@ -47,6 +48,7 @@ RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "permits": permits.run,
     "quorums": quorums.run,
     "queue": runs.queue,
+    "schedules": schedules.run,
     "shared_formats": shared_formats.run,
     "stocks": stocks.stocks,
 }

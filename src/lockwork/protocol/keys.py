@@ -142,6 +142,11 @@ class QueueKeys:
         """The latest step of an operation of several calls; it lasts for two minutes."""
         return f"{self.base}:step:{request}"
 
+    @property
+    def schedules(self) -> tuple[str, str]:
+        """The queue's schedules, and when each was declared last."""
+        return f"{self.base}:schedules", f"{self.base}:schedules:seen"
+
     def stock(self, name: str) -> tuple[str, str]:
         """A stock's books and its reservations by expiry."""
         return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"

@@ -28,6 +28,7 @@ from lockwork.worker.child import OK
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.options import STOP, ChildOrders, WorkerOptions
+from lockwork.worker.scheduler import Scheduler
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -64,6 +65,7 @@ class Supervisor:
         bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
         self._heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
+        self._scheduler = Scheduler(app.runtime, queues, app.plans)
 
     @property
     def alive(self) -> bool:
@@ -86,12 +88,14 @@ class Supervisor:
         try:
             self._start_missing(first=True)
             self._heartbeat.start()
+            self._scheduler.start()
             while self._children or not self._stopping:
                 self._handle(self._events.next())
             log.info("stopped")
             return OK
         finally:
             self._kill_all()
+            self._scheduler.stop()
             self._heartbeat.stop()
             for number, handler in previous.items():
                 signal.signal(number, handler)

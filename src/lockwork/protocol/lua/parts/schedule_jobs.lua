@@ -1,0 +1,24 @@
+-- Jobs of schedules. The key before the schedules' own is: dead. The queue's own come first.
+local dead = KEYS[#KEYS - 2]
+redis.call('ZCARD', dead)
+local added, jobs_of = {}, {}
+
+-- Whether a job is waiting, runs, or will run again.
+local function at_work(id)
+  if id == '' then return false end
+  return jobs_of[id] or (redis.call('HEXISTS', jobs, id) == 1 and not redis.call('ZSCORE', dead, id))
+end
+
+local function add(id, name)
+  jobs_of[id] = true
+  for _, part in ipairs({id, redis.call('HGET', schedules, 'r' .. name), '0'}) do added[#added + 1] = part end
+end
+
+-- Enqueue what was added. An id that is known, or has a result, is kept as it is.
+local function enqueue()
+  if #added == 0 then return end
+  -- jobs are pushed from the arguments
+  for at = #ARGV, 1, -1 do ARGV[at] = nil end
+  for at = 1, #added do ARGV[at] = added[at] end
+  push(1, true)
+end

@@ -1,0 +1,52 @@
+-- Enqueues the jobs of schedules' slots and moves their cursors, whoever of the workers calls it.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, schedules, seen
+-- ARGV: the caller's idea of now, ms; then per schedule: name, digest, the cursor it knows, the new cursor, ms that a slot may be
+--   late (0: any), 1 to skip slots while the last job has not ended, how many slots; per slot: slot, id of its job
+-- Reply: {now ms, then per schedule: state, cursor}: state 1 done, 2 the cursor was another, 3 look again (the caller's now is
+--   not the server's), 0 this definition is not in force
+-- Invariants: a cursor moves only forward, in the step that enqueues the jobs of what it passes; no slot is enqueued before its time
+-- include: now
+-- include: push
+-- include: schedule
+-- include: schedule_jobs
+local args = {}
+for at = 1, #ARGV do args[at] = ARGV[at] end
+local today = math.floor(now / 1000)
+local stale = today - args[1] > 5000
+local reply, changed = {today}, {}
+
+local at = 2
+while args[at] do
+  local name, upto, late, count = args[at], tonumber(args[at + 3]), tonumber(args[at + 4]), tonumber(args[at + 6])
+  local known, code = load(name), 0
+  if known and known[DIGEST] == args[at + 1] then
+    code = 1
+    if known[CURSOR] ~= tonumber(args[at + 2]) then
+      code = 2
+    elseif stale or upto > today or upto <= known[CURSOR] then
+      code = 3
+    end
+  end
+  if code == 1 then
+    for place = at + 7, at + 5 + 2 * count, 2 do
+      local slot, id = tonumber(args[place]), args[place + 1]
+      if known[PAUSED] == 0 and (late == 0 or today - slot <= late) then
+        if args[at + 5] == '1' and at_work(known[JOB]) then
+          known[OVERLAPPED] = known[OVERLAPPED] + 1
+        else
+          add(id, name)
+          known[JOB], known[SLOT], known[ENQUEUED] = id, slot, known[ENQUEUED] + 1
+        end
+      end
+    end
+    known[CURSOR] = upto
+    changed[name] = known
+  end
+  reply[#reply + 1] = code
+  reply[#reply + 1] = known and known[CURSOR] or 0
+  at = at + 7 + 2 * count
+end
+
+enqueue()
+for name, known in pairs(changed) do save(name, known) end
+return reply

@@ -1,0 +1,64 @@
+"""The methods of Lockwork that have to do with schedules."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from lockwork.config import Config
+from lockwork.errors import ConfigError
+from lockwork.protocol import schedules as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys, checked_queue
+from lockwork.protocol.schedules import Plan
+from lockwork.runtime.runtime import Runtime
+from lockwork.schedules.options import Rules, ScheduleSettings
+from lockwork.schedules.schedule import Schedule, ScheduleStatus, status
+from lockwork.tasks import Registry, TaskCall
+
+
+class Schedules:
+    """Part of Lockwork: calls that are enqueued by the clock."""
+
+    runtime: Runtime
+    config: Config
+    registry: Registry
+    plans: dict[str, dict[str, Plan]]
+    """What this app's code schedules, by queue and name; the workers of the app see to it."""
+
+    def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
+        """Enqueue a call, such as `send.call(42)`, by the clock: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
+
+        Each slot is enqueued once in the whole cluster, by whichever worker of the queue that has this line in its code
+        comes first. For the options see lockwork.schedules.options.ScheduleSettings. Raises ConfigError.
+        """
+        if not isinstance(call, TaskCall):
+            raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
+        plan = Rules.read(options).plan(name, call)
+        declared = self.plans.setdefault(call.queue, {})
+        if declared.setdefault(name, plan).digest != plan.digest:
+            raise ConfigError(
+                f"two schedules of queue {call.queue!r} are named {name!r}: give one of them another name"
+            )
+        return self.named_schedule(name, call.queue)
+
+    def named_schedule(self, name: str, queue: str = "default") -> Schedule:
+        """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
+        return Schedule(self.runtime, self.config.prefix, name, queue)
+
+    def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
+        """List the schedules that living workers have in their code, each with its next `count` slots.
+
+        Those of one queue, or else of all queues for which this app has tasks.
+        """
+        return self.runtime.run(self._listed(queue, count))
+
+    async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
+        """The same for a task."""
+        return await self.runtime.arun(self._listed(queue, count))
+
+    def _listed(self, queue: str | None, count: int) -> Protocol[list[ScheduleStatus]]:
+        found: list[ScheduleStatus] = []
+        for each in self.registry.queues() if queue is None else [checked_queue(queue)]:
+            now, known = yield from protocol.listed(QueueKeys(self.config.prefix, each))
+            found += [status(each, row, now, count) for row in known]
+        return found

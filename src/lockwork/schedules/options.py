@@ -1,0 +1,192 @@
+"""The options of a schedule, checked, and the plan that they make with a call of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha1
+from inspect import get_annotations
+from typing import Any, Literal, TypedDict
+
+import msgspec
+
+from lockwork import codecs
+from lockwork.config import check_names
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import ConfigError
+from lockwork.protocol import jobs
+from lockwork.protocol.keys import checked
+from lockwork.protocol.schedules import Plan
+from lockwork.schedules.timing import Cron, Every, Timing, zone_name
+from lockwork.tasks import Task, TaskCall, TaskSettings
+
+Misfire = Literal["once", "skip", "all"]
+Overlap = Literal["allow", "skip"]
+_LONGEST_NAME = 150
+_MOST = 1000
+
+
+class ScheduleSettings(TypedDict, total=False):
+    """When a call is enqueued; `cron` or `every` is needed."""
+
+    cron: str
+    """Five fields, as in "0 9 * * mon-fri", or @hourly, @daily, @weekly, @monthly, @yearly."""
+    tz: str
+    """The time zone of the cron line, such as "Europe/Berlin"; UTC unless given."""
+    every: Duration
+    """Instead of a cron line: a period of 1 s at least, counted from 1970 in UTC."""
+    misfire: Misfire
+    """What becomes of slots at whose time no worker was there: "once" (unless given) enqueues the newest however late
+    it is, "skip" only if it is not later than `grace`, "all" each of them, `catch_up` at most."""
+    grace: Duration
+    """For "skip": how late a slot may be; 1 minute unless given."""
+    catch_up: int
+    """For "all": how many slots are enqueued at most, the newest; 100 unless given."""
+    overlap: Overlap
+    """"skip" leaves a slot out while the last job has not ended; "allow" unless given."""
+
+
+class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
+    """The options of `lw.task`, of which `cron` or `every` schedule the task without arguments."""
+
+
+def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]:
+    """Part a task's options from its schedule's; raises ConfigError."""
+    check_names(given, ScheduledTaskSettings, "a task has no option")
+    ours = get_annotations(ScheduleSettings)
+    timing: Any = {name: value for name, value in given.items() if name in ours}
+    own: Any = {name: value for name, value in given.items() if name not in ours}
+    if timing:
+        Rules.read(timing)
+    return own, timing
+
+
+def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
+    """The call of a task that is scheduled where it is defined; raises ConfigError."""
+    try:
+        return task.call()
+    except TypeError as error:
+        raise ConfigError(
+            f"task {task.name!r} needs arguments ({error}): schedule a call of it with lw.schedule(...) instead"
+        ) from None
+
+
+class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What others can read of a schedule."""
+
+    task: str
+    cron: str = ""
+    tz: str = ""
+    every: int = 0
+    """ms"""
+    misfire: Misfire = "once"
+    overlap: Overlap = "allow"
+    grace: int = 0
+    """ms"""
+    catch_up: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A schedule's options without the call."""
+
+    timing: Timing
+    definition: _Definition
+
+    @classmethod
+    def read(cls, given: ScheduleSettings) -> Rules:
+        """Check the options; raises ConfigError."""
+        check_names(given, ScheduleSettings, "a schedule has no option")
+        if ("cron" in given) == ("every" in given):
+            raise ConfigError("a schedule has cron= or every=, one of them")
+        if "tz" in given and "cron" not in given:
+            raise ConfigError("tz= is the time zone of a cron line; every= has none")
+        misfire = _one_of(given, "misfire", Misfire, "once")
+        for name, policy in (("grace", "skip"), ("catch_up", "all")):
+            if name in given and misfire != policy:
+                raise ConfigError(f'{name}= is for misfire="{policy}", not for misfire="{misfire}"')
+        count = given.get("catch_up", 100)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:
+            raise ConfigError(f"catch_up must be a whole number from 1 to {_MOST}, not {count!r}")
+        definition = _Definition(
+            "",
+            misfire=misfire,
+            overlap=_one_of(given, "overlap", Overlap, "allow"),
+            grace=milliseconds(given.get("grace", 60), "grace") if misfire == "skip" else 0,
+            catch_up=count if misfire == "all" else 1,
+        )
+        if "every" in given:
+            return cls(Every.read(given["every"]), _changed(definition, every=milliseconds(given["every"], "every")))
+        timing = Cron(given["cron"], given.get("tz", "UTC"))
+        line = " ".join(given["cron"].split())
+        return cls(timing, _changed(definition, cron=line, tz=zone_name(timing.zone)))
+
+    def plan(self, name: str, call: TaskCall) -> Plan:
+        """Make the plan of this call; raises ConfigError."""
+        if call.delay_ms:
+            raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
+        definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
+        digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
+        rule = self.definition
+        return Plan(
+            name=checked_schedule(name),
+            digest=digest,
+            timing=self.timing.text,
+            definition=definition,
+            record=call.record,
+            after=self.timing.after,
+            latest=self.timing.latest,
+            catch_up=rule.catch_up,
+            late_ms=rule.grace,
+            overlap=rule.overlap == "allow",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a stored definition says."""
+
+    task: str
+    when: str
+    timing: Timing
+    misfire: Misfire
+    overlap: Overlap
+
+
+def describe(stored: bytes) -> Described:
+    """Read a definition that some process has stored; raises ConfigError."""
+    try:
+        found = msgspec.json.decode(stored, type=_Definition)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"a schedule's definition on the server cannot be read: {error}") from None
+    if found.every:
+        timing: Timing = Every(found.every)
+        when = f"every {found.every / 1000:g} s"
+    else:
+        timing = Cron(found.cron, found.tz)
+        when = f"{found.cron} ({found.tz})"
+    return Described(found.task, when, timing, found.misfire, found.overlap)
+
+
+def checked_schedule(name: object) -> str:
+    """Return a schedule's name if usable, else raise ConfigError."""
+    found = checked(name, "a schedule's name")
+    if len(found) > _LONGEST_NAME:
+        raise ConfigError(f"a schedule's name has at most {_LONGEST_NAME} characters, for it begins its jobs' ids")
+    return found
+
+
+def _changed(definition: _Definition, **changes: Any) -> _Definition:
+    return msgspec.structs.replace(definition, **changes)
+
+
+def _task(call: TaskCall) -> str:
+    return str(codecs.decode(jobs.body(call.record))[0])
+
+
+def _one_of(given: Mapping[str, Any], name: str, literal: Any, usual: str) -> Any:
+    known = literal.__args__
+    value = given.get(name, usual)
+    if value not in known:
+        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    return value

@@ -1,0 +1,140 @@
+"""A schedule as its users hold it: pause it, let it go on, run it now, and see when it fires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.jobs import Job
+from lockwork.protocol import schedules as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys, checked_queue
+from lockwork.protocol.schedules import Known
+from lockwork.runtime.runtime import Runtime
+from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
+from lockwork.schedules.timing import Every
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleStatus:
+    """A schedule as the server has it; times are in its time zone."""
+
+    name: str
+    queue: str
+    task: str
+    when: str
+    """Its cron line and time zone, or its period; or, in brackets, why these cannot be read here."""
+    misfire: Misfire
+    overlap: Overlap
+    declared: bool
+    """Whether a living worker has it in its code; otherwise it does not fire, and is forgotten after a day."""
+    paused: bool
+    next: tuple[datetime, ...]
+    """Its next slots; those of a paused schedule pass without a job."""
+    last: datetime | None
+    """The newest slot of which a job was enqueued."""
+    last_job: str | None
+    """The job that was enqueued last, by a slot or by `run_now`."""
+    enqueued: int
+    """How many jobs it has enqueued."""
+    overlapped: int
+    """How many slots it has left out because the last job had not ended."""
+
+
+class Schedule:
+    """A handle to one schedule of a queue, by its name; workers need not be there to use it."""
+
+    def __init__(self, runtime: Runtime, prefix: str, name: str, queue: str) -> None:
+        self.name: str = checked_schedule(name)
+        self.queue: str = checked_queue(queue)
+        self._runtime = runtime
+        self._keys = QueueKeys(prefix, queue)
+
+    def pause(self) -> bool:
+        """Let its slots pass without a job until `resume`; False if no worker has declared it yet."""
+        return self._runtime.run(protocol.pause(self._keys, self.name, paused=True))
+
+    async def apause(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=True))
+
+    def resume(self) -> bool:
+        """Go on with the next slot after now; False if no worker has declared it yet."""
+        return self._runtime.run(protocol.pause(self._keys, self.name, paused=False))
+
+    async def aresume(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=False))
+
+    def run_now(self) -> Job[Any] | None:
+        """Enqueue its job at once, paused or not; its slots stay as they are.
+
+        None if it allows no overlap and the last job has not ended. Raises ConfigError if no worker has declared it.
+        """
+        return self._runtime.run(self._run_now())
+
+    async def arun_now(self) -> Job[Any] | None:
+        """The same for a task."""
+        return await self._runtime.arun(self._run_now())
+
+    def status(self, count: int = 1) -> ScheduleStatus | None:
+        """Read how it stands, with its next `count` slots; None if no worker has declared it yet."""
+        return self._runtime.run(self._status(count))
+
+    async def astatus(self, count: int = 1) -> ScheduleStatus | None:
+        """The same for a task."""
+        return await self._runtime.arun(self._status(count))
+
+    def _run_now(self) -> Protocol[Job[Any] | None]:
+        _, known = yield from protocol.known(self._keys, self.name)
+        code = 0
+        if known is not None:
+            overlap = describe(known.definition).overlap == "allow"
+            code, id = yield from protocol.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)
+        if not code:
+            raise ConfigError(
+                f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker that has it in its code "
+                "declares it when it starts"
+            )
+        return Job(self._runtime, self._keys, self.queue, id) if code == 1 else None
+
+    def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 1000:
+            raise ConfigError(f"count must be a whole number from 0 to 1000, not {count!r}")
+        now, known = yield from protocol.known(self._keys, self.name)
+        return None if known is None else status(self.queue, known, now, count)
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.name!r} queue={self.queue!r}>"
+
+
+def status(queue: str, known: Known, now: int, count: int) -> ScheduleStatus:
+    """Say what the server knows of a schedule, and its next `count` slots."""
+    try:
+        found = describe(known.definition)
+    except ConfigError as error:  # such as a time zone that this system does not have; the others can be read
+        found = Described("", f"({error})", Every(1000), "once", "allow")
+        count = 0
+    zone = found.timing.zone
+    slots, slot = list[datetime](), max(known.cursor, now)
+    for _ in range(count):
+        slot = found.timing.after(slot)
+        slots.append(datetime.fromtimestamp(slot / 1000, UTC).astimezone(zone))
+    return ScheduleStatus(
+        name=known.name,
+        queue=queue,
+        task=found.task,
+        when=found.when,
+        misfire=found.misfire,
+        overlap=found.overlap,
+        declared=known.declared,
+        paused=known.paused,
+        next=tuple(slots),
+        last=datetime.fromtimestamp(known.slot / 1000, UTC).astimezone(zone) if known.slot else None,
+        last_job=known.job or None,
+        enqueued=known.enqueued,
+        overlapped=known.overlapped,
+    )

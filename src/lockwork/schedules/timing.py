@@ -1,0 +1,167 @@
+"""When a schedule fires: its slots, as milliseconds since 1970, from a cron line in a time zone or from a period.
+
+Daylight saving. A line for every hour goes by real time: an hour that comes twice fires twice, one that does not exist
+does not fire. A line that names its hours fires once for each of its times on every day that has it: a time that comes
+twice counts when it comes first, and a time that does not exist fires in the moment in which the clocks jump over it
+(several of them: once).
+"""
+
+from __future__ import annotations
+
+import bisect
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import time as time_of_day
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import ConfigError
+from lockwork.schedules.cronline import CronLine
+
+_DAY = timedelta(days=1)
+_EPOCH = date(1970, 1, 1)
+_REMEMBERED = 4
+_SHORTEST = 1000
+
+
+class Timing(Protocol):
+    """What has slots; all times are ms since 1970."""
+
+    text: str
+    """How it is written; two timings with the same text have the same slots."""
+
+    zone: tzinfo
+    """The time zone to show times in."""
+
+    def after(self, moment: int) -> int:
+        """The first slot after this moment."""
+
+    def latest(self, after: int, until: int, count: int) -> list[int]:
+        """The newest slots, `count` at most, later than `after` and not later than `until`; in their order."""
+
+
+class Every:
+    """Slots at whole multiples of a period since 1970, so that every process agrees on them."""
+
+    def __init__(self, period_ms: int) -> None:
+        self._period = period_ms
+        self.text: str = f"every {self._period} ms"
+        self.zone: tzinfo = UTC
+
+    @classmethod
+    def read(cls, period: Duration) -> Every:
+        """Read a period as users give it; raises ConfigError."""
+        found = milliseconds(period, "every")
+        if found < _SHORTEST:
+            raise ConfigError(f"every must be at least 1 s, not {period!r}")
+        return cls(found)
+
+    def after(self, moment: int) -> int:
+        """The first slot after this moment."""
+        return (moment // self._period + 1) * self._period
+
+    def latest(self, after: int, until: int, count: int) -> list[int]:
+        """The newest slots, `count` at most, later than `after` and not later than `until`; in their order."""
+        last = until // self._period
+        first = max(after // self._period + 1, last - count + 1)
+        return [number * self._period for number in range(first, last + 1)]
+
+
+class Cron:
+    """Slots of a cron line on the clocks of a time zone."""
+
+    def __init__(self, line: str, zone: str | ZoneInfo = "UTC") -> None:
+        self._line = CronLine.read(line)
+        self.zone: tzinfo = read_zone(zone)
+        self.text: str = f"cron {self._line.text} in {zone_name(self.zone)}"
+        self._known: dict[date, list[int]] = {}
+
+    def after(self, moment: int) -> int:
+        """The first slot after this moment."""
+        day = self._date(moment) - _DAY
+        while True:
+            found = [slot for slot in self._slots(day) if slot > moment]
+            if found:
+                # where the clocks go back over midnight, the next day's first come before this one's last
+                return min(found + [slot for slot in self._slots(day + _DAY) if slot > moment])
+            day += _DAY
+
+    def latest(self, after: int, until: int, count: int) -> list[int]:
+        """The newest slots, `count` at most, later than `after` and not later than `until`; in their order."""
+        chosen = set[int]()
+        day, first, enough = self._date(until) + _DAY, self._date(after) - _DAY, False
+        while day >= first and not enough:
+            enough = len(chosen) >= count  # one day more: see above
+            chosen |= {slot for slot in self._slots(day) if after < slot <= until}
+            day -= _DAY
+        return sorted(chosen)[-count:]
+
+    def _date(self, moment: int) -> date:
+        return datetime.fromtimestamp(moment // 1000, self.zone).date()
+
+    def _slots(self, day: date) -> list[int]:
+        """The slots of a date of this time zone; those of neighbouring dates may overlap."""
+        if not self._line.names(day):
+            return []
+        known = self._known.get(day)
+        if known is None:
+            known = sorted(self._computed(day))
+            self._known = dict([*self._known.items(), (day, known)][-_REMEMBERED:])
+        return known
+
+    def _computed(self, day: date) -> set[int]:
+        slots = set[int]()
+        midnight = (day - _EPOCH).days * 86_400
+        begin = datetime.combine(day, time_of_day())
+        for minutes in self._line.times:
+            local = begin + timedelta(minutes=minutes)
+            first, second = self._offset(local, 0), self._offset(local, 1)
+            wall = midnight + minutes * 60
+            if first == second:
+                slots.add((wall - first) * 1000)
+            elif first > second:  # it comes twice
+                slots.add((wall - first) * 1000)
+                if self._line.every_hour:
+                    slots.add((wall - second) * 1000)
+            elif not self._line.every_hour:  # it does not exist
+                slots.add(self._jump(wall - second, wall - first) * 1000)
+        return slots
+
+    def _offset(self, local: datetime, fold: int) -> int:
+        offset = local.replace(tzinfo=self.zone, fold=fold).utcoffset()
+        assert offset is not None
+        return int(offset.total_seconds())
+
+    def _jump(self, before: int, later: int) -> int:
+        """The second in which the clocks jump, between these two."""
+        old = self._offset_at(before)
+        return bisect.bisect_left(range(before, later), True, key=lambda at: self._offset_at(at) != old) + before
+
+    def _offset_at(self, second: int) -> int:
+        offset = datetime.fromtimestamp(second, self.zone).utcoffset()
+        assert offset is not None
+        return int(offset.total_seconds())
+
+
+def read_zone(name: object) -> tzinfo:
+    """Return the time zone; raises ConfigError."""
+    if isinstance(name, ZoneInfo):
+        if not isinstance(name.key, str):
+            raise ConfigError("tz must be a time zone with a name, which a ZoneInfo read from a file has not")
+        return name
+    if name in ("UTC", UTC):
+        return UTC  # there also where the system brings no time zones
+    if not isinstance(name, str):
+        raise ConfigError(f'tz must be the name of a time zone, such as "Europe/Berlin", not {name!r}')
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ConfigError(
+            f"no time zone is named {name!r} here: names are like Europe/Berlin; where the system brings none at all, "
+            "install the package tzdata"
+        ) from None
+
+
+def zone_name(zone: tzinfo) -> str:
+    """The name by which `read_zone` finds it again."""
+    return zone.key if isinstance(zone, ZoneInfo) else "UTC"

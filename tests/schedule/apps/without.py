@@ -1,0 +1,18 @@
+"""The same app after a deployment that took the schedules of `clockwork` out of the code, and brought another one."""
+
+from __future__ import annotations
+
+from clockwork import greet as _greet
+from clockwork import note
+from clockwork import second as _second
+
+from lockwork import Lockwork
+
+lw = Lockwork()
+second = lw.task(name="second", keep_result=False)(_second.function)
+greet = lw.task(_greet.function)
+
+
+@lw.task(every="1s", misfire="all", keep_result=False)
+async def other() -> None:
+    note("other")

@@ -1,0 +1,114 @@
+"""Cron lines as people write them, and lines that are refused."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from lockwork.errors import ConfigError
+from lockwork.schedules.cronline import CronLine
+from lockwork.schedules.timing import Cron, Every
+
+
+@pytest.mark.parametrize(
+    ("line", "times", "days"),
+    [
+        ("0 9 * * mon-fri", [540], [2, 3, 4, 5, 6, 9, 10]),
+        ("0 9 * * MON,wed", [540], [2, 4, 9]),
+        ("*/20 0-1 1,5 * *", [0, 20, 40, 60, 80, 100], [1, 5]),
+        ("5/20 23 8-10 * *", [1385, 1405, 1425], [8, 9, 10]),
+        ("0 0 * feb 7", [0], [1, 8]),
+        ("0 0 * 1-2 sun", [0], [1, 8]),
+        ("0 0 3 * tue", [0], [3, 10]),  # one of them is enough
+        ("0 0 */4 * mon-wed", [0], [9]),  # a star: both
+        ("0 0 8/2 * *", [0], [8, 10]),
+        ("  @weekly ", [0], [1, 8]),
+        ("@DAILY", [0], list(range(1, 11))),
+        ("@monthly", [0], [1]),
+    ],
+)
+def test_what_is_meant(line: str, times: list[int], days: list[int]) -> None:
+    read = CronLine.read(line)
+    assert list(read.times) == times
+    assert [day for day in range(1, 11) if read.names(date(2026, 2, day))] == days
+
+
+def test_the_last_day_of_a_month() -> None:
+    line = CronLine.read("0 0 L * *")
+    found = [(month, day) for month in (1, 2, 4) for day in range(1, 29) if line.names(date(2028, month, day))]
+    assert found == []
+    assert [line.names(date(2028, 2, day)) for day in (28, 29)] == [False, True]
+    assert [line.names(date(2027, 2, day)) for day in (27, 28)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "* * 32 * *",
+        "* * * 13 *",
+        "* * * * 8",
+        "-1 * * * *",
+        "1- * * * *",
+        "5-1 * * * *",
+        "*/0 * * * *",
+        "*/x * * * *",
+        "1,,2 * * * *",
+        "1/2/3 * * * *",
+        "* * * mon *",
+        "* * * * jan",
+        "* * * * fri-mon",
+        "* * ? * *",
+        "* L * * *",
+        "* * L/2 * *",
+        "\u0663 * * * *",
+        "1 1 1 1 1\x00",
+        "@reboot",
+    ],
+)
+def test_a_line_that_cannot_be_read_is_refused_with_its_text(line: str) -> None:
+    with pytest.raises(ConfigError, match="cron line") as refused:
+        CronLine.read(line)
+    assert repr(" ".join(line.split())) in str(refused.value) or repr(line) in str(refused.value)
+
+
+@pytest.mark.parametrize("line", ["0 0 30 2 *", "0 0 31 feb,apr,jun,sep,nov *", "0 0 30-31 2 */2", "59 23 31 4 *"])
+def test_a_line_that_never_fires_is_refused(line: str) -> None:
+    with pytest.raises(ConfigError, match="never fires"):
+        CronLine.read(line)
+
+
+@pytest.mark.parametrize("line", ["0 0 29 2 *", "0 0 30 2 mon", "0 0 31 1-2 *", "0 0 */31 2 mon", "0 0 29 2 */7"])
+def test_a_line_that_fires_rarely_is_taken_and_fires(line: str) -> None:
+    cron = Cron(line)
+    first = cron.after(1_800_000_000_000)
+    assert cron.latest(first - 1, first, 9) == [first]
+
+
+def test_an_error_for_seconds_names_the_other_way() -> None:
+    with pytest.raises(ConfigError, match="for seconds use every="):
+        CronLine.read("*/10 * * * * *")
+
+
+@pytest.mark.parametrize("given", [None, 5, b"* * * * *", ["*"]])
+def test_what_is_no_text_is_refused(given: object) -> None:
+    with pytest.raises(ConfigError, match="cron line is text"):
+        CronLine.read(given)
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/At_All", "", "/etc/passwd", "../UTC", 5, None, ["UTC"]])
+def test_an_unknown_time_zone_is_refused(zone: str) -> None:
+    with pytest.raises(ConfigError, match=r"tz|time zone"):
+        Cron("0 0 * * *", zone)
+
+
+@pytest.mark.parametrize("period", [0, -1, 0.5, "999ms", "400d", "often", True])
+def test_a_period_that_cannot_be_is_refused(period: float | str) -> None:
+    with pytest.raises(ConfigError, match="every"):
+        Every.read(period)

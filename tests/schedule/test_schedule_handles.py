@@ -1,0 +1,134 @@
+"""Schedules by their handles: list, pause, resume, run now; from threads and tasks, with and without the code."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork, ServerRefused
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.schedules import Ticker
+
+
+def declare(lw: Lockwork, queue: str = "default") -> None:
+    """What a worker does when it starts."""
+    lw.runtime.run(Ticker(QueueKeys("lw", queue), list(lw.plans[queue].values())).turn())
+
+
+def _with_schedules(lw: Lockwork) -> None:
+    @lw.task(cron="0 9 * * mon-fri", tz="Europe/Berlin", overlap="skip")
+    async def report() -> None: ...
+
+    @lw.task(queue="mails")
+    def send(to: str) -> None: ...
+
+    lw.schedule(send.call("all"), every="10m", name="round")
+    lw.schedule(send.call("boss"), every="10m", name="boss", misfire="skip")
+
+
+def test_they_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) -> None:
+    _with_schedules(lw)
+    assert lw.schedules() == []
+    declare(lw)
+    declare(lw, "mails")
+    report, boss, everybody = lw.schedules(count=6)
+    assert (report.name, report.queue, report.task) == ("report", "default", "report")
+    assert report.when == "0 9 * * mon-fri (Europe/Berlin)"
+    assert [slot.hour for slot in report.next] == [9] * 6
+    assert not {slot.isoweekday() for slot in report.next} & {6, 7}
+    assert len({slot.date() for slot in report.next}) == 6
+    assert (report.misfire, report.overlap, report.declared, report.paused) == ("once", "skip", True, False)
+    assert (report.last, report.last_job, report.enqueued, report.overlapped) == (None, None, 0, 0)
+    assert (boss.name, everybody.name, everybody.when) == ("boss", "round", "every 600 s")
+    assert everybody.next[0] - datetime.now(UTC) <= timedelta(minutes=10)
+    assert everybody.next[1] - everybody.next[0] == timedelta(minutes=10)
+    # who has not the code sees the same
+    assert [each.name for each in other.schedules("mails")] == ["boss", "round"]
+    assert other.schedules() == []
+    assert other.named_schedule("round", "mails").status(6) == everybody
+
+
+def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, other: Lockwork) -> None:
+    _with_schedules(lw)
+    declare(lw)
+    declare(lw, "mails")
+    handle = other.named_schedule("round", "mails")
+    first, second = handle.run_now(), handle.run_now()
+    assert first is not None
+    assert second is not None
+    assert first.id != second.id
+    assert first.id.startswith("round@")
+    assert lw.queue("mails").status().ready == 2
+    alone = other.named_schedule("report")
+    assert alone.run_now() is not None
+    assert alone.run_now() is None
+    status = alone.status()
+    assert status is not None
+    assert status.enqueued == 1
+    assert status.last is None
+
+
+async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
+    _with_schedules(alw)
+    await alw.runtime.arun(Ticker(QueueKeys("lw", "default"), list(alw.plans["default"].values())).turn())
+    handle = alw.named_schedule("report")
+    assert await handle.apause()
+    assert await handle.apause()
+    (found,) = await alw.aschedules("default")
+    assert found.paused
+    job = await handle.arun_now()
+    assert job is not None
+    assert await job.astate() == "active"
+    assert await handle.aresume()
+    status = await handle.astatus(0)
+    assert status is not None
+    assert not status.paused
+    assert status.next == ()
+    assert status.last_job == job.id
+
+
+def test_what_nobody_has_declared(lw: Lockwork) -> None:
+    handle = lw.named_schedule("ghost")
+    assert handle.status() is None
+    assert not handle.pause()
+    assert not handle.resume()
+    with pytest.raises(ConfigError, match="no schedule is named 'ghost'"):
+        handle.run_now()
+
+
+def test_one_that_cannot_be_read_is_declared_anew_and_harms_no_other(lw: Lockwork, admin: redis.Redis) -> None:
+    _with_schedules(lw)
+    ticker = Ticker(QueueKeys("lw", "mails"), list(lw.plans["mails"].values()))
+    lw.runtime.run(ticker.turn())
+    key = "lw:{q:mails}:schedules"
+    for garbage in (b"\xc1", b"", b"\x01", b"\x91\x01"):
+        admin.hset(key, "sboss", garbage)
+        assert [each.name for each in lw.schedules("mails")] == ["round"]
+        declare(lw, "mails")
+        assert [each.name for each in lw.schedules("mails")] == ["boss", "round"]
+    admin.hset(key, "dboss", '{"task":"send","cron":"0 0 * * *","tz":"Moon/Base"}')
+    boss, fine = lw.schedules("mails")
+    assert "Moon/Base" in boss.when
+    assert boss.next == ()
+    assert fine.next
+
+
+def test_a_key_of_another_kind_is_a_clear_error(lw: Lockwork, admin: redis.Redis) -> None:
+    _with_schedules(lw)
+    admin.set("lw:{q:mails}:schedules", "mine")
+    with pytest.raises(ServerRefused):
+        declare(lw, "mails")
+    declare(lw)
+    assert admin.get("lw:{q:mails}:schedules") == b"mine"
+
+
+def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:
+    _with_schedules(lw)
+    declare(lw, "mails")
+    job = lw.named_schedule("boss", "mails").run_now()
+    assert job is not None
+    assert job.state() == "active"
+    with pytest.raises(ConfigError, match="count"):
+        lw.named_schedule("boss", "mails").status(-1)

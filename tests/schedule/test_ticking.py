@@ -1,0 +1,172 @@
+"""Tickers in virtual time: what becomes of slots at whose time nobody was there, and how often they call the server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lockwork.protocol.effects import Call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.schedules import Plan, Ticker, slot_id
+from lockwork.schedules.options import Rules, ScheduleSettings
+from lockwork.tasks import TaskCall
+from model.bench import SECOND, Bench
+from simulation.server import Build, Server
+
+_QUEUE = QueueKeys("sim", "a")
+_NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp()) * SECOND
+
+
+class _Counting(Bench):
+    """Counts the calls."""
+
+    calls = 0
+
+    def call(self, call: Call, *, later: int = 1) -> Any:
+        self.calls += 1
+        return super().call(call, later=later)
+
+
+def _plan(name: str = "s", **options: Any) -> Plan:
+    chosen: ScheduleSettings = {**options}  # type: ignore[typeddict-item]
+    return Rules.read(chosen).plan(name, TaskCall("a", b'1,4,,;["x",[]]', 0))
+
+
+@pytest.fixture
+def bench(simulated: Server) -> _Counting:
+    made = _Counting(simulated, Build())
+    made.now = _NINE
+    return made
+
+
+def _jobs(bench: Bench) -> list[str]:
+    found = [id.decode() for id in bench._server.command("LRANGE", _QUEUE.ready[1], 0, -1)]
+    assert len(set(found)) == len(found)
+    return found
+
+
+def _go(bench: Bench, until: int, *tickers: Ticker) -> None:
+    """Let all tickers take their turns until a time."""
+    turns = dict.fromkeys(tickers, bench.now)
+    while turns and min(turns.values()) <= until:
+        ticker = min(turns, key=turns.__getitem__)
+        bench.now = max(bench.now, turns[ticker])
+        pause = bench.run(ticker.turn())
+        if pause is None:
+            del turns[ticker]
+        else:
+            turns[ticker] = bench.now + int(pause * SECOND) + 1
+    bench.now = max(bench.now, until)
+
+
+def _at(*times: str) -> list[str]:
+    return [f"s@2026-11-21T{time}Z" for time in times]
+
+
+def test_each_slot_is_enqueued_once_by_three_tickers(bench: _Counting) -> None:
+    plan = _plan(cron="*/2 * * * *")
+    _go(bench, _NINE + 361 * SECOND, *(Ticker(_QUEUE, [plan]) for _ in range(3)))
+    assert _jobs(bench) == _at("09:02:00", "09:04:00", "09:06:00")
+
+
+def test_a_new_schedule_has_no_past(bench: _Counting) -> None:
+    bench.now += 30 * SECOND
+    ticker = Ticker(_QUEUE, [_plan(cron="0 9 * * *", misfire="all")])
+    _go(bench, bench.now + 3600 * SECOND, ticker)
+    assert _jobs(bench) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, ["09:40:00"]),
+        ({"misfire": "once"}, ["09:40:00"]),
+        ({"misfire": "skip", "grace": "4m"}, []),
+        ({"misfire": "skip", "grace": "6m"}, ["09:40:00"]),
+        ({"misfire": "all"}, ["09:10:00", "09:20:00", "09:30:00", "09:40:00"]),
+        ({"misfire": "all", "catch_up": 2}, ["09:30:00", "09:40:00"]),
+        ({"misfire": "all", "overlap": "skip"}, ["09:10:00"]),
+    ],
+)
+def test_what_becomes_of_slots_when_all_were_away(bench: _Counting, options: dict[str, Any], wanted: list[str]) -> None:
+    """streaq#152: a cron job that was due long ago runs after a restart, outside its window."""
+    plan = _plan(cron="*/10 * * * *", **options)
+    _go(bench, _NINE + SECOND, Ticker(_QUEUE, [plan]))
+    bench.now = _NINE + 45 * 60 * SECOND
+    _go(bench, bench.now + 10 * SECOND, Ticker(_QUEUE, [plan]), Ticker(_QUEUE, [plan]))
+    assert _jobs(bench) == _at(*wanted)
+
+
+def test_a_year_of_seconds_is_made_up_for_within_its_bound(bench: _Counting) -> None:
+    plan = _plan(every="1s", misfire="all", catch_up=1000)
+    _go(bench, _NINE, Ticker(_QUEUE, [plan]))
+    bench.now += 366 * 86_400 * SECOND
+    begun = bench.calls
+    bench.run(Ticker(_QUEUE, [plan]).turn())
+    assert len(_jobs(bench)) == 1000
+    assert bench.calls - begun == 2
+
+
+def test_clocks_that_are_set_back_do_not_repeat_a_slot(bench: _Counting) -> None:
+    ticker = Ticker(_QUEUE, [_plan(cron="* * * * *", misfire="all")])
+    _go(bench, _NINE + 130 * SECOND, ticker)
+    bench.now -= 90 * SECOND
+    for _ in range(30):
+        bench.run(Ticker(_QUEUE, [_plan(cron="* * * * *", misfire="all")]).turn())
+        bench.now += 10 * SECOND
+    assert _jobs(bench) == _at(*(f"09:0{minute}:00" for minute in range(1, 6)))
+
+
+def test_a_server_that_has_lost_everything_gets_the_schedules_again(bench: _Counting) -> None:
+    ticker = Ticker(_QUEUE, [_plan(cron="* * * * *")])
+    _go(bench, _NINE + 70 * SECOND, ticker)
+    bench._server.command("FLUSHDB")
+    _go(bench, _NINE + 190 * SECOND, ticker)
+    assert _jobs(bench) == _at("09:02:00", "09:03:00")
+
+
+def test_many_schedules_at_one_time(bench: _Counting) -> None:
+    plans = [_plan(f"s{number}", cron="0 * * * *") for number in range(250)]
+    _go(bench, _NINE + 1 * SECOND, Ticker(_QUEUE, plans))
+    begun = bench.calls
+    _go(bench, _NINE + 3601 * SECOND, Ticker(_QUEUE, plans))
+    found = _jobs(bench)
+    assert found == [slot_id(f"s{number}", (_NINE // SECOND + 3600) * 1000) for number in range(250)]
+    assert bench.calls - begun < 3 * 3600 / 20 + 20
+
+
+def test_between_slots_a_ticker_only_says_that_it_is_there(bench: _Counting) -> None:
+    _go(bench, _NINE + 3600 * SECOND, Ticker(_QUEUE, [_plan(cron="30 9 * * *")]))
+    assert bench.calls <= 3600 / 20 + 3
+    assert _jobs(bench) == _at("09:30:00")
+
+
+def test_where_nothing_is_scheduled_one_call_is_all(bench: _Counting) -> None:
+    _go(bench, _NINE + 3600 * SECOND, Ticker(_QUEUE, []))
+    assert bench.calls == 1
+    assert bench._server.command("DBSIZE") == 0
+
+
+def test_a_call_whose_reply_was_lost_enqueues_once(bench: _Counting) -> None:
+    ticker = Ticker(_QUEUE, [_plan(cron="* * * * *", misfire="all")])
+    bench.run(ticker.turn(), twice=True)
+    for _ in range(20):
+        bench.now += 10 * SECOND
+        bench.run(ticker.turn(), twice=True)
+    assert _jobs(bench) == _at("09:01:00", "09:02:00", "09:03:00")
+
+
+def test_a_slot_in_the_hour_that_comes_twice_is_enqueued_once(bench: _Counting) -> None:
+    bench.now = int(datetime(2026, 10, 24, 23, tzinfo=UTC).timestamp()) * SECOND
+    ticker = Ticker(
+        _QUEUE, [_plan(cron="30 2 * * *", tz="Europe/Berlin"), _plan("t", cron="30 * * * *", tz="Europe/Berlin")]
+    )
+    _go(bench, bench.now + 3 * 3600 * SECOND, ticker)
+    assert _jobs(bench) == [
+        "t@2026-10-24T23:30:00Z",
+        "s@2026-10-25T00:30:00Z",
+        "t@2026-10-25T00:30:00Z",
+        "t@2026-10-25T01:30:00Z",
+    ]
