@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import jobs
+from lockwork.protocol import hands, jobs
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
@@ -15,7 +15,7 @@ from lockwork.runtime.runtime import Runtime
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _PATIENCE = 5.0
-"""Seconds to try to begin a session before the server is said to be away."""
+"""Seconds to try to begin a session before the server is said to be away, and between two complaints."""
 
 
 class Heartbeat:
@@ -42,6 +42,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
         self._steady_since = now()
+        self._complained = now() - _PATIENCE
         self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
         self.turned: float = now()
@@ -58,13 +59,19 @@ class Heartbeat:
         with self._lock:
             self._sessions.add(session)
 
-    def leave(self, session: str) -> int:
-        """End a session whose process is gone, and give its jobs back at once; returns how many those were."""
+    def leave(self, session: str, *, counted: bool) -> int:
+        """End a session whose process is gone, and give its jobs back at once; returns how many those were.
+
+        `counted`: the process died of itself, so its jobs have used up an attempt.
+        """
         with self._lock:
             self._sessions.discard(session)
-        return sum(
-            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True)) for keys in self._queues.values()
-        )
+        given = 0
+        for keys in self._queues.values():
+            if not counted:
+                given += self._runtime.run(hands.give_back(keys, session, self._window_ms))
+            given += self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True))
+        return given
 
     def stop(self) -> None:
         """Stop beating."""
@@ -81,8 +88,13 @@ class Heartbeat:
                 try:
                     pause = min(pause, self._beat(name, keys))
                 except LockworkError as error:
-                    log.warning("no heartbeat for queue %s: %s", name, error)
+                    self._complain(name, error)
                     pause = min(pause, 0.5)
+
+    def _complain(self, name: str, error: LockworkError) -> None:
+        if now() - self._complained > _PATIENCE:
+            self._complained = now()
+            log.warning("no heartbeat for queue %s: %s", name, error)
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""
@@ -92,6 +104,7 @@ class Heartbeat:
         at = now()
         if at - self.last > self._lease:
             self._steady_since = at
+            log.info("the server answers again, after %.0f s", at - self.last)
         self.last = at
         for session, alive in answer.alive.items():
             if not alive and session in self._sessions:
