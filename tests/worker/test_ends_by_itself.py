@@ -50,9 +50,7 @@ def test_a_burst_with_nothing_to_do(shift: Any, shift_url: str, shift_folder: Pa
         assert shift.lw.queue().workers() == []
 
 
-def test_a_burst_replaces_a_process_that_dies(
-    shift: Any, shift_url: str, shift_folder: Path, history: History
-) -> None:
+def test_a_burst_replaces_a_process_that_dies(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
     job = shift.kills_its_process_once.enqueue(history.path)
     with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
         assert process.wait() == 0
@@ -80,9 +78,7 @@ def test_once_waits_for_its_job_unless_it_is_a_burst_too(
     assert len(history.lines("ran")) == 1
 
 
-def test_a_burst_whose_processes_cannot_start_ends(
-    shift_url: str, shift_folder: Path, tmp_path: Path
-) -> None:
+def test_a_burst_whose_processes_cannot_start_ends(shift_url: str, shift_folder: Path, tmp_path: Path) -> None:
     """It works in the supervisor's environment only, so each child fails; nobody would notice a worker that goes on."""
     (tmp_path / "fragile.py").write_text(
         "import sys\nfrom lockwork import Lockwork\n"

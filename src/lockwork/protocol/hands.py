@@ -56,12 +56,12 @@ def heads(queue: QueueKeys) -> Protocol[Heads]:
     return Heads(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
 
 
-def within(patience: float, reading: Generator[Effect, Any, T]) -> Generator[Effect, Any, T]:
-    """Let a protocol that only reads give up after `patience` seconds without the server."""
+def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Effect, Any, T]:
+    """Let a protocol that has nothing to clean up give up after `patience` seconds without the server."""
     value: Any = None
     while True:
         try:
-            effect = reading.send(value)
+            effect = protocol.send(value)
         except StopIteration as done:
             result: T = done.value
             return result

@@ -14,8 +14,8 @@ from lockwork.runtime.runtime import Runtime
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
-_PATIENCE = 5.0
-"""Seconds to try to begin a session before the server is said to be away, and between two complaints."""
+_AGAIN = 5.0
+"""Seconds between two complaints."""
 
 
 class Heartbeat:
@@ -42,7 +42,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
         self._steady_since = now()
-        self._complained = now() - _PATIENCE
+        self._complained = now() - _AGAIN
         self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
         self.turned: float = now()
@@ -52,14 +52,14 @@ class Heartbeat:
         """Begin to beat."""
         self._thread.start()
 
-    def join(self, session: str) -> None:
+    def join(self, session: str, patience: float) -> None:
         """Begin a session on every queue; raises a LockworkError, and then it is not begun."""
         for keys in self._queues.values():
-            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), _PATIENCE))
+            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), patience))
         with self._lock:
             self._sessions.add(session)
 
-    def leave(self, session: str, *, counted: bool) -> int:
+    def leave(self, session: str, patience: float, *, counted: bool) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
         `counted`: the process died of itself, so its jobs have used up an attempt.
@@ -69,8 +69,8 @@ class Heartbeat:
         given = 0
         for keys in self._queues.values():
             if not counted:
-                given += self._runtime.run(hands.give_back(keys, session, self._window_ms))
-            given += self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True))
+                given += self._runtime.run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
+            given += self._runtime.run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
         return given
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Heartbeat:
                     pause = min(pause, 0.5)
 
     def _complain(self, name: str, error: LockworkError) -> None:
-        if now() - self._complained > _PATIENCE:
+        if now() - self._complained > _AGAIN:
             self._complained = now()
             log.warning("no heartbeat for queue %s: %s", name, error)
 

@@ -63,7 +63,8 @@ class Reloader:
                 elif event[1] is self._process:
                     status, self._process = event[1].returncode, None
                     if self._stopping:
-                        return status
+                        # the signal may have come before it could listen
+                        return 0 if -status in _PASSED_ON else status
                     log.warning("the worker ended with status %d: it starts again when a source file changes", status)
                 continue
             found = stamps(self._folder)

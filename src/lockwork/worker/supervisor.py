@@ -34,6 +34,8 @@ _TRIES = 3
 """Children of a worker that is to end by itself that may fail to start, one after the other."""
 _HURRY = 3.0
 """Seconds that children have, beyond their grace, before they are killed."""
+_FIRST_PATIENCE, _PATIENCE = 5.0, 1.0
+"""Seconds to try to reach the server at the start, and later, when the supervisor has other things to look after."""
 _PULSE = 1.0
 
 DIED, MAX_JOBS, MAX_MEMORY = REASONS = ("died", "max-jobs", "max-memory")
@@ -43,7 +45,7 @@ _Event = (
     tuple[Literal["exit"], Child]
     | tuple[Literal["signal"], int]
     | tuple[Literal["ready", "worn"], str]
-    | tuple[Literal["start", "kill"], None]
+    | tuple[Literal["start", "leave", "kill"], None]
 )
 
 
@@ -62,7 +64,8 @@ class Supervisor:
         self._failures = 0
         self._stillborn = 0
         """Children that ended before they were ready, one after the other."""
-        self._away = False
+        self._lingering: list[Child] = []
+        """Children that have ended, and whose sessions could not be ended yet."""
         self._notify = Notify()
         self._next_sign = now()
         self.replaced: Counter[str] = Counter()
@@ -163,6 +166,8 @@ class Supervisor:
             self._wear_out(self._children.get(event[1]), MAX_JOBS, f"{self._options.max_jobs} jobs done")
         elif event[0] == "start":
             self._start_missing()
+        elif event[0] == "leave":
+            self._give_back_lingering()
         else:
             log.warning("worker processes that did not end in time are killed")
             self._kill_all()
@@ -219,15 +224,25 @@ class Supervisor:
             self._start_missing()
 
     def _give_back(self, child: Child) -> int:
-        if self._away and (self._stopping or not self._begun):
-            return 0  # it was not there a moment ago, and whoever stops us does not want to wait for it
-        try:
-            return self.heartbeat.leave(child.session, counted=not child.orderly)
-        except LockworkError as error:
-            # its lease runs out by itself, and then any worker gives its jobs back
-            log.error("the jobs of worker process %d could not be given back yet: %s", child.pid, error)
-            self._away = True
+        # one that was not there a moment ago is asked no more by a supervisor that has to go
+        if self._lingering and (self._stopping or not self._begun):
             return 0
+        try:
+            return self.heartbeat.leave(child.session, _PATIENCE, counted=not child.orderly)
+        except LockworkError as error:
+            # should we not live to do it, its lease runs out, and then any worker gives its jobs back
+            log.error("the jobs of worker process %d could not be given back yet: %s", child.pid, error)
+            self._lingering.append(child)
+            self._later(_PATIENCE, ("leave", None))
+            return 0
+
+    def _give_back_lingering(self) -> None:
+        if self._lingering and not self._stopping:
+            child = self._lingering.pop()
+            given_back = self._give_back(child)
+            if child not in self._lingering:
+                log.info("the session of worker process %d has ended: %d jobs given back", child.pid, given_back)
+                self._give_back_lingering()
 
     # -- replacing ----------------------------------------------------------------------------------------------------
 
@@ -285,19 +300,18 @@ class Supervisor:
             if sum(child.fresh for child in self._children.values()) >= self._wanted:
                 return
             try:
-                self._start_child()
+                self._start_child(_FIRST_PATIENCE if first else _PATIENCE)
             except LockworkError as error:
-                self._away = True
                 if first:
                     raise
                 log.error("a worker process could not be started: %s", error)
                 self._later(1.0, ("start", None))
                 return
 
-    def _start_child(self) -> None:
+    def _start_child(self, patience: float) -> None:
         child = process.start(self._loop, self._reports.descriptor)
         try:
-            self.heartbeat.join(child.session)
+            self.heartbeat.join(child.session, patience)
         except BaseException:
             child.process.kill()
             child.process.wait()
