@@ -116,3 +116,22 @@ def test_a_stop_while_the_server_is_away_does_not_wait_for_it(
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert "Traceback" not in process.errors
+
+
+@pytest.mark.timeout(120)
+def test_a_process_that_dies_while_the_server_is_away_is_made_good_for(
+    mortal: MortalServer, load_shift: Callable[[str], ModuleType], shift_folder: Path, history: History, tmp_path: Path
+) -> None:
+    """Its jobs do not wait for the end of its lease."""
+    app: Any = load_shift(mortal.url)
+    gate = tmp_path / "gate"
+    with app.lw, worker("shift:lw", "--lease", "60s", url=mortal.url, folder=shift_folder) as process:
+        job = app.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        mortal.kill()
+        os.kill(process.children()[0], signal.SIGKILL)
+        until(lambda: "could not be given back yet" in process.errors, "it is noticed")
+        gate.touch()
+        mortal.start()
+        assert job.result(20) == 2
+        assert app.lw.queue().status().recovered == 1
