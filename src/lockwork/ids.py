@@ -6,11 +6,12 @@ import os
 import secrets
 import threading
 import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _SORTED = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _TABLE = bytes.maketrans(_PLAIN, _SORTED)
+_BACK = bytes.maketrans(_SORTED, _PLAIN)
 _RANDOM_BITS = 54
 
 _lock = threading.Lock()
@@ -29,6 +30,17 @@ def new_ids(count: int) -> list[str]:
     # 12 bytes are 16 characters exactly, so they can be encoded all at once
     text = b64encode(made).translate(_TABLE).decode()
     return [text[at : at + 16] for at in range(0, len(text), 16)]
+
+
+def made_at(id: str) -> int | None:
+    """When an id of ours was made, ms since 1970 by its maker's clock; None for an id of another kind."""
+    if len(id) != 16 or not id.isascii():
+        return None
+    try:
+        number = int.from_bytes(b64decode(id.encode().translate(_BACK), validate=True), "big")
+    except ValueError:
+        return None
+    return number >> _RANDOM_BITS
 
 
 def _take(count: int) -> int:

@@ -202,8 +202,8 @@ class QueueMachine(RuleBasedStateMachine):
         places = [job.place for job in self.jobs.values()]
         # sessions that are over are not listed, and hold nothing
         assert {worker.session for worker in workers} == self.alive.keys()
-        found = (status.ready, status.scheduled, status.running, status.dead)
-        assert found == tuple(places.count(place) for place in PLACES)
+        counted = (status.ready, status.scheduled, status.running, status.dead)
+        assert counted == tuple(places.count(place) for place in PLACES)
         assert status.enqueued == len(self.jobs)
         assert {name: getattr(status, name) for name in self.counts} == self.counts
         for id, job in self.jobs.items():

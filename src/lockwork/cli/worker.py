@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
+from lockwork.app import Lockwork
+from lockwork.cli.quantities import duration, size
+from lockwork.cli.queuelist import queues_of, read_queues
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
-from lockwork.protocol.keys import checked_queue
 from lockwork.worker.health import Health
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
+from lockwork.worker.loops import LOOPS
+from lockwork.worker.metrics import Metrics
 from lockwork.worker.options import WorkerOptions
+from lockwork.worker.reload import Reloader
 from lockwork.worker.supervisor import Supervisor
+
+_MANY = click.IntRange(1, 1000)
 
 
 @click.command()
 @click.argument("app", metavar="MODULE:OBJECT")
 @click.option(
+    "--queues",
     "--queue",
     "-q",
     "queues",
     multiple=True,
-    help="Queue to work on; repeat it for more. [default: all of the app's]",
+    metavar="NAME[:WEIGHT],...",
+    help="Queues to work on. Without weights strictly in this order; with any, each gets its share (1 unless given)."
+    " [default: all of the app's, in equal shares]",
 )
-@click.option("--processes", "-p", default=1, show_default=True, type=click.IntRange(1, 1000), help="Child processes.")
-@click.option(
-    "--concurrency",
-    "-c",
-    default=100,
-    show_default=True,
-    type=click.IntRange(1, 1000),
-    help="Jobs at once, per process.",
-)
+@click.option("--processes", "-p", default=1, show_default=True, type=_MANY, help="Child processes.")
+@click.option("--concurrency", "-c", default=100, show_default=True, type=_MANY, help="Jobs at once, per process.")
+@click.option("--burst", is_flag=True, help="End when no queue has a job that could run now.")
+@click.option("--once", is_flag=True, help="Run one job, and end.")
+@click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="Replace a process after about N jobs.")
+@click.option("--max-memory", metavar="SIZE", help="Replace a process that has more memory, for instance 512MB.")
 @click.option(
     "--lease",
     default="15s",
@@ -41,8 +49,10 @@ from lockwork.worker.supervisor import Supervisor
     help="How long after this machine died its jobs run elsewhere.",
 )
 @click.option("--grace", default="30s", show_default=True, help="How long running jobs may go on after SIGTERM.")
-@click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /livez and /readyz on this port.")
+@click.option("--loop", type=click.Choice(LOOPS), help="The event loop. [default: uvloop if it is installed]")
+@click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /livez, /readyz and /metrics on this port.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Address of the health port.")
+@click.option("--reload", is_flag=True, help="For development: start again when a source file changes.")
 def worker(
     app: str,
     queues: tuple[str, ...],
@@ -50,40 +60,63 @@ def worker(
     concurrency: int,
     lease: str,
     grace: str,
+    loop: str | None,
     health_port: int | None,
     health_host: str,
+    max_jobs: int | None,
+    max_memory: str | None,
+    *,
+    burst: bool,
+    once: bool,
+    reload: bool,
 ) -> None:
     """Run the jobs of MODULE:OBJECT, for instance shop.tasks:lw, until SIGTERM or Ctrl-C.
 
     A supervisor keeps the leases of its child processes alive, replaces a child that dies, and gives its jobs back.
+    SIGTERM and Ctrl-C let running jobs end within --grace; a second one ends them at once. SIGUSR1 only stops fetching.
     """
     configure()
-    kept = seconds(_duration(lease), "--lease")
+    if reload:
+        sys.exit(_reload(burst=burst, once=once))
+    kept = seconds(duration(lease), "--lease")
     if kept < 1:
         raise ConfigError(f"--lease must be at least 1 s, so that heartbeats can keep it, not {lease}")
+    if once and processes > 1:
+        raise ConfigError("--once runs one job in one process: leave --processes out")
+    named = read_queues(queues)
+    options = WorkerOptions(
+        app,
+        [],
+        processes,
+        1 if once else concurrency,
+        kept,
+        seconds(duration(grace), "--grace", zero=True),
+        burst=burst,
+        once=once,
+        max_jobs=max_jobs,
+        max_memory=None if max_memory is None else size(max_memory, "--max-memory"),
+    )
     health = None if health_port is None else Health(health_host, health_port)
     try:
         found = load(app)
-        names = [checked_queue(name) for name in queues] or found.registry.queues()
-        if not names:
-            raise ConfigError(f"{app} has no tasks: import the modules that define them in its module, or give --queue")
-        options = WorkerOptions(
-            app, names, processes, concurrency, kept, seconds(_duration(grace), "--grace", zero=True)
-        )
+        options = queues_of(found, options, named)
         with found:
-            supervisor = Supervisor(found, options)
-            if health is not None:
-                health.start(supervisor)
-            status = supervisor.run()
+            status = _run(found, options, loop, health)
     finally:
         if health is not None:
             health.close()
     sys.exit(status)
 
 
-def _duration(text: str) -> float | str:
-    """A bare number on the command line is seconds."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
+    supervisor = Supervisor(app, options, loop=loop)
+    if health is not None:
+        health.start(supervisor, Metrics(app, options.queues, supervisor, options.lease))
+    return supervisor.run()
+
+
+def _reload(*, burst: bool, once: bool) -> int:
+    if burst or once:
+        raise ConfigError("--reload is for a worker that goes on: leave --burst and --once out")
+    arguments = [argument for argument in sys.argv[1:] if argument != "--reload"]
+    return Reloader([sys.executable, "-m", "lockwork", *arguments], Path.cwd()).run()

@@ -8,21 +8,29 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Coroutine
+from typing import Any
 
 import msgspec
 
+from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.runtime.aio import AsyncDriver
+from lockwork.worker import loops, order
 from lockwork.worker.canceller import cancel
 from lockwork.worker.context import Desk
+from lockwork.worker.control import Control, Urgency
 from lockwork.worker.executor import Executor
 from lockwork.worker.fetcher import Fetcher
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
-from lockwork.worker.options import STOP, ChildOrders
+from lockwork.worker.options import READY, WORN, ChildOrders
+from lockwork.worker.reports import Reporter
 from lockwork.worker.settler import Settler
+from lockwork.worker.source import Source
 from lockwork.worker.threads import Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
@@ -30,90 +38,143 @@ log: logging.Logger = logging.getLogger("lockwork.worker")
 OK, FAILED, SESSION_OVER = 0, 1, 3
 
 
-async def work(orders: ChildOrders, control: asyncio.StreamReader) -> int:
-    """Run jobs until told to stop, until the supervisor is gone, or until the session is over."""
-    options = orders.options
-    app = load(options.app)
-    driver = await app.runtime.driver()
-    window_ms = int(app.config.result_ttl * 1000)
-    lanes, threads = Lanes(options.concurrency), Threads(options.concurrency)
-    fetchers: list[Fetcher] = []
-    executors: list[tuple[Executor, Settler]] = []
-    cancelling: list[asyncio.Task[None]] = []
-    app.runtime.engine.also_hear(channel(app.config.prefix, orders.session))
-    for name in options.queues:
-        keys = QueueKeys(app.config.prefix, name)
-        settler = Settler(driver, keys, orders.session, window_ms)
-        desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
-        executor = Executor(desk, app.registry, app.config, settler, threads)
-        executors.append((executor, settler))
-        fetchers.append(Fetcher(driver, keys, orders.session, app.runtime.channel, lanes, executor, window_ms))
-        cancelling.append(asyncio.create_task(cancel(driver, desk, lanes, executor), name="lockwork-cancel"))
-    fetching = [asyncio.create_task(fetcher.run(), name="lockwork-fetch") for fetcher in fetchers]
-    told = asyncio.create_task(control.readline())
-    done, _ = await asyncio.wait({told, *fetching}, return_when=asyncio.FIRST_COMPLETED)
-    status = OK
-    if told not in done:
-        problems = [task.exception() for task in fetching if task.done()]
-        status = SESSION_OVER if any(isinstance(problem, SessionOver) for problem in problems) else FAILED
-        log.error("this worker process stops: %s", problems)
-    elif told.result() != STOP:
+class _Work:
+    """The parts of a child that run jobs, put together for its orders."""
+
+    def __init__(self, app: Lockwork, driver: AsyncDriver, orders: ChildOrders, reporter: Reporter) -> None:
+        options = orders.options
+        window_ms = int(app.config.result_ttl * 1000)
+        self.lanes = Lanes(options.concurrency)
+        self.threads = Threads(options.concurrency)
+        self.executors: list[Executor] = []
+        self.settlers: list[Settler] = []
+        self.cancelling: list[asyncio.Task[None]] = []
+        sources: list[Source] = []
+        app.runtime.engine.also_hear(channel(app.config.prefix, orders.session))
+        for name, weight in zip(options.queues, options.weights or [1] * len(options.queues), strict=True):
+            keys = QueueKeys(app.config.prefix, name)
+            settler = Settler(driver, keys, orders.session, window_ms)
+            desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
+            executor = Executor(desk, app.registry, app.config, settler, self.threads)
+            listening = cancel(driver, desk, self.lanes, executor)
+            self.cancelling.append(asyncio.create_task(listening, name="lockwork-cancel"))
+            self.settlers.append(settler)
+            self.executors.append(executor)
+            sources.append(Source(name, keys, executor, weight))
+        self.fetcher = Fetcher(
+            driver,
+            sources,
+            orders.session,
+            app.runtime.channel,
+            self.lanes,
+            window_ms,
+            order.by_weight if options.weights else order.strict,
+            at_most=1 if options.once else None,
+            settled=self.settled if options.burst else None,
+            worn_after=options.max_jobs,
+            on_worn=lambda: reporter.tell(WORN),
+        )
+
+    async def settled(self) -> None:
+        """Wait until all outcomes are on the server."""
+        for settler in self.settlers:
+            await settler.drained()
+
+    async def idle(self) -> None:
+        """Wait until nothing runs."""
+        while self.lanes.running:
+            await self.lanes.freed()
+
+    async def give_up(self) -> None:
+        """End what still runs, and give it back."""
+        for listening in self.cancelling:
+            listening.cancel()
+        await asyncio.gather(*self.cancelling, return_exceptions=True)
+        for executor in self.executors:
+            executor.giving_back = True
+        self.lanes.cancel()
+        await self.lanes.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self.settled()
+
+
+async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:
+    """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
+    app = load(orders.options.app)
+    parts = _Work(app, await app.runtime.driver(), orders, reporter)
+    fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
+    reporter.tell(READY)
+    await _first(fetching, control.reached(Urgency.QUIET))
+    status = _status(fetching)
+    parts.fetcher.stop()
+    await asyncio.gather(fetching, return_exceptions=True)
+    if status == OK:
+        if orders.options.ends:
+            control.raise_to(Urgency.RETIRE)
+        await control.reached(Urgency.RETIRE)
+        await _finish(parts, control, orders.options.grace)
+    if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
-    for fetcher in fetchers:
-        fetcher.stop()
-    await asyncio.gather(*fetching, return_exceptions=True)
-    if told in done and told.result() == STOP:
-        # a second line, or the end of the input, means: at once
-        hurry = asyncio.create_task(control.readline())
-        idle = asyncio.create_task(_until_idle(lanes))
-        await asyncio.wait({hurry, idle}, timeout=options.grace, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        idle.cancel()
-    for listening in cancelling:
-        listening.cancel()
-    await asyncio.gather(*cancelling, return_exceptions=True)
-    for executor, _settler in executors:
-        executor.giving_back = True
-    lanes.cancel()
-    await lanes.close()
-    told.cancel()
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(5):
-            for _executor, settler in executors:
-                await settler.drained()
+    await parts.give_up()
     await app.aclose()
-    threads.close()
+    parts.threads.close()
     return status
 
 
-async def _until_idle(lanes: Lanes) -> None:
-    while lanes.running:
-        await lanes.freed()
+def _status(fetching: asyncio.Task[None]) -> int:
+    problem = fetching.exception() if fetching.done() else None
+    if problem is None:
+        return OK
+    log.error("this worker process stops: %r", problem)
+    return SESSION_OVER if isinstance(problem, SessionOver) else FAILED
 
 
-async def _main() -> int:
+async def _finish(parts: _Work, control: Control, grace: float) -> None:
+    """Let running jobs end, as far as they may."""
+    idle = asyncio.create_task(parts.idle())
+    try:
+        await _first(idle, control.reached(Urgency.STOP))
+        if not idle.done():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await _first(idle, control.reached(Urgency.NOW))
+    finally:
+        idle.cancel()
+
+
+async def _first(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
+    """Wait for either; only the other is ended."""
+    rival = asyncio.create_task(other)
+    try:
+        await asyncio.wait({task, rival}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        rival.cancel()
+
+
+async def _main(descriptor: int) -> int:
     loop = asyncio.get_running_loop()
-    control = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(control), sys.stdin)
-    orders = msgspec.json.decode(await control.readline(), type=ChildOrders)
-    return await work(orders, control)
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    orders = msgspec.json.decode(await reader.readline(), type=ChildOrders)
+    control, reporter = Control(reader), Reporter(descriptor, orders.session)
+    try:
+        return await work(orders, control, reporter)
+    finally:
+        await control.close()
+        reporter.close()
 
 
 def main() -> None:
-    """Entry of `python -m lockwork.worker.child`; orders come as one line of JSON on standard input."""
+    """Entry of `python -m lockwork.worker.child LOOP DESCRIPTOR`; orders come as a line of JSON on standard input."""
     configure()
     # the terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # (handled, not ignored: programs that jobs start would inherit that)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, lambda _number, _frame: None)
     try:
-        import uvloop  # noqa: PLC0415 - an extra
-    except ImportError:
-        factory = None
-    else:
-        factory = uvloop.new_event_loop
-    try:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            status = runner.run(_main())
+        with asyncio.Runner(loop_factory=loops.factory(sys.argv[1])) as runner:
+            status = runner.run(_main(int(sys.argv[2])))
     except LockworkError as error:
         log.error("%s", error)
         status = FAILED

@@ -31,10 +31,14 @@ class Events(Generic[Event]):
         with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits any more
             self._bell.send(b"!")
 
-    def next(self) -> Event:
-        """Wait for the next event."""
+    def next(self, timeout: float | None = None) -> Event | None:
+        """Wait for the next event; None when there is none for `timeout` seconds."""
+        self._rung.settimeout(timeout)
         while not self._events:
-            self._rung.recv(4096)
+            try:
+                self._rung.recv(4096)
+            except TimeoutError:
+                return None
         return self._events.popleft()
 
     def __enter__(self) -> Self:

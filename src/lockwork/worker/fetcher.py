@@ -1,20 +1,26 @@
-"""Fetching: leases jobs for free places, and sleeps without polling when there is nothing to do."""
+"""Fetching: leases jobs of all queues for free places, and sleeps without polling when there is nothing to do.
+
+A queue that was found empty sleeps: the server wakes us for it, and until then it costs nothing. A wake-up that comes
+when all places are taken is passed on to another worker.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Coroutine
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from lockwork.errors import LockworkError
-from lockwork.protocol import jobs
+from lockwork.errors import LockworkError, ServerRefused
+from lockwork.protocol import hands, jobs
 from lockwork.protocol.jobs import Batch
-from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.sync import backoff
-from lockwork.worker.executor import Executor
 from lockwork.worker.lanes import Lanes
+from lockwork.worker.order import Allot
+from lockwork.worker.source import Source
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -22,81 +28,204 @@ T = TypeVar("T")
 
 
 class Fetcher:
-    """Leases the jobs of one queue for one session."""
+    """Leases jobs for one session.
+
+    `at_most`: jobs after which it ends. `settled`: given, it ends when no queue has a job that could run now, and waits
+    with it for what has been done to be on the server. `worn_after`: jobs after which `on_worn` is called, once.
+    """
 
     def __init__(
         self,
         driver: AsyncDriver,
-        keys: QueueKeys,
+        sources: Sequence[Source],
         session: str,
         channel: str,
         lanes: Lanes,
-        executor: Executor,
         window_ms: int,
+        allot: Allot,
+        *,
+        at_most: int | None = None,
+        settled: Callable[[], Awaitable[None]] | None = None,
+        worn_after: int | None = None,
+        on_worn: Callable[[], None] = lambda: None,
     ) -> None:
         self._driver = driver
-        self._keys = keys
+        self._sources = sources
         self._session = session
         self._channel = channel
         self._lanes = lanes
-        self._executor = executor
         self._window_ms = window_ms
-        self._stopping = asyncio.Event()
+        self._allot = allot
+        self._left = at_most or sys.maxsize
+        self._settled = settled
+        self._fresh = worn_after or sys.maxsize
+        self._on_worn = on_worn
+        self._stopped = False
+        self._calm = False
+        """Whether all queues were asked once more after the last job's end, and nothing has come since."""
         self._requests = 0
+        self._news: asyncio.Future[None] | None = None
+        self._passing: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
         """Lease nothing more; a call under way is brought to its end, so that no lease is lost sight of."""
-        self._stopping.set()
+        self._stopped = True
+        self._tell()
 
     async def run(self) -> None:
-        """Fetch until stopped; raises SessionOver when the server counts this session as dead."""
-        while not self._stopping.is_set():
-            places = self._lanes.take_now() or await self._until_stopped(self._lanes.take())
-            if places is None:
-                return
-            batch = None
-            try:
-                batch = await self._lease(places)
-            finally:
-                self._lanes.put_back(places - (len(batch.jobs) if batch else 0))
-            if batch is None:
-                return
-            if batch.jobs:
-                self._lanes.start(batch.jobs, self._executor)
-            else:
-                await self._until_stopped(self._driver.run(jobs.idle(self._keys, batch)))
-
-    async def _lease(self, places: int) -> Batch | None:
-        """Ask until there is an answer; None when stopped before: the supervisor gives back what that leased."""
-        self._requests += 1
-        failures = 0
-        while True:
-            asked = jobs.reserve(
-                self._keys,
-                self._session,
-                places,
-                f"{self._requests:x}",
-                self._channel,
-                again=failures > 0,
-                window_ms=self._window_ms,
-            )
-            try:
-                return await self._driver.run(asked)
-            except LockworkError as error:
-                if self._stopping.is_set():
-                    return None
-                failures += 1
-                log.warning("no jobs can be fetched: %s", error)
-                await self._until_stopped(asyncio.sleep(backoff(failures)))
-
-    async def _until_stopped(self, waiting: Coroutine[Any, Any, T]) -> T | None:
-        """Wait for something that may be given up; None when the fetcher is stopped first."""
-        task = asyncio.ensure_future(waiting)
-        stopped = asyncio.ensure_future(self._stopping.wait())
+        """Fetch until stopped or done; raises SessionOver when the server counts this session as dead."""
         try:
-            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            while not self._stopped and self._left:
+                places = self._lanes.take_now() or await self._unless_news(self._lanes.take())
+                if not places:
+                    continue
+                awake = [source for source in self._sources if source.awake]
+                if awake and not self._stopped:
+                    places = await self._fetch(awake, places)
+                    self._lanes.put_back(places)
+                else:
+                    self._lanes.put_back(places)
+                    if not self._stopped and await self._rest():
+                        return
+        finally:
+            await self._leave()
+
+    async def _fetch(self, awake: Sequence[Source], places: int) -> int:
+        """Ask queues for jobs; returns the places that are left."""
+        for source, most in self._allot(awake, places):
+            want = min(most, places, self._left)
+            if want <= 0:
+                continue
+            used = await self._ask(source, want)
+            places -= used
+            self._left -= used
+            if self._stopped:
+                break
+        if self._lanes.full:
+            for source in self._sources:
+                self._pass_on(source)
+        return places
+
+    async def _ask(self, source: Source, want: int) -> int:
+        """Ask one queue; returns how many of the places it takes or keeps."""
+        again = source.unsure
+        if again:
+            want = source.held or want
+        else:
+            self._requests += 1
+            source.request = f"{self._requests:x}"
+        source.owed = False
+        asked = jobs.reserve(
+            source.keys, self._session, want, source.request, self._channel, again=again, window_ms=self._window_ms
+        )
+        try:
+            batch = await self._driver.run(asked)
+        except LockworkError as error:
+            return self._put_off(source, want, error)
+        used = len(batch.jobs) - source.held
+        source.unsure, source.held = False, 0
+        if source.failures:
+            source.failures = 0
+            log.info("jobs of queue %s can be fetched again", source.name)
+        if batch.jobs:
+            self._take(source, batch)
+        else:
+            source.credit = 0.0
+            source.registered = True
+            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch)))
+        return used
+
+    def _take(self, source: Source, batch: Batch) -> None:
+        count = len(batch.jobs)
+        source.credit -= count
+        self._calm = False
+        self._lanes.start(batch.jobs, source.runner)
+        worn, self._fresh = self._fresh > 0 >= self._fresh - count, self._fresh - count
+        if worn:
+            self._on_worn()
+
+    def _put_off(self, source: Source, want: int, error: LockworkError) -> int:
+        source.failures += 1
+        log.warning("no jobs of queue %s can be fetched: %s", source.name, error)
+        source.unsure = True
+        self._sleep(source, asyncio.sleep(backoff(source.failures)))
+        # A queue that refuses us must not keep the others' places. Should an earlier try of this very call have leased
+        # jobs all the same, they come on top of what runs.
+        if source.held or isinstance(error, ServerRefused):
+            return 0
+        source.held = want
+        return want
+
+    def _sleep(self, source: Source, waiting: Coroutine[Any, Any, None]) -> None:
+        source.awake = False
+        source.sleep = asyncio.create_task(self._asleep(source, waiting), name="lockwork-sleep")
+
+    async def _asleep(self, source: Source, waiting: Coroutine[Any, Any, None]) -> None:
+        await waiting
+        source.awake = True
+        source.owed = source.registered
+        self._tell()
+        if self._lanes.full:
+            self._pass_on(source)
+
+    async def _rest(self) -> bool:
+        """Wait until a queue may have jobs; True when there is nothing to wait for."""
+        if self._settled is None or any(source.failures for source in self._sources):
+            await self._unless_news(None)
+        elif self._lanes.running:
+            await self._unless_news(self._lanes.freed())
+        elif self._calm:
+            return True
+        else:
+            # a job that has just ended may run again at once, or have enqueued others
+            await self._settled()
+            self._calm = True
+            for source in self._sources:
+                self._cancel_sleep(source)
+                source.awake = True
+        return False
+
+    async def _unless_news(self, waiting: Coroutine[Any, Any, T] | None) -> T | None:
+        """Wait for something, but no longer than until a queue wakes up or `stop` is called."""
+        news = self._news = asyncio.get_running_loop().create_future()
+        if waiting is None:
+            await news
+            return None
+        task = asyncio.ensure_future(waiting)
+        try:
+            await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
-            for unfinished in (task, stopped):
-                unfinished.cancel()
-            await asyncio.gather(task, stopped, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _pass_on(self, source: Source) -> None:
+        """Let another worker have the wake-up that we cannot use."""
+        if source.owed:
+            source.owed = source.registered = False
+            task = asyncio.create_task(self._pass(source), name="lockwork-pass")
+            self._passing.add(task)
+            task.add_done_callback(self._passing.discard)
+
+    async def _pass(self, source: Source) -> None:
+        with contextlib.suppress(LockworkError):  # the others look again by themselves before long
+            await self._driver.run(hands.pass_on(source.keys, self._channel))
+
+    async def _leave(self) -> None:
+        """Nobody shall be woken here any more."""
+        for source in self._sources:
+            self._cancel_sleep(source)
+            if source.registered:
+                source.owed = True
+                self._pass_on(source)
+        await asyncio.gather(*self._passing, return_exceptions=True)
+
+    @staticmethod
+    def _cancel_sleep(source: Source) -> None:
+        if source.sleep is not None:
+            source.sleep.cancel()
+            source.sleep = None

@@ -1,39 +1,37 @@
-"""Health: a tiny HTTP server for probes; /livez does not depend on the Redis server, /readyz does."""
+"""Health: a tiny HTTP server for probes and metrics; /livez does not depend on the Redis server, /readyz does."""
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lockwork.errors import ConfigError
+from lockwork.worker.metrics import Metrics
 from lockwork.worker.supervisor import Supervisor
+
+_AT_ONCE = 16
+"""Connections that are served at the same time; more have to wait."""
+_SILENCE = 5.0
+"""Seconds that a client may be silent."""
+_TEXT = "text/plain; charset=utf-8"
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+Answer = tuple[int, str, str]
+"""Status, body, content type."""
 
 
 class Health:
-    """Serves the probes of one supervisor; raises ConfigError when the port is taken."""
+    """Answers for one supervisor; raises ConfigError when the port is taken."""
 
     def __init__(self, host: str, port: int) -> None:
-        self.supervisor: Supervisor | None = None
-        health = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                known = {"/livez": health.alive, "/readyz": health.ready}
-                probe = known.get(self.path)
-                status = 404 if probe is None else (200 if probe() else 503)
-                body = {200: b"ok\n", 404: b"try /livez or /readyz\n", 503: b"not now\n"}[status]
-                self.send_response(status)
-                self.send_header("Content-Type", "text/plain")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
+        self._supervisor: Supervisor | None = None
+        self._metrics: Metrics | None = None
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = _Server(host, port, self.answer)
         except OSError as error:
             raise ConfigError(
                 f"the health port {host}:{port} cannot be used ({error.strerror or error}): "
@@ -41,17 +39,22 @@ class Health:
             ) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="lockwork-health", daemon=True)
 
-    def alive(self) -> bool:
-        """Whether the worker should be left alone."""
-        return self.supervisor is None or self.supervisor.alive
+    def answer(self, path: str) -> Answer:
+        """Answer one request."""
+        if path == "/livez":
+            if self._supervisor is None or self._supervisor.alive:
+                return 200, "ok\n", _TEXT
+            return 503, "not alive: the supervisor has come to a halt\n", _TEXT
+        if path == "/readyz":
+            trouble = "it is starting" if self._supervisor is None else self._supervisor.trouble
+            return (503, f"not ready: {trouble}\n", _TEXT) if trouble else (200, "ok\n", _TEXT)
+        if path == "/metrics" and self._metrics is not None:
+            return 200, self._metrics.text(), _PROMETHEUS
+        return 404, "try /livez, /readyz or /metrics\n", _TEXT
 
-    def ready(self) -> bool:
-        """Whether the worker takes jobs."""
-        return self.supervisor is not None and self.supervisor.ready
-
-    def start(self, supervisor: Supervisor) -> None:
-        """Begin to answer for this supervisor."""
-        self.supervisor = supervisor
+    def start(self, supervisor: Supervisor, metrics: Metrics) -> None:
+        """Begin to answer."""
+        self._supervisor, self._metrics = supervisor, metrics
         self._thread.start()
 
     def close(self) -> None:
@@ -60,3 +63,57 @@ class Health:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, answer: Callable[[str], Answer]) -> None:
+        self.answer = answer
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        # the base class's would ask the name service for our name, and may wait for it
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = str(self.server_address[0]), self.socket.getsockname()[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(timeout=_SILENCE):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that went away, or sent nonsense
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SILENCE
+    server: _Server
+
+    def do_GET(self) -> None:
+        status, body, kind = self.server.answer(self.path.partition("?")[0])
+        encoded = body.encode()
+        with contextlib.suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(encoded)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(encoded)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass

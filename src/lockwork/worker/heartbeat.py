@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import jobs
+from lockwork.protocol import hands, jobs
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
@@ -15,8 +15,8 @@ from lockwork.worker.bounds import Keeper
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
-_PATIENCE = 5.0
-"""Seconds to try to begin a session before the server is said to be away."""
+_AGAIN = 5.0
+"""Seconds between two complaints."""
 
 
 class Heartbeat:
@@ -45,6 +45,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
         self._steady_since = now()
+        self._complained = now() - _AGAIN
         self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
         self.turned: float = now()
@@ -54,20 +55,26 @@ class Heartbeat:
         """Begin to beat."""
         self._thread.start()
 
-    def join(self, session: str) -> None:
+    def join(self, session: str, patience: float) -> None:
         """Begin a session on every queue; raises a LockworkError, and then it is not begun."""
         for keys in self._queues.values():
-            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), _PATIENCE))
+            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), patience))
         with self._lock:
             self._sessions.add(session)
 
-    def leave(self, session: str) -> int:
-        """End a session whose process is gone, and give its jobs back at once; returns how many those were."""
+    def leave(self, session: str, patience: float, *, counted: bool) -> int:
+        """End a session whose process is gone, and give its jobs back at once; returns how many those were.
+
+        `counted`: the process died of itself, so its jobs have used up an attempt.
+        """
         with self._lock:
             self._sessions.discard(session)
-        return sum(
-            self._runtime.run(jobs.recover(keys, session, self._window_ms, gone=True)) for keys in self._queues.values()
-        )
+        given = 0
+        for keys in self._queues.values():
+            if not counted:
+                given += self._runtime.run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
+            given += self._runtime.run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
+        return given
 
     def stop(self) -> None:
         """Stop beating."""
@@ -86,8 +93,13 @@ class Heartbeat:
                     if self._keeper.keep(name, keys):
                         pause = 0.0
                 except LockworkError as error:
-                    log.warning("no heartbeat for queue %s: %s", name, error)
+                    self._complain(name, error)
                     pause = min(pause, 0.5)
+
+    def _complain(self, name: str, error: LockworkError) -> None:
+        if now() - self._complained > _AGAIN:
+            self._complained = now()
+            log.warning("no heartbeat for queue %s: %s", name, error)
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""
@@ -97,6 +109,7 @@ class Heartbeat:
         at = now()
         if at - self.last > self._lease:
             self._steady_since = at
+            log.info("the server answers again, after %.0f s", at - self.last)
         self.last = at
         for session, alive in answer.alive.items():
             if not alive and session in self._sessions:

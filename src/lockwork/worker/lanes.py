@@ -30,7 +30,10 @@ class Runner(Protocol):
 
 
 class Lanes:
-    """At most `size` jobs at once; free places are taken before jobs are leased for them."""
+    """At most `size` jobs at once; free places are taken before jobs are leased for them.
+
+    `free` is less than none when a queue brought more than there were places for.
+    """
 
     def __init__(self, size: int) -> None:
         self.free: int = size
@@ -46,13 +49,15 @@ class Lanes:
 
     async def take(self) -> int:
         """Wait for free places and take them all."""
-        while not self.free:
+        while self.free <= 0:
             self._room.clear()
             await self._room.wait()
         return self.take_now()
 
     def take_now(self) -> int:
         """Take the places that are free now."""
+        if self.free <= 0:
+            return 0
         taken, self.free = self.free, 0
         return taken
 
@@ -78,11 +83,17 @@ class Lanes:
         """Jobs that are running or wait for their lane."""
         return len(self._busy) + len(self._inbox)
 
+    @property
+    def full(self) -> bool:
+        """Whether there is no place for another job until one ends."""
+        return self.running >= self._size
+
     def cancel(self) -> None:
         """Cancel what runs, and give back the jobs that have not begun."""
         self.put_back(len(self._inbox))
         while self._inbox:
-            job, runner = self._inbox.popleft()
+            # the newest first: each goes to the front of its queue
+            job, runner = self._inbox.pop()
             runner.give_back(job)
         for task in self._busy:
             task.cancel()

@@ -6,7 +6,7 @@ import msgspec
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
-    """Durations in seconds; `app` is the text `module:object`."""
+    """Durations in seconds, sizes in bytes; `app` is the text `module:object`."""
 
     app: str
     queues: list[str]
@@ -14,6 +14,19 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     concurrency: int
     lease: float
     grace: float
+    weights: list[int] | None = None
+    """Of each queue; without, the queues are served strictly in their order."""
+    burst: bool = False
+    """End when no queue has a job that could run now."""
+    once: bool = False
+    """End after one job."""
+    max_jobs: int | None = None
+    max_memory: int | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether a child may end by itself, its work done."""
+        return self.burst or self.once
 
 
 class ChildOrders(msgspec.Struct, frozen=True):
@@ -23,5 +36,12 @@ class ChildOrders(msgspec.Struct, frozen=True):
     session: str
 
 
+QUIET = b"quiet\n"
+"""The line that tells a child to fetch nothing more."""
+RETIRE = b"retire\n"
+"""To fetch nothing more, finish what it has, however long that takes, and go."""
 STOP = b"stop\n"
-"""The line that tells a child to finish what it has and go; the end of its input means that its supervisor is gone."""
+"""To finish what it has within the grace and go; a second one, or the end of its input, means at once."""
+
+READY, WORN = "ready", "worn"
+"""What a child reports: that it fetches jobs, and that it has done as many as it was made for."""

@@ -1,0 +1,55 @@
+"""Which queues a worker is to serve, and how they share it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import msgspec
+
+from lockwork.app import Lockwork
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import checked_queue
+from lockwork.worker.options import WorkerOptions
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
+
+_HEAVIEST = 1000
+
+
+def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
+    """Read `a,b:5`, several times if need be; the weight is None where none is given. Raises ConfigError."""
+    found: dict[str, int | None] = {}
+    for text in ",".join(texts).split(",") if texts else ():
+        # a queue's name may hold a colon
+        name, colon, weight = text.strip().rpartition(":")
+        if not colon or not weight.lstrip("-").isdecimal():
+            name, weight = text.strip(), ""
+        if not name:
+            raise ConfigError(f"--queues has an empty name in it: {','.join(texts)!r}; it is NAME or NAME:WEIGHT,...")
+        if name in found:
+            raise ConfigError(f"--queues names {name!r} twice")
+        if weight and not 1 <= int(weight) <= _HEAVIEST:
+            raise ConfigError(f"the weight of queue {name!r} must be from 1 to {_HEAVIEST}, not {weight}")
+        found[checked_queue(name)] = int(weight) if weight else None
+    return found
+
+
+def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None]) -> WorkerOptions:
+    """Complete the options by the queues that were named, or by all of the app's; raises ConfigError."""
+    known = app.registry.queues()
+    if not named:
+        if not known:
+            raise ConfigError(
+                f"{options.app} has no tasks: import the modules that define them in its module, or give --queues"
+            )
+        return msgspec.structs.replace(options, queues=known, weights=[1] * len(known) if len(known) > 1 else None)
+    for name in named:
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            hint = f": did you mean {close[0]!r}?" if close else ""
+            log.warning("no task of %s belongs to queue %r%s", options.app, name, hint)
+    weights = list(named.values())
+    shares = None if weights.count(None) == len(weights) else [weight or 1 for weight in weights]
+    return msgspec.structs.replace(options, queues=list(named), weights=shares)

@@ -1,0 +1,56 @@
+"""What a child is told on its standard input: how urgently it has to end."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import IntEnum
+
+from lockwork.worker.options import QUIET, RETIRE, STOP
+
+
+class Urgency(IntEnum):
+    """Each goes further than the one before, and none is taken back."""
+
+    WORK = 0
+    QUIET = 1
+    RETIRE = 2
+    STOP = 3
+    NOW = 4
+
+
+_MEANINGS = {QUIET: Urgency.QUIET, RETIRE: Urgency.RETIRE, STOP: Urgency.STOP}
+
+
+class Control:
+    """Reads the lines; the end of the input means that the supervisor is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self.urgency: Urgency = Urgency.WORK
+        self.gone: bool = False
+        self._reader = reader
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._read(), name="lockwork-control")
+
+    def raise_to(self, urgency: Urgency) -> None:
+        """Make it at least so urgent."""
+        if urgency > self.urgency:
+            self.urgency = urgency
+            self._changed.set()
+
+    async def reached(self, urgency: Urgency) -> None:
+        """Wait until it is at least so urgent."""
+        while self.urgency < urgency:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """Read no more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _read(self) -> None:
+        while line := await self._reader.readline():
+            meant = _MEANINGS.get(line, Urgency.WORK)
+            self.raise_to(Urgency.NOW if meant == self.urgency == Urgency.STOP else meant)
+        self.gone = True
+        self.raise_to(Urgency.NOW)

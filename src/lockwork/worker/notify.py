@@ -1,0 +1,41 @@
+"""Telling a service manager (systemd) how we are, by its notification socket."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
+
+
+class Notify:
+    """Does nothing where nobody listens."""
+
+    def __init__(self) -> None:
+        self._address = os.environ.get("NOTIFY_SOCKET", "")
+        self.interval: float | None = self._watchdog() if self._address else None
+        """Seconds between signs of life, half of what the service manager asks for."""
+
+    def tell(self, **facts: object) -> None:
+        """Send facts such as READY=1."""
+        if not self._address:
+            return
+        # a name in the abstract space begins with a zero byte
+        address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
+        text = "\n".join(f"{name}={value}" for name, value in facts.items())
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.sendto(text.encode(), address)
+
+    @staticmethod
+    def _watchdog() -> float | None:
+        wanted = os.environ.get("WATCHDOG_USEC", "")
+        for_whom = os.environ.get("WATCHDOG_PID", "") or str(os.getpid())
+        if not wanted or for_whom != str(os.getpid()):
+            return None
+        if not wanted.isdecimal() or int(wanted) == 0:
+            log.warning("WATCHDOG_USEC is %r, no number of microseconds: no signs of life are sent", wanted)
+            return None
+        return int(wanted) / 2_000_000

@@ -1,0 +1,98 @@
+"""One child process, as its supervisor knows it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import secrets
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from lockwork.protocol.jobs import session_name
+from lockwork.runtime.clock import now
+from lockwork.worker import memory
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """A process and its session."""
+
+    process: subprocess.Popen[bytes]
+    session: str
+    started: float
+    ready: bool = False
+    worn: str = ""
+    """Why it has to be replaced; it works until another is ready."""
+    retiring: bool = False
+    """Whether it was told to end what it has and go."""
+    killed: bool = False
+    """Whether it was killed because it had to end."""
+    limit: int | None = None
+    """Bytes of memory beyond which it is worn."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is to go on working."""
+        return not self.worn and not self.retiring
+
+    @property
+    def orderly(self) -> bool:
+        """Whether it has ended as it was told to, so that what it did not finish is no attempt."""
+        return self.killed or self.process.returncode == 0
+
+    def memory(self) -> int | None:
+        """Bytes that it has in memory, None when that cannot be told."""
+        return memory.resident(self.pid)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.killed = True
+        self.process.kill()
+
+    def tell(self, line: bytes) -> None:
+        """Write a line to its standard input."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it has ended: its watcher says so
+
+    def let_go(self) -> None:
+        """Close our end of its standard input."""
+        assert self.process.stdin is not None
+        # orders that it did not live to read are still in the buffer, and closing tries to send them
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    @property
+    def fate(self) -> str:
+        """How it ended."""
+        code = self.process.returncode
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit status {code}"
+
+
+def start(loop: str, descriptor: int) -> Child:
+    """Start a child that has no orders yet; it reports to the socket `descriptor`."""
+    environment = dict(os.environ)
+    environment.pop("NOTIFY_SOCKET", None)  # the service manager is the supervisor's
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "lockwork.worker.child", loop, str(descriptor)],
+        stdin=subprocess.PIPE,
+        pass_fds=[descriptor],
+        process_group=0,
+        env=environment,
+    )
+    host = re.sub(r"[^\w.-]", "-", platform.node()) or "localhost"
+    return Child(process, session_name(host, process.pid, secrets.token_hex(4)), now())

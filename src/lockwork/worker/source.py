@@ -1,0 +1,34 @@
+"""One queue as a worker's fetcher sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.worker.lanes import Runner
+
+
+@dataclass(slots=True, eq=False)
+class Source:
+    """A queue, who runs its jobs, and what is known of it."""
+
+    name: str
+    keys: QueueKeys
+    runner: Runner
+    weight: int = 1
+    credit: float = 0.0
+    """Places that the queue is owed by its weight."""
+    awake: bool = True
+    """Whether it may have jobs: an empty queue sleeps until it is woken, or the next job is due."""
+    registered: bool = False
+    """Whether the server wakes us for it, or has done so."""
+    owed: bool = False
+    """Whether we were woken for it and have not asked yet."""
+    request: str = ""
+    unsure: bool = False
+    """Whether the last request was not answered: it may have leased jobs, so it has to be sent again."""
+    held: int = 0
+    """Places kept for what that request may have leased."""
+    failures: int = 0
+    sleep: asyncio.Task[None] | None = field(default=None)

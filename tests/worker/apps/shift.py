@@ -1,0 +1,127 @@
+"""The tasks of the worker tests; `path` is a file to which each attempt appends a line before it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+
+def note(path: str, event: str, **facts: object) -> None:
+    """Append one line in one write, so that lines of several processes never mix."""
+    job = current_job()
+    line = {"event": event, "id": job.id, "queue": job.queue, "attempt": job.attempt, "pid": os.getpid(), **facts}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+@lw.task(keep_result=False)
+async def mark(path: str, number: int = 0) -> None:
+    note(path, "ran", number=number)
+
+
+@lw.task(queue="a", keep_result=False)
+async def mark_a(path: str) -> None:
+    note(path, "ran")
+
+
+@lw.task(queue="b", keep_result=False)
+async def mark_b(path: str) -> None:
+    note(path, "ran")
+
+
+async def opened(gate: str) -> None:
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+
+
+@lw.task(queue="a")
+async def gated_a(path: str, gate: str) -> None:
+    note(path, "ran")
+    await opened(gate)
+    note(path, "done")
+
+
+@lw.task
+async def gated(path: str, gate: str) -> int:
+    note(path, "ran")
+    await opened(gate)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task
+def gated_in_a_thread(path: str, gate: str) -> int:
+    note(path, "ran")
+    while not Path(gate).exists():
+        time.sleep(0.01)
+    return current_job().attempt
+
+
+@lw.task
+async def brief(path: str) -> None:
+    note(path, "ran")
+    await asyncio.sleep(0.02)
+
+
+@lw.task
+async def breeds(path: str, generations: int) -> None:
+    note(path, "ran", number=generations)
+    if generations:
+        await breeds.aenqueue(path, generations - 1)
+
+
+@lw.task(retries=2, backoff=0)
+async def fails_twice(path: str) -> None:
+    note(path, "ran")
+    if current_job().attempt < 3:
+        raise ValueError("not yet")
+
+
+@lw.task(retries=3)
+async def kills_its_process_once(path: str) -> None:
+    note(path, "ran")
+    if current_job().attempt == 1:
+        os.kill(os.getpid(), 9)
+
+
+kept: list[bytes] = []
+
+
+@lw.task
+async def hoards(megabytes: int) -> int:
+    kept.append(b"x" * (megabytes << 20))
+    return os.getpid()
+
+
+@lw.task
+async def pid() -> int:
+    return os.getpid()
+
+
+@lw.task
+async def loop() -> str:
+    return type(asyncio.get_running_loop()).__module__
+
+
+@lw.task
+def ends_a_program() -> int:
+    """What a program that a job has started makes of SIGTERM."""
+    with subprocess.Popen(["sleep", "60"]) as program:
+        program.terminate()
+        return program.wait(10)
+
+
+@lw.task
+def environment(name: str) -> str | None:
+    return os.environ.get(name)

@@ -1,0 +1,56 @@
+"""--queues as it is written on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockwork import ConfigError
+from lockwork.cli.quantities import size
+from lockwork.cli.queuelist import read_queues
+
+
+@pytest.mark.parametrize(
+    ("texts", "meant"),
+    [
+        ((), {}),
+        (("a",), {"a": None}),
+        (("a,b:5",), {"a": None, "b": 5}),
+        (("a", "b:5, c"), {"a": None, "b": 5, "c": None}),
+        (("tenant:x",), {"tenant:x": None}),
+        (("tenant:x:3",), {"tenant:x": 3}),
+    ],
+)
+def test_names_and_weights(texts: tuple[str, ...], meant: dict[str, int | None]) -> None:
+    assert read_queues(texts) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a,,b", "empty name"),
+        ("", "empty name"),
+        (":5", "empty name"),
+        ("a,a:2", "names 'a' twice"),
+        ("a:0", "from 1 to 1000, not 0"),
+        ("a:-1", "from 1 to 1000, not -1"),
+        ("a:1001", "from 1 to 1000, not 1001"),
+        ("a b", "a queue's name"),
+        ("a/b", "slash"),
+    ],
+)
+def test_what_cannot_be_meant(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        read_queues((text,))
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes"), [("512MB", 512_000_000), ("1GiB", 1 << 30), ("1.5k", 1500), ("300m", 300_000_000)]
+)
+def test_sizes(text: str, bytes: int) -> None:
+    assert size(text, "--max-memory") == bytes
+
+
+@pytest.mark.parametrize("text", ["", "512", "MB", "-1MB", "0MB", "1 XB", "1MBs", "1,5GB"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ConfigError, match="--max-memory must be"):
+        size(text, "--max-memory")

@@ -1,0 +1,137 @@
+"""A worker whose server goes away: it says so, goes on within five seconds of its return, and never idles silently.
+
+The named bug is celery#8030 (and #8091, #4453, #10205): a worker that has reconnected, and never takes a job again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from history import History
+from mortal_servers import MortalServer
+from ports import free_port
+from processes import until, worker
+from proxy import Proxy, proxied
+
+SOON = 5.0
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[MortalServer]:
+    with MortalServer(tmp_path / "mortal") as server:
+        yield server
+
+
+def resumes(app: Any, history: History, lines: int) -> None:
+    """Both queues go on, and soon."""
+    back = time.monotonic()
+    app.mark_a.enqueue(history.path)
+    app.mark_b.enqueue(history.path)
+    history.wait(lines + 2)
+    assert time.monotonic() - back < SOON
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("away", [1.0, 13.0], ids=["a moment", "beyond all patience"])
+def test_it_goes_on_when_a_server_that_was_killed_is_back(
+    mortal: MortalServer, load_shift: Callable[[str], ModuleType], shift_folder: Path, history: History, away: float,
+    ask: Any,
+) -> None:  # fmt: skip
+    app: Any = load_shift(mortal.url)
+    port = free_port()
+    with (
+        app.lw,
+        worker("shift:lw", "--lease", "2s", "--health-port", str(port), url=mortal.url, folder=shift_folder) as process,
+    ):
+        resumes(app, history, 0)
+        mortal.kill()
+        until(lambda: "no heartbeat for queue" in process.errors, "it says so")
+        if away > 5:
+            until(lambda: ask(port, "/readyz")[0] == 503, "it is not ready")
+            assert "the server has not answered" in ask(port, "/readyz")[1]
+            assert "lockwork_server_up 0" in ask(port, "/metrics")[1]
+            assert ask(port, "/livez")[0] == 200
+        threading.Event().wait(away)
+        mortal.start()
+        resumes(app, history, 2)
+        until(lambda: ask(port, "/readyz")[0] == 200, "it is ready again")
+        assert process.process.poll() is None
+
+
+@pytest.mark.timeout(120)
+def test_it_goes_on_when_a_server_that_was_frozen_is_back(
+    mortal: MortalServer, load_shift: Callable[[str], ModuleType], shift_folder: Path, history: History
+) -> None:
+    """Its connections stay open all the while, so nothing but silence tells."""
+    app: Any = load_shift(mortal.url)
+    with app.lw, worker("shift:lw", "--lease", "2s", url=mortal.url, folder=shift_folder) as process:
+        resumes(app, history, 0)
+        assert mortal._server is not None
+        pid = mortal._server.pid
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            until(lambda: "no heartbeat for queue" in process.errors, "it says so")
+            threading.Event().wait(8)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        resumes(app, history, 2)
+
+
+def test_it_goes_on_when_all_its_connections_were_cut(
+    url: str, shift: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    """Also while it sleeps, and cannot hear that there is work."""
+    with proxied(url) as proxy:
+        with worker("shift:lw", url=f"{proxy.url.removesuffix('/0')}/2", folder=shift_folder):
+            resumes(shift, history, 0)
+            for lines in (2, 4, 6):
+                cut(proxy)
+                resumes(shift, history, lines)
+
+
+def cut(proxy: Proxy) -> None:
+    for end in list(proxy._peers):
+        try:
+            end.shutdown(2)
+        except OSError:
+            continue
+
+
+def test_a_stop_while_the_server_is_away_does_not_wait_for_it(
+    mortal: MortalServer, load_shift: Callable[[str], ModuleType], shift_folder: Path, history: History
+) -> None:
+    app: Any = load_shift(mortal.url)
+    with app.lw, worker("shift:lw", "-p", "3", "--grace", "1s", url=mortal.url, folder=shift_folder) as process:
+        resumes(app, history, 0)
+        mortal.kill()
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "Traceback" not in process.errors
+
+
+@pytest.mark.timeout(120)
+def test_a_process_that_dies_while_the_server_is_away_is_made_good_for(
+    mortal: MortalServer, load_shift: Callable[[str], ModuleType], shift_folder: Path, history: History, tmp_path: Path
+) -> None:
+    """Its jobs do not wait for the end of its lease."""
+    app: Any = load_shift(mortal.url)
+    gate = tmp_path / "gate"
+    with app.lw, worker("shift:lw", "--lease", "60s", url=mortal.url, folder=shift_folder) as process:
+        job = app.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        mortal.kill()
+        os.kill(process.children()[0], signal.SIGKILL)
+        until(lambda: "could not be given back yet" in process.errors, "it is noticed")
+        gate.touch()
+        mortal.start()
+        assert job.result(20) == 2
+        assert app.lw.queue().status().recovered == 1

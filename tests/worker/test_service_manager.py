@@ -1,0 +1,111 @@
+"""What a service manager such as systemd is told."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork.worker.notify import Notify
+from processes import until, worker
+
+
+class Manager:
+    """A notification socket, and what has come there."""
+
+    def __init__(self, address: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(address)
+        self._socket.setblocking(False)
+        self._heard: list[str] = []
+
+    def heard(self) -> list[str]:
+        while True:
+            try:
+                self._heard += self._socket.recv(4096).decode().split("\n")
+            except BlockingIOError:
+                return self._heard
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager]:
+    address = str(tmp_path / "notify")
+    made = Manager(address)
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
+    yield made
+    made.close()
+
+
+def test_ready_alive_and_stopping(
+    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, manager: Manager,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    gate = tmp_path / "gate"
+    with worker("shift:lw", "-p", "2", url=shift_url, folder=shift_folder) as process:
+        until(lambda: "READY=1" in manager.heard(), "it is ready")
+        assert len(process.children()) == 2
+        assert "STATUS=2 processes on a, b, default" in manager.heard()
+        assert "STOPPING=1" not in manager.heard()
+        until(lambda: manager.heard().count("WATCHDOG=1") >= 3, "it gives signs of life")
+        assert shift.environment.enqueue("NOTIFY_SOCKET").result(30) is None
+        shift.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        until(lambda: "STOPPING=1" in manager.heard(), "it stops")
+        signs = manager.heard().count("WATCHDOG=1")
+        until(lambda: manager.heard().count("WATCHDOG=1") > signs, "it gives signs of life while jobs end")
+        gate.touch()
+        assert process.wait() == 0
+    assert manager.heard().count("READY=1") == 1
+
+
+def test_a_frozen_supervisor_gives_no_sign_of_life(
+    shift_url: str, shift_folder: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broken twin of the test above: who is stopped must not be taken as alive."""
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    with worker("shift:lw", url=shift_url, folder=shift_folder) as process:
+        until(lambda: manager.heard().count("WATCHDOG=1") >= 2, "it gives signs of life")
+        process.send(signal.SIGSTOP)
+        until(
+            lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is frozen"
+        )
+        signs = manager.heard().count("WATCHDOG=1")
+        with pytest.raises(AssertionError):
+            until(lambda: manager.heard().count("WATCHDOG=1") > signs, "a sign", 1)
+        process.send(signal.SIGCONT)
+        until(lambda: manager.heard().count("WATCHDOG=1") > signs, "it gives signs of life again")
+
+
+def test_an_abstract_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    name = f"lockwork-{tmp_path.name}"
+    made = Manager(f"\0{name}")
+    monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
+    monkeypatch.delenv("WATCHDOG_USEC", raising=False)
+    notify = Notify()
+    notify.tell(READY=1, STATUS="well")
+    assert made.heard() == ["READY=1", "STATUS=well"]
+    assert notify.interval is None
+    made.close()
+    notify.tell(READY=1)  # nobody is there any more
+
+
+@pytest.mark.parametrize(
+    ("usec", "pid", "interval"), [("3000000", "", 1.5), ("3000000", "1", None), ("soon", "", None), ("0", "", None)]
+)
+def test_signs_of_life_are_wanted_or_not(
+    monkeypatch: pytest.MonkeyPatch, usec: str, pid: str, interval: float | None
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere")
+    monkeypatch.setenv("WATCHDOG_USEC", usec)
+    monkeypatch.setenv("WATCHDOG_PID", pid)
+    assert Notify().interval == interval

@@ -1,0 +1,113 @@
+"""What signals do: quiet, stop, stop at once; and that nobody but the supervisor minds them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork.worker.lanes import Lanes
+from processes import alive, until, worker
+
+
+def test_quiet_only_stops_fetching(
+    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("shift:lw", "-p", "2", url=shift_url, folder=shift_folder) as process:
+        job = shift.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        process.send(signal.SIGUSR1)
+        until(lambda: "quiet" in process.errors, "it is quiet")
+        with_all_calls_done(process.children())
+        waiting = shift.mark.enqueue(history.path)
+        gate.touch()
+        assert job.result(30) == 1
+        assert shift.lw.queue().status().ready == 1
+        # nothing is fetched by a process that would replace another, either
+        os.kill(process.children()[0], signal.SIGKILL)
+        until(lambda: "killed by SIGKILL" in process.errors, "its death is noticed")
+        assert process.process.poll() is None
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert waiting.state() == "active"
+        assert (shift.lw.queue().status().ready, shift.lw.queue().workers()) == (1, [])
+
+
+def with_all_calls_done(children: list[int]) -> None:
+    assert children
+    threading.Event().wait(0.5)
+
+
+@pytest.mark.parametrize("task", ["gated", "gated_in_a_thread"])
+def test_a_second_signal_gives_everything_back_uncounted(
+    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, task: str
+) -> None:
+    """Jobs of a worker that is stopped are neither lost nor blamed (celery#1810, rq#2015, airflow#21225)."""
+    gate = tmp_path / "gate"
+    options = ("--grace", "10m", "--lease", "60s", "-c", "3")
+    with worker("shift:lw", *options, url=shift_url, folder=shift_folder) as process:
+        jobs = getattr(shift, task).enqueue_many([(history.path, str(gate))] * 5)
+        history.wait(3)
+        children = process.children()
+        process.send(signal.SIGTERM)
+        until(lambda: "stopping: " in process.errors, "it stops")
+        assert alive(process.pid)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert not any(map(alive, children))
+        status = shift.lw.queue().status()
+        assert (status.ready, status.running, status.recovered) == (5, 0, 0)
+    gate.touch()
+    with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+        assert process.wait() == 0
+    assert [job.result(1) for job in jobs] == [1] * 5
+
+
+def test_a_process_that_has_just_died_does_not_shorten_the_others_grace(
+    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
+) -> None:
+    """The time of its replacement comes after the signal, and was taken for the end of the grace."""
+    gate = tmp_path / "gate"
+    with worker("shift:lw", "-p", "2", "-c", "1", url=shift_url, folder=shift_folder) as process:
+        first = shift.gated.enqueue(history.path, str(gate))
+        (line,) = history.wait(1)
+        for deaths in (1, 2, 3, 4):
+            (victim,) = until(lambda: set(process.children()) - {line["pid"]}, "another process is there")
+            os.kill(victim, signal.SIGKILL)
+            until(lambda times=deaths: process.errors.count("killed by SIGKILL") == times, "its death is noticed")  # type: ignore[misc]
+        process.send(signal.SIGTERM)
+        until(lambda: "stopping: " in process.errors, "it stops")
+        threading.Event().wait(2)
+        gate.touch()
+        assert process.wait() == 0
+        assert first.result(1) == 1
+        assert "did not end in time" not in process.errors
+
+
+def test_jobs_that_have_not_begun_keep_their_order() -> None:
+    given: list[int] = []
+
+    class Runner:
+        def give_back(self, job: Any) -> None:
+            given.append(job)
+
+        async def run(self, job: Any, slot: Any) -> None: ...
+
+    lanes = Lanes(3)
+    runner: Any = Runner()
+    lanes._inbox.extend((job, runner) for job in (1, 2, 3))  # type: ignore[misc]
+    lanes.cancel()
+    # each is put in front of those before
+    assert given == [3, 2, 1]
+
+
+def test_programs_that_jobs_start_can_be_ended(shift: Any, shift_url: str, shift_folder: Path) -> None:
+    """A signal that a process ignores is ignored by the programs it starts, too."""
+    with worker("shift:lw", url=shift_url, folder=shift_folder):
+        assert shift.ends_a_program.enqueue().result(30) == -signal.SIGTERM
