@@ -14,9 +14,10 @@ from lockwork.protocol.keys import QueueKeys
 from model.bench import Bench
 
 _DELIVERIES = 3
-_WINDOW_MS = 3_600_000
-_SESSION = "host/1/a"
+WINDOW_MS = 3_600_000
+SESSION = "host/1/a"
 _LIMITS = {"free": Limits(), "narrow": Limits(2), "one": Limits(1), "slow": Limits(0, 2, 1000)}
+_IN_LINE = ("ready", "waits for its key")
 _RATE_GRAIN = 2000
 """us; a group that waits for its rate is looked at again at a whole millisecond."""
 
@@ -75,16 +76,18 @@ class LinesMachine(RuleBasedStateMachine):
         self.jobs: dict[str, _Job] = {}
         self.holders: dict[str, str] = {}
         self.leased: dict[str, Leased] = {}
-        self.rates = {group: _Rate(limits) for group, limits in _LIMITS.items()}
+        self.rates = {group: _Rate(limits) for group, limits in {**_LIMITS, "": Limits()}.items()}
+        self.asked: set[str] = set()
+        """Jobs that run and are to be cancelled."""
         self.stamps = 0
         self.requests = 0
         self.join()
 
     def join(self) -> None:
-        self.bench.run(jobs.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
+        self.bench.run(jobs.beat(self.queue, {SESSION: True}, 10**9, 1.0))
 
     @property
-    def _ms(self) -> int:
+    def ms(self) -> int:
         return self.bench.now // 1000
 
     def _at(self, place: str) -> list[str]:
@@ -92,7 +95,7 @@ class LinesMachine(RuleBasedStateMachine):
         return [id for _, id in sorted(found)]
 
     def _running(self) -> Counter[str]:
-        return Counter(self.jobs[id].group for id in self.leased)
+        return Counter(job.group for id in self.leased if (job := self.jobs[id]).key or job.group)
 
     def _line_up(self, id: str, stamp: int | None = None) -> None:
         self.stamps += 1
@@ -124,10 +127,10 @@ class LinesMachine(RuleBasedStateMachine):
         added = self.bench.run(jobs.push(self.queue, batch), twice=twice)
         assert added == (0 if twice else len(batch))
         for job in batch:
-            self.jobs[job.id].due = self._ms + job.delay_ms
+            self.jobs[job.id].due = self.ms + job.delay_ms
 
     def _admit(self) -> None:
-        ripe = sorted((self.jobs[id].due, id) for id in self._at("scheduled") if self.jobs[id].due <= self._ms)
+        ripe = sorted((self.jobs[id].due, id) for id in self._at("scheduled") if self.jobs[id].due <= self.ms)
         for _, id in ripe:
             key = self.jobs[id].key
             if key and self.holders.setdefault(key, id) != id:
@@ -140,7 +143,7 @@ class LinesMachine(RuleBasedStateMachine):
         found = _Eligible()
         for id in self._at("ready"):
             job = self.jobs[id]
-            if job.level == level and job.group:
+            if job.level == level and (job.group or job.key):
                 found.groups.setdefault(job.group, []).append(id)
             elif job.level == level:
                 found.plain.append(id)
@@ -154,13 +157,14 @@ class LinesMachine(RuleBasedStateMachine):
     def reserve(self, want: int, twice: bool) -> None:
         """Highest level first, each line in its order, groups by turns; nothing is left that may run."""
         self.requests += 1
-        asked = jobs.reserve(self.queue, _SESSION, want, f"q{self.requests}", "")
+        asked = jobs.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
         batch = self.bench.run(asked, twice=twice)
         self._admit()
         got = [job.id for job in batch.jobs]
         assert len(set(got)) == len(got)
         running, left = self._running(), want
-        room = Counter({group: (limits.at_once or 10**6) - running[group] for group, limits in _LIMITS.items()})
+        limits = {group: limits.at_once or 10**6 for group, limits in {**_LIMITS, "": Limits()}.items()}
+        room = Counter({group: most - running[group] for group, most in limits.items()})
         for level in range(3):
             mine = [id for id in got if self.jobs[id].level == level]
             found = self._eligible(level, room)
@@ -173,8 +177,7 @@ class LinesMachine(RuleBasedStateMachine):
             for id in mine:
                 group = self.jobs[id].group
                 room[group] -= 1
-                if group:
-                    self.rates[group].go(self.bench.now, 1)
+                self.rates[group].go(self.bench.now, 1)
             left -= len(mine)
         for job in batch.jobs:
             known = self.jobs[job.id]
@@ -190,7 +193,7 @@ class LinesMachine(RuleBasedStateMachine):
             of_line = [id for id in line if id in mine]
             rest = [self.jobs[id].stamp for id in line if id not in mine]
             assert not rest or all(self.jobs[id].stamp <= min(rest) for id in of_line), f"in order: {of_line} of {line}"
-            if group:
+            if line is not found.plain:
                 taken[group] = len(of_line)
         hungry = [count for group, count in taken.items() if count < found.least[group]]
         assert not hungry or max(taken.values()) <= min(hungry) + 1, f"by turns: {taken} of {found}"
@@ -200,19 +203,22 @@ class LinesMachine(RuleBasedStateMachine):
     def settle(self, data: st.DataObject, kind: str, delay: int, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.leased)))
         ended = Outcome(id, self.leased[id].token, kind, b"value", delay)  # type: ignore[arg-type]
-        settled = self.bench.run(jobs.settle(self.queue, _SESSION, [ended], _WINDOW_MS), twice=twice)
+        settled = self.bench.run(jobs.settle(self.queue, SESSION, [ended], WINDOW_MS), twice=twice)
         assert settled == [not twice]
         del self.leased[id]
         job = self.jobs[id]
-        job.tries += kind != "g"
-        if kind in "sd":
-            self._end(id, "succeeded" if kind == "s" else "dead")
+        if id in self.asked:
+            self.asked.discard(id)
+            kind = "s" if kind == "s" else "c"
+        job.tries += kind in "srd"
+        if kind in "sdc":
+            self.end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
         elif kind == "r" or job.key or job.group:
-            job.place, job.due = "scheduled", self._ms + (delay if kind == "r" else 0)
+            job.place, job.due = "scheduled", self.ms + (delay if kind == "r" else 0)
         else:
             self._line_up(id, -self.stamps)
 
-    def _end(self, id: str, place: str, stamp: int | None = None) -> None:
+    def end(self, id: str, place: str, stamp: int | None = None) -> None:
         job = self.jobs[id]
         job.place = place
         if not job.key:
@@ -227,18 +233,22 @@ class LinesMachine(RuleBasedStateMachine):
     @rule()
     def recover(self) -> None:
         """The worker has died with all it held."""
-        moved = self.bench.run(jobs.recover(self.queue, _SESSION, _WINDOW_MS, gone=True))
+        moved = self.bench.run(jobs.recover(self.queue, SESSION, WINDOW_MS, gone=True))
         assert moved == len(self.leased)
         held, self.leased = self.leased, {}
         self.stamps += 1
         stamp, front = self.stamps, -self.stamps
         for id in held:
             job = self.jobs[id]
+            if id in self.asked:
+                self.asked.discard(id)
+                self.end(id, "cancelled", stamp)
+                continue
             job.tries += 1
             if job.tries >= _DELIVERIES:
-                self._end(id, "dead", stamp)
+                self.end(id, "dead", stamp)
             elif job.key or job.group:
-                job.place, job.due = "scheduled", self._ms
+                job.place, job.due = "scheduled", self.ms
             else:
                 self._line_up(id, front)
         self.join()
@@ -260,7 +270,9 @@ class LinesMachine(RuleBasedStateMachine):
         for name, value in books.items():
             by_kind[name[0]][name[2:]] = value
         assert by_kind["h"] == self.holders
-        running = {group: str(count) for group, count in self._running().items() if group}
+        running = {group: str(count) for group, count in self._running().items()}
         assert by_kind["n"] == running, "jobs that run, by group"
         alive = {job.group for job in self.jobs.values() if job.place in ("ready", "running") and job.group}
+        waiting = {id for id, job in self.jobs.items() if (job.key or job.group) and job.place in _IN_LINE}
+        assert by_kind["@"].keys() == waiting
         assert by_kind["l"].keys() == alive, "limits are kept as long as the group has jobs"

@@ -11,7 +11,7 @@ from simulation.server import Build, Server
 _VOID = "and not (voids and voids[at] == 1)"
 TWINS = (
     Build("a cancelled job keeps its place", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
-    Build("a void place counts as ready", (("jobs_status", "  - redis.call('SCARD', KEYS[8])\n", ""),)),
+    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', KEYS[9])\n", "\n"),)),
     Build("a moved job is leased at its old place", (("jobs_reserve", _VOID, ""),)),
     Build(
         "a moved job lines up twice",
@@ -58,7 +58,10 @@ TWINS = (
         (("jobs_settle", "if mark and (outcome == 's' or outcome == 'c')", "if mark"),),
     ),
     Build("cancelling forgets the steps", (("jobs_cancel", "'1' .. string.sub(note, 2)", "'1'"),)),
-    Build("a move to now is a move to later", (("jobs_reschedule", "elseif wait == '0' then", "elseif false then"),)),
+    Build(
+        "a move to now is a move to later",
+        (("jobs_reschedule", "if wait == '0' then line_up", "if nil then line_up"),),
+    ),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clockwork import greet as _greet
+from clockwork import greet as _greet  # type: ignore[import-not-found] # it is beside this file when a worker loads it
 from clockwork import note
 from clockwork import second as _second
 
