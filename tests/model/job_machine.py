@@ -13,7 +13,7 @@ from lockwork.protocol import jobs
 from lockwork.protocol.job_control import Note
 from lockwork.protocol.jobs import Leased, NewJob, Outcome
 from model.bench import Bench
-from model.queue_machine import DELIVERIES, VOID, WINDOW_MS, ModelJob, QueueMachine
+from model.queue_machine import BODY, DELIVERIES, VOID, WINDOW_MS, ModelJob, QueueMachine
 
 _CAP = 1000
 
@@ -35,7 +35,7 @@ class JobMachine(QueueMachine):
         id = f"j{len(self.jobs):03}"
         due, ends = (-(self.ms + delay), -(self.ms + limit)) if absolute else (delay, limit)
         due = due if delay else 0
-        new = NewJob(id, jobs.head(level, DELIVERIES) + b"body", due)
+        new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
         assert self.bench.run(jobs.push_until(self.queue, [new], ends), twice=twice) == (0 if twice else 1)
         self.jobs[id] = ModelJob(level, expires=self.ms + limit)
@@ -109,7 +109,7 @@ class JobMachine(QueueMachine):
         if job.place != "succeeded":
             assert found.attempts == job.tries
         if job.place in ("cancelled", "expired"):
-            assert found.record.endswith(b"body"), "it can be run after all"
+            assert found.record.endswith(BODY), "it can be run after all"
         else:
             assert found.note.steps == job.steps
         if job.place in ("ready", "scheduled"):

@@ -12,6 +12,7 @@ from lockwork.protocol.jobs import Leased, NewJob, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from model.bench import Bench
 
+BODY = b'["work",[1]]'
 DELIVERIES = 3
 _LEASE_MS = 5000
 WINDOW_MS = 3_600_000
@@ -67,7 +68,7 @@ class QueueMachine(RuleBasedStateMachine):
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
         """Enqueue; `known`: an id that waits or ran already is among them."""
         batch = [
-            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + b'["work",[1]]', delay)
+            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
             for at, (level, delay) in enumerate(new)
         ]
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)

@@ -11,7 +11,7 @@ from simulation.server import Build, Server
 _KEPT = "if last[1] >= tonumber(ARGV[1]) then return last[2] end"
 _FRESH = "if ARGV[2] == '1' then redis.call('HDEL', tries, unpack(ids)) end"
 _SAME = "low < high do"
-_CLEARED = "for place = 1, 4 do\n  local key"
+_CLEARED = "for place = 1, 5 do\n  local most"
 TWINS = (
     Build("a repeated step is done again", (("parts/step", _KEPT, ""),)),
     Build("a revived job stays dead, too", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
@@ -31,7 +31,7 @@ TWINS = (
         "pages repeat their last job", (("dead_page", "rank(ARGV[5], ARGV[6], true)", "rank(ARGV[5], ARGV[6], false)"),)
     ),
     Build("ages are not looked at", (("dead_page", "if ARGV[3] ~= '' then", "if false then"),)),
-    Build("scheduled jobs outlive the clearing", (("jobs_clear", _CLEARED, _CLEARED.replace("4", "3")),)),
+    Build("scheduled jobs outlive the clearing", (("jobs_clear", _CLEARED, _CLEARED.replace("5", "3")),)),
     Build("cleared jobs keep their record", (("jobs_clear", "redis.call('HDEL', jobs, unpack(ids))", "#ids"),)),
 )
 
