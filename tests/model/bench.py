@@ -95,7 +95,7 @@ def check(
 def check_caught(machine: Callable[[Bench], RuleBasedStateMachine], server: Server, twin: Build) -> None:
     """Fail unless the machine finds out that the build is broken; it has longer for that than a sound build takes."""
     try:
-        check(machine, server, twin, settings(_SETTINGS, max_examples=1000, phases=[Phase.generate]))
+        check(machine, server, twin, settings(_SETTINGS, max_examples=600, phases=[Phase.generate]))
     except AssertionError:
         return
     except hiredis.ReplyError as error:
