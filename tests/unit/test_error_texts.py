@@ -15,7 +15,9 @@ WHERE = "redis://db:6379/0"
 
 def test_one_root_and_fitting_builtins() -> None:
     leaves = [
-        value for value in vars(lockwork).values() if isinstance(value, type) and issubclass(value, LockworkError)
+        value
+        for value in (getattr(lockwork, name) for name in lockwork.__all__)
+        if isinstance(value, type) and issubclass(value, LockworkError)
     ]
     assert len(leaves) > 12
     assert all(leaf.__doc__ for leaf in leaves)
