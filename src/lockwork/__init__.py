@@ -33,6 +33,9 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
 
+    # what a task function is given
+    from lockwork.injection import Depends
+
     # what the app hands out
     from lockwork.jobs import Job
     from lockwork.locks import Grant, Lock
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockingCallError",
     "ConfigError",
+    "Depends",
     "Grant",
     "Job",
     "JobContext",
@@ -77,6 +81,7 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "Depends": "injection",
     "Grant": "locks",
     "Job": "jobs",
     "JobContext": "worker.context",

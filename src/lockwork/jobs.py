@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import JobFailed, ResultTimeout, ResultUnavailable
+from lockwork.failures import Errors, Failure
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import Standing
@@ -20,19 +21,23 @@ State = Literal["scheduled", "active", "succeeded", "dead", "unknown"]
 class Job(Generic[R]):
     """An enqueued call of a task; `id` and `queue` are all one needs to find it again."""
 
-    __slots__ = ("_keys", "_returns", "_runtime", "id", "queue")
+    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
 
-    def __init__(self, runtime: Runtime, keys: QueueKeys, queue: str, id: str, returns: Any = Any) -> None:
+    def __init__(
+        self, runtime: Runtime, keys: QueueKeys, queue: str, id: str, returns: Any = Any, errors: Errors | None = None
+    ) -> None:
         self._runtime = runtime
         self._keys = keys
         self._returns = returns
+        self._errors = errors
         self.id: str = id
         self.queue: str = queue
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
 
-        Raises JobFailed, ResultTimeout, or ResultUnavailable when the result is not kept (any more).
+        Raises the task's own error if its class is registered (`lw.error`), else JobFailed. Raises ResultTimeout, or
+        ResultUnavailable when the result is not kept (any more).
         """
         return self._read(self._runtime.run(self._outcome(timeout)))
 
@@ -59,7 +64,7 @@ class Job(Generic[R]):
             )
         if found.state == "dead" or found.blob[:1] == b"f":
             error = found.blob if found.state == "dead" else found.blob[1:]
-            raise JobFailed(f"job {self.id} in queue {self.queue!r} failed: {describe(error)}")
+            self._raise(Failure.read(error))
         if found.state != "ended":
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
         if len(found.blob) == 1:
@@ -67,17 +72,16 @@ class Job(Generic[R]):
         value: R = codecs.convert(codecs.decode(found.blob[1:]), self._returns)
         return value
 
+    def _raise(self, failure: Failure) -> NoReturn:
+        message = f"job {self.id} in queue {self.queue!r} failed: {failure}"
+        failed = JobFailed(message, failure.type, failure.text, failure.traceback)
+        rebuilt = None if self._errors is None else self._errors.rebuilt(failure)
+        if rebuilt is None:
+            raise failed
+        raise rebuilt from failed
+
     def __repr__(self) -> str:
         return f"<Job {self.id} queue={self.queue!r}>"
-
-
-def describe(error: bytes) -> str:
-    """One line for a stored error."""
-    try:
-        fields = codecs.decode(error)
-        return f"{fields['type']}: {fields['message']}"
-    except (ValueError, KeyError, TypeError):
-        return error.decode(errors="replace")
 
 
 def _state(found: Standing) -> State:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from lockwork import codecs
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, UnknownTask
+from lockwork.failures import Errors
 from lockwork.gathering import Gathering
+from lockwork.hooks import Enqueued, Hooks
 from lockwork.ids import new_id, new_ids
+from lockwork.injection import Injection, Overrides
+from lockwork.injection.alone import call_alone
 from lockwork.jobs import Job
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.jobs import NewJob
@@ -96,17 +100,37 @@ class TaskOptions:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the app has for all of its tasks."""
+
+    hooks: Hooks = field(default_factory=Hooks)
+    errors: Errors = field(default_factory=Errors)
+    overrides: Overrides = field(default_factory=Overrides)
+
+
 class Task(Generic[P, R, C]):
     """A registered function: call it to run it here, `enqueue` it to run it in a worker."""
 
     def __init__(
-        self, gathering: Gathering, config: Config, name: str, function: Callable[P, C], options: TaskOptions
+        self,
+        gathering: Gathering,
+        config: Config,
+        name: str,
+        function: Callable[P, C],
+        options: TaskOptions,
+        around: Surroundings,
     ) -> None:
         self.name = name
         self.function = function
         self.options_in_force = options
-        self.signature: codecs.Signature = codecs.Signature(function)
         self.is_async: bool = inspect.iscoroutinefunction(function)
+        self.injection: Injection = Injection(function, around.overrides, is_async=self.is_async)
+        self.injected: bool = bool(self.injection.names)
+        self.plain: bool = self.is_async and options.timeout is None and not self.injected
+        """Whether a worker has nothing to do for it but to call it."""
+        self.signature: codecs.Signature = codecs.Signature(function, self.injection.names)
+        self._around = around
         self._gathering = gathering
         self._runtime = gathering.runtime
         self._config = config
@@ -125,7 +149,7 @@ class Task(Generic[P, R, C]):
         options = self.options_in_force
         if "priority" in changes:
             options = replace(options, priority=_level(changes["priority"]))
-        task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
+        task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options, self._around)
         task._delay_ms = milliseconds(changes["delay"], "delay", zero=True) if "delay" in changes else self._delay_ms
         return task
 
@@ -136,29 +160,55 @@ class Task(Generic[P, R, C]):
         """
         job = self._new(args, kwargs)
         self._runtime.run(protocol.push(self._keys, [job]))
+        if self._around.hooks.on_enqueue:
+            self._tell([job])
         return self._handle(job)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for an asyncio task."""
         job = self._new(args, kwargs)
         await self._gathering.push(job)
+        if self._around.hooks.on_enqueue:
+            self._tell([job])
         return self._handle(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
         jobs = self._many(arguments)
         self._runtime.run(protocol.push(self._keys, jobs))
+        if self._around.hooks.on_enqueue:
+            self._tell(jobs)
         return [self._handle(job) for job in jobs]
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for an asyncio task."""
         jobs = self._many(arguments)
         await self._runtime.arun(protocol.push(self._keys, jobs))
+        if self._around.hooks.on_enqueue:
+            self._tell(jobs)
         return [self._handle(job) for job in jobs]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with."""
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
+
+    async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here, with its dependencies as in a worker, without a server; for tests.
+
+        What is given for an injected parameter is used instead. Hooks, retries and time limits are left out.
+        """
+        value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
+        return value
+
+    def _tell(self, jobs: Sequence[NewJob]) -> None:
+        queue = self.options_in_force.queue
+
+        def event(job: NewJob) -> Enqueued:
+            _, args, *rest = codecs.decode(protocol.body(job.record))
+            kwargs = rest[0] if rest else {}
+            return Enqueued(id=job.id, task=self.name, queue=queue, args=args, kwargs=kwargs, delay=job.delay_ms / 1000)
+
+        self._around.hooks.enqueued(map(event, jobs))
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
@@ -178,7 +228,9 @@ class Task(Generic[P, R, C]):
         return self._head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _handle(self, job: NewJob) -> Job[R]:
-        return Job(self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns)
+        return Job(
+            self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns, self._around.errors
+        )
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"
@@ -188,6 +240,7 @@ class Registry:
     """The tasks of one app by name; nothing else is ever called for a name from the wire."""
 
     def __init__(self) -> None:
+        self.around: Surroundings = Surroundings()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._gatherings: dict[str, Gathering] = {}
 
@@ -213,6 +266,10 @@ class Registry:
     def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
         """Where the tasks of one queue enqueue."""
         return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
+
+    def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
+        """The tasks of these queues."""
+        return [task for task in self._tasks.values() if task.options_in_force.queue in queues]
 
     def queues(self) -> list[str]:
         """The queues that the tasks use."""

@@ -11,7 +11,10 @@ import sys
 
 import msgspec
 
+from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
+from lockwork.injection.calling import Caller
+from lockwork.lifespans import SetUpFailed
 from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.executor import Executor
@@ -20,31 +23,64 @@ from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.options import STOP, ChildOrders
+from lockwork.worker.readiness import ready
 from lockwork.worker.settler import Settler
 from lockwork.worker.threads import Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 OK, FAILED, SESSION_OVER = 0, 1, 3
+NOT_SET_UP = 4
+"""Exit status of a process that never came to run jobs, because what it needs first failed."""
 
 
 async def work(orders: ChildOrders, control: asyncio.StreamReader) -> int:
-    """Run jobs until told to stop, until the supervisor is gone, or until the session is over."""
+    """Set up, run jobs until told to stop, or the supervisor is gone, or the session is over, and take down."""
     options = orders.options
     app = load(options.app)
+    told = asyncio.create_task(control.readline())
+    threads = Threads(options.concurrency)
+    status: int | None = None
+    try:
+        async with ready(app, options, threads, told) as caller:
+            if caller is None:
+                status = OK  # told to stop before there was anything to stop
+            else:
+                status = await _run(app, orders, control, told, threads, caller)
+    except SetUpFailed as error:
+        log.error("%s", error, exc_info=error.__cause__)
+        status = NOT_SET_UP
+    except Exception:
+        if status is None:
+            raise
+        log.exception("the jobs of this worker process are over, but taking down what was set up for them failed")
+    told.cancel()
+    await app.aclose()
+    threads.close()
+    return status
+
+
+async def _run(
+    app: Lockwork,
+    orders: ChildOrders,
+    control: asyncio.StreamReader,
+    told: asyncio.Task[bytes],
+    threads: Threads,
+    caller: Caller,
+) -> int:
+    options = orders.options
     driver = await app.runtime.driver()
     window_ms = int(app.config.result_ttl * 1000)
-    lanes, threads = Lanes(options.concurrency), Threads(options.concurrency)
+    lanes = Lanes(options.concurrency)
     fetchers: list[Fetcher] = []
     executors: list[tuple[Executor, Settler]] = []
     for name in options.queues:
         keys = QueueKeys(app.config.prefix, name)
         settler = Settler(driver, keys, orders.session, window_ms)
-        executor = Executor(name, app.registry, app.config, settler, threads)
+        executor = Executor(name, app.registry, app.config, settler, threads, caller)
         executors.append((executor, settler))
         fetchers.append(Fetcher(driver, keys, orders.session, app.runtime.channel, lanes, executor))
     fetching = [asyncio.create_task(fetcher.run(), name="lockwork-fetch") for fetcher in fetchers]
-    told = asyncio.create_task(control.readline())
     done, _ = await asyncio.wait({told, *fetching}, return_when=asyncio.FIRST_COMPLETED)
     status = OK
     if told not in done:
@@ -67,13 +103,10 @@ async def work(orders: ChildOrders, control: asyncio.StreamReader) -> int:
         executor.giving_back = True
     lanes.cancel()
     await lanes.close()
-    told.cancel()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(5):
             for _executor, settler in executors:
                 await settler.drained()
-    await app.aclose()
-    threads.close()
     return status
 
 

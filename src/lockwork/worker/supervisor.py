@@ -22,7 +22,7 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.jobs import session_name
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
-from lockwork.worker.child import OK
+from lockwork.worker.child import FAILED, NOT_SET_UP, OK
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.options import STOP, ChildOrders, WorkerOptions
@@ -55,6 +55,7 @@ class Supervisor:
         self._events: Events[_Event] = Events()
         self._children: dict[str, _Child] = {}
         self._stopping = 0
+        self._status = OK
         self._failures = 0
         self._missing = options.processes
         queues = {name: QueueKeys(app.config.prefix, name) for name in options.queues}
@@ -85,7 +86,7 @@ class Supervisor:
             while self._children or not self._stopping:
                 self._handle(self._events.next())
             log.info("stopped")
-            return OK
+            return self._status
         finally:
             self._kill_all()
             self._heartbeat.stop()
@@ -140,6 +141,14 @@ class Supervisor:
             log.error("the jobs of worker process %d could not be given back yet: %s", child.process.pid, error)
             given_back = 0
         if self._stopping:
+            return
+        if code == NOT_SET_UP:
+            # trying again and again would only look like working: whoever started the worker is told
+            log.error(
+                "worker process %d could not set up what it needs (see above): the worker stops", child.process.pid
+            )
+            self._status = FAILED
+            self._on_stop()
             return
         log.error("worker process %d ended (%s): %d jobs given back", child.process.pid, _why(code), given_back)
         self._missing += 1
