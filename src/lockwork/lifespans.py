@@ -39,8 +39,12 @@ class Lifespans:
 
     @contextlib.asynccontextmanager
     async def around(self) -> AsyncIterator[None]:
-        """Hold all of them open; raises SetUpFailed when one does not begin."""
-        async with contextlib.AsyncExitStack() as stack:
+        """Hold all of them open; raises SetUpFailed when one does not begin.
+
+        Whatever happens meanwhile, those that began go on after their `yield`: nothing is thrown into them.
+        """
+        stack = contextlib.AsyncExitStack()
+        try:
             for lifespan in self._all:
                 try:
                     await _begin(lifespan, stack)
@@ -49,21 +53,26 @@ class Lifespans:
                         f"the lifespan {_name(lifespan)} failed to begin: {type(error).__name__}: {error}"
                     ) from error
             yield
+        finally:
+            await stack.aclose()
 
 
 async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack) -> None:
+    manager: Any
     if inspect.isasyncgenfunction(lifespan):
-        await stack.enter_async_context(contextlib.asynccontextmanager(lifespan)())
+        manager = contextlib.asynccontextmanager(lifespan)()
     elif inspect.isgeneratorfunction(lifespan):
-        stack.enter_context(contextlib.contextmanager(lifespan)())
+        manager = contextlib.contextmanager(lifespan)()
     else:
         manager = lifespan()
-        if hasattr(manager, "__aenter__"):
-            await stack.enter_async_context(manager)
-        elif hasattr(manager, "__enter__"):
-            stack.enter_context(manager)
-        else:
-            raise ConfigError(f"it returned {manager!r}, and no context manager")
+    if hasattr(manager, "__aenter__"):
+        await manager.__aenter__()
+        stack.push_async_callback(manager.__aexit__, None, None, None)
+    elif hasattr(manager, "__enter__"):
+        manager.__enter__()
+        stack.callback(manager.__exit__, None, None, None)
+    else:
+        raise ConfigError(f"it returned {manager!r}, and no context manager")
 
 
 def _name(lifespan: object) -> str:

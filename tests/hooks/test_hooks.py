@@ -34,7 +34,13 @@ def test_a_job_that_succeeds(app: Load, work: Any, history: History, task: str) 
         history.wait(1, "success")
     assert events(history, job) == ["enqueue", "start", "start-too", "ran", "success"]
     (sent,) = history.lines("enqueue")
-    assert (sent["task"], sent["queue"], sent["args"], sent["kwargs"], sent["delay"]) == (task, "default", [2], {"b": 3}, 0)
+    assert (sent["task"], sent["queue"], sent["args"], sent["kwargs"], sent["delay"]) == (
+        task,
+        "default",
+        [2],
+        {"b": 3},
+        0,
+    )
     (began,) = history.lines("start")
     assert (began["task"], began["attempt"], began["args"], began["current"]) == (task, 1, [2], job.id)
     (too,) = history.lines("start-too")

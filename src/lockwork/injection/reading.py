@@ -18,9 +18,10 @@ _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWOR
 def dependencies(function: Callable[..., Any]) -> dict[str, Depends]:
     """The parameters that are injected; raises ConfigError for one that cannot be."""
     found: dict[str, Depends] = {}
+    given = function.keywords if isinstance(function, functools.partial) else {}
     for parameter in _parameters(function):
         depends = _depends(function, parameter)
-        if depends is None:
+        if depends is None or parameter.name in given:
             continue
         if parameter.kind not in _BY_KEYWORD:
             raise ConfigError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from observed import note
+from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
 
 from lockwork import Lockwork
 from lockwork.hooks import Succeeded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from observed import note
+from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
 
 from lockwork import Lockwork
 

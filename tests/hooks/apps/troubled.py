@@ -1,4 +1,4 @@
-"""Hooks that fail in every way that a function can; each job runs once all the same, and ends as it would without them."""
+"""Hooks that fail in every way that a function can; each job runs and ends as it would without them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from observed import note
+from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
 
 from lockwork import Lockwork, current_job
 
