@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
@@ -11,8 +13,11 @@ from lockwork import tasks
 from lockwork.config import Config, Settings
 from lockwork.delay_queues import DelayQueue
 from lockwork.errors import ConfigError
+from lockwork.failures import ErrorClass
 from lockwork.fencing.factory import Fencing
+from lockwork.hooks import Hooks
 from lockwork.jobs import Job
+from lockwork.lifespans import L, Lifespans
 from lockwork.locks.factory import Locks
 from lockwork.protocol import waiting
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
@@ -42,6 +47,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
         self.plans: dict[str, dict[str, Plan]] = {}
+        self.lifespans: Lifespans = Lifespans()
         self.runtime: Runtime = Runtime(
             _opener(url, client),
             prefix=self.config.prefix,
@@ -73,7 +79,13 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
     def job(self, id: str, queue: str = "default") -> Job[Any]:
         """A job that was enqueued elsewhere, found again by its id."""
         name = checked_queue(queue)
-        return Job(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a job's id"))
+        return Job(
+            self.runtime,
+            QueueKeys(self.config.prefix, name),
+            name,
+            checked(id, "a job's id"),
+            errors=self.registry.around.errors,
+        )
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
@@ -94,13 +106,44 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             gathering = self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, chosen.queue))
-            task = Task[Any, Any, Any](gathering, self.config, tasks.task_name(function, name), function, chosen)
+            task = Task[Any, Any, Any](
+                gathering, self.config, tasks.task_name(function, name), function, chosen, self.registry.around
+            )
             self.registry.add(task)
             if timing:
                 self.schedule(call_without_arguments(task), name=task.name, **timing)
             return task
 
         return register if function is None else register(function)
+
+    @property
+    def hooks(self) -> Hooks:
+        """Decorators for functions that are told what becomes of jobs: `@lw.hooks.dead`, and so on."""
+        return self.registry.around.hooks
+
+    def lifespan(self, function: L, /) -> L:
+        """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to take it down.
+
+        It takes no arguments and yields once, between the two. When it fails to begin, the worker stops.
+        """
+        return self.lifespans.add(function)
+
+    @overload
+    def error(self, error: ErrorClass, /) -> ErrorClass: ...
+    @overload
+    def error(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
+
+    def error(self, error: Any = None, /, *, name: str | None = None) -> Any:
+        """Register an exception class, as a decorator or by call: `job.result()` raises it when a task raised it.
+
+        All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
+        """
+        errors = self.registry.around.errors
+        return partial(errors.add, name=name) if error is None else errors.add(error, name)
+
+    def override(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> AbstractContextManager[None]:
+        """Within the `with` block, inject what `instead` provides wherever `provider` would have; for tests."""
+        return self.registry.around.overrides.put(provider, instead)
 
     def close(self) -> None:
         """Close connections and threads; locks still held end with their lease. A later call opens them again."""

@@ -45,7 +45,7 @@ class Again(BaseException):
 class JobContext:
     """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
 
-    __slots__ = ("_desk", "_leased", "_note", "cancelled", "tags", "task", "thread")
+    __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
 
     def __init__(self, leased: Leased, task: str, desk: Desk, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
@@ -56,6 +56,8 @@ class JobContext:
         self.thread: Run | None = None
         self.cancelled: bool = False
         """Whether the job is being cancelled: for a thread to look at, where it cannot be interrupted."""
+        self.over: bool = False
+        """Whether only hooks are still told of it, so that there is nothing to cancel."""
 
     @property
     def id(self) -> str:
@@ -76,6 +78,10 @@ class JobContext:
     def fence(self) -> int:
         """For stores that refuse a write by an earlier delivery."""
         return self._leased.fence
+
+    def in_thread(self, run: Run) -> None:
+        """The job's function is called in a thread from now on."""
+        self.thread = run
 
     @property
     def leased(self) -> Leased:
@@ -154,7 +160,7 @@ class Slot:
     def stop(self) -> None:
         """Cancel the job in hand: a coroutine where it waits, a thread where it is."""
         job = self.job
-        if job is None:
+        if job is None or job.over:
             return
         job.cancelled = True
         if job.thread is not None:
