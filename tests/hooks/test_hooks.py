@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork
+from lockwork.errors import JobCancelled
 from lockwork.hooks import Enqueued, Started
 from lockwork.ids import new_id
 from lockwork.protocol import jobs
@@ -140,13 +142,86 @@ def test_a_job_under_way_when_the_worker_stops_is_told_of_no_end(
     assert observed.lw.queue().status().ready == 1
 
 
+def test_a_snooze_is_neither_a_failure_nor_an_end(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+    observed = app("observed")
+    with work("observed"):
+        job = observed.snoozes.enqueue(str(tmp_path / "slept"))
+        assert job.result(30) == 1
+        history.wait(1, "success")
+    begun = ["start", "start-too", "ran"]
+    assert events(history, job) == ["enqueue", *begun, "snooze", *begun, "success"]
+    (line,) = history.lines("snooze")
+    assert (line["task"], line["attempt"], line["delay"], line["current"]) == ("snoozes", 1, 0.01, job.id)
+
+
+def test_a_job_that_asks_to_be_tried_again_has_failed(app: Load, work: Any, history: History) -> None:
+    observed = app("observed")
+    with work("observed"):
+        job = observed.asks_again.enqueue()
+        with pytest.raises(JobFailed):
+            job.result(30)
+        history.wait(1, "dead")
+    attempt = ["start", "start-too", "ran", "failure"]
+    assert events(history, job) == ["enqueue", *attempt, "retry", *attempt, "dead"]
+    assert history.lines("retry")[0]["delay"] == 0.01
+    assert all(line["error"].startswith("Again(") for line in history.lines("failure"))
+
+
+@pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
+def test_a_job_that_is_cancelled_while_it_runs(
+    app: Load, work: Any, history: History, tmp_path: Path, task: str
+) -> None:
+    """It is told of once, and its lane works on."""
+    observed = app("observed")
+    arguments = [str(tmp_path / "never")] if task == "held" else []
+    with work("observed", "--concurrency", "1") as process:
+        job = getattr(observed, task).enqueue(*arguments)
+        history.wait(1)
+        assert job.cancel()
+        with pytest.raises(JobCancelled):
+            job.result(30)
+        assert observed.add.enqueue(1, 2).result(30) == 3
+        history.wait(1, "success")
+        assert len(process.children()) == 1
+    assert events(history, job) == ["enqueue", "start", "start-too", "ran", "cancel"]
+    assert history.lines("cancel")[0]["current"] == job.id
+
+
+def test_a_job_that_finishes_although_it_is_cancelled(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+    observed = app("observed")
+    with work("observed", "--concurrency", "1"):
+        job = observed.stubborn.enqueue(str(tmp_path / "never"))
+        history.wait(1)
+        assert job.cancel()
+        assert job.result(30) == "finished"
+        assert observed.add.enqueue(1, 2).result(30) == 3
+        history.wait(2, "success")
+    assert events(history, job) == ["enqueue", "start", "start-too", "ran", "success"]
+
+
+def test_a_job_that_is_cancelled_before_it_began_is_told_of_nowhere(app: Load, work: Any, history: History) -> None:
+    observed = app("observed")
+    job = observed.add.enqueue(1)
+    assert job.cancel()
+    with work("observed"):
+        assert observed.add.enqueue(1, 2).result(30) == 3
+        history.wait(1, "success")
+    assert events(history, job) == ["enqueue"]
+
+
 async def test_each_way_to_enqueue_is_told_of(app: Load, history: History) -> None:
     observed = app("observed")
     await observed.add.options(delay="1h").aenqueue(1)
     await observed.add.aenqueue_many([(2,), (3, 4)])
+    await observed.add.options(expires="1h", tags=["told"]).aenqueue(5)
+    await observed.add.options(at=datetime.now(UTC) + timedelta(hours=1)).aenqueue(6)
+    await observed.add.options(at=datetime.now(UTC) - timedelta(hours=1)).aenqueue(7)
     await observed.lw.aclose()
     lines = history.lines("enqueue")
-    assert [(line["args"], line["delay"]) for line in lines] == [([1], 3600.0), ([2], 0.0), ([3, 4], 0.0)]
+    found = [(line["args"], line["kwargs"], round(line["delay"], -2)) for line in lines]
+    assert found == [
+        ([1], {}, 3600), ([2], {}, 0), ([3, 4], {}, 0), ([5], {}, 0), ([6], {}, 3600), ([7], {}, 0)
+    ]  # fmt: skip
 
 
 def test_many_are_told_of_one_by_one(app: Load, history: History) -> None:

@@ -78,6 +78,22 @@ def test_what_is_injected_is_no_argument_of_the_job(app: Lockwork) -> None:
         task.enqueue_many([(1, 2, 3)])
 
 
+def test_names_made_of_arguments_know_nothing_of_what_is_injected(app: Lockwork) -> None:
+    task = app.task(key="user:{user}", group="times:{times}")(send)
+    assert task.call(1, 2).record.startswith(b"1,4,user:1,times:2,")  # type: ignore[arg-type]
+    assert task.call(1).record.startswith(b"1,4,user:1,times:1,")  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="names a parameter that the function lacks: it has user, times"):
+        app.task(name="other", key="db:{db}")(send)
+
+
+def test_a_scheduled_task_needs_no_arguments_for_what_is_injected(app: Lockwork) -> None:
+    async def sweep(db: Db) -> None: ...
+
+    task = app.task(every="10s")(sweep)
+    assert task.call().record.endswith(b'["sweep",[]]')  # type: ignore[call-arg]
+    assert list(app.plans["default"]) == ["sweep"]
+
+
 async def test_a_task_runs_here_with_its_dependencies(app: Lockwork) -> None:
     task = app.task(send)
     assert await task.arun(5) == "5 1 db at real"  # type: ignore[call-arg]

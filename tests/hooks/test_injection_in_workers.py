@@ -11,6 +11,7 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
+from lockwork.errors import JobCancelled
 from processes import until
 
 Load = Callable[[str], Any]
@@ -127,3 +128,27 @@ def test_two_jobs_at_once_have_one_each(injected: Any, history: History, tmp_pat
     gate.touch()
     assert {job.result(30) for job in jobs} == {"connection of pool 1"}
     until(lambda: len(history.lines("disconnect")) == 3, "each is cleaned up")
+
+
+@pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
+def test_a_cancelled_job_is_cleaned_up(injected: Any, history: History, tmp_path: Path, task: str) -> None:
+    arguments = [str(tmp_path / "never")] if task == "held" else []
+    job = getattr(injected, task).enqueue(*arguments)
+    history.wait(1)
+    assert job.cancel()
+    with pytest.raises(JobCancelled):
+        job.result(30)
+    rolled = ["session rolled back"] if task == "held_in_a_thread" else []
+    begun = ["connect", "session", "ran"] if rolled else ["connect", "ran"]
+    assert seen(history) == [*begun, *rolled, "roll back", "disconnect"]
+
+
+def test_a_job_with_a_key_and_a_group_made_of_its_arguments(injected: Any) -> None:
+    jobs = [injected.grouped.enqueue(number % 2) for number in range(4)]
+    assert [job.result(30)[0] for job in jobs] == [0, 1, 0, 1]
+
+
+def test_what_the_clock_enqueues_is_injected_too(app: Load, work: Any, history: History) -> None:
+    app("clocked")
+    with work("clocked"):
+        assert history.wait(1, "tick")[0]["name"] == "provided"

@@ -163,3 +163,15 @@ async def held(gate: str, connection: Connected) -> str:
     while not Path(gate).exists():
         await asyncio.sleep(0.01)
     return connection.name
+
+
+@lw.task
+def held_in_a_thread(connection: Connected, session: Session) -> None:
+    note("ran")
+    while True:
+        time.sleep(0.005)
+
+
+@lw.task(key="user:{user}", group="{connection_kind}")
+async def grouped(connection: Connected, user: int, connection_kind: str = "pooled") -> list[Any]:
+    return [user, connection.name]

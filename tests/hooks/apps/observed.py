@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lockwork import Lockwork, current_job
-from lockwork.hooks import Died, Enqueued, Failed, Retrying, Started, Succeeded
+from lockwork.hooks import Cancelled, Died, Enqueued, Failed, Retrying, Snoozed, Started, Succeeded
 
 lw = Lockwork()
 
@@ -63,6 +63,17 @@ async def died(event: Died) -> None:
     note("dead", id=event.id, task=event.task, error=repr(event.error))
 
 
+@lw.hooks.snooze
+def snoozed(event: Snoozed) -> None:
+    note("snooze", id=event.id, task=event.task, attempt=event.attempt, delay=event.delay, current=current_job().id)
+
+
+@lw.hooks.cancel
+async def cancelled(event: Cancelled) -> None:
+    await asyncio.sleep(0)
+    note("cancel", id=event.id, task=event.task, attempt=event.attempt, current=current_job().id)
+
+
 @lw.task
 async def add(a: int, b: int = 1) -> int:
     note("ran", id=current_job().id)
@@ -97,3 +108,37 @@ async def held(gate: str) -> None:
     while not Path(gate).exists():
         await asyncio.sleep(0.01)
     note("through", id=current_job().id, at=time.time())
+
+
+@lw.task
+async def snoozes(path: str) -> int:
+    """Puts itself off once."""
+    note("ran", id=current_job().id)
+    if not Path(path).exists():
+        Path(path).touch()
+        current_job().snooze("10ms")
+    return current_job().attempt
+
+
+@lw.task(retries=1, backoff=60)
+def asks_again() -> None:
+    note("ran", id=current_job().id)
+    current_job().retry("10ms")
+
+
+@lw.task
+def held_in_a_thread() -> None:
+    note("ran", id=current_job().id)
+    while True:
+        time.sleep(0.005)
+
+
+@lw.task
+async def stubborn(gate: str) -> str:
+    """Finishes although it is cancelled."""
+    note("ran", id=current_job().id)
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        return "finished"
+    return "never"
