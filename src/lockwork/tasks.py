@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from lockwork import codecs, job_options
 from lockwork.backoff import Backoff
+from lockwork.batches import Batching
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, UnknownTask
@@ -153,6 +154,9 @@ class Surroundings:
 class Task(Generic[P, R, C]):
     """A registered function: call it to run it here, `enqueue` it to run it in a worker."""
 
+    batching: Batching | None = None
+    """How its jobs are put together, when one call runs many."""
+
     def __init__(
         self,
         gathering: Gathering,
@@ -168,9 +172,10 @@ class Task(Generic[P, R, C]):
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.injection: Injection = Injection(function, around.overrides, is_async=self.is_async)
         self.injected: bool = bool(self.injection.names)
-        self.plain: bool = self.is_async and not self.injected
+        self.plain: bool = self.is_async and not self.injected and self.batching is None
         """Whether a worker has nothing to do for it but to call it, within its time limit."""
-        self.signature: codecs.Signature = codecs.Signature(function, self.injection.names)
+        self._shape, self._without = self._wire()
+        self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
         self._around = around
         self._gathering = gathering
         self._runtime = gathering.runtime
@@ -253,9 +258,13 @@ class Task(Generic[P, R, C]):
             raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
 
+    def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
+        """The function as its jobs see it, and which of its parameters they do not give."""
+        return self.function, self.injection.names
+
     def _new_heads(self) -> Heads:
         options = self.options_in_force
-        return Heads(self.function, options.priority, options.deliveries, options.lines, self.injection.names)
+        return Heads(self._shape, options.priority, options.deliveries, options.lines, self._without)
 
     def _push(self, jobs: list[NewJob]) -> Protocol[int]:
         expires = self.options_in_force.expires_ms

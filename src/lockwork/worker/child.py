@@ -29,7 +29,7 @@ from lockwork.worker.fetcher import Fetcher
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
-from lockwork.worker.options import READY, WORN, ChildOrders
+from lockwork.worker.options import READY, WORN, ChildOrders, WorkerOptions
 from lockwork.worker.readiness import ready
 from lockwork.worker.reports import Reporter
 from lockwork.worker.settler import Settler
@@ -58,6 +58,7 @@ class _Work:
         options = orders.options
         window_ms = int(app.config.result_ttl * 1000)
         self.lanes = Lanes(options.concurrency)
+        _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
         self.cancelling: list[asyncio.Task[None]] = []
@@ -67,7 +68,7 @@ class _Work:
             keys = QueueKeys(app.config.prefix, name)
             settler = Settler(driver, keys, orders.session, window_ms)
             desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
-            executor = Executor(desk, app.registry, app.config, settler, threads, caller)
+            executor = Executor(desk, app.registry, app.config, settler, threads, caller, self.lanes)
             listening = cancel(driver, desk, self.lanes, executor)
             self.cancelling.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
@@ -109,6 +110,17 @@ class _Work:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self.settled()
+
+
+def _warn_of_large_batches(app: Lockwork, options: WorkerOptions) -> None:
+    for task in app.registry.of(options.queues):
+        if task.batching is not None and task.batching.size > options.concurrency and not options.once:
+            log.warning(
+                "task %r takes up to %d jobs in one call, but this process runs only %d at once: see --concurrency",
+                task.name,
+                task.batching.size,
+                options.concurrency,
+            )
 
 
 async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:

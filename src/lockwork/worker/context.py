@@ -150,10 +150,12 @@ class JobContext:
 class Slot:
     """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
 
-    __slots__ = ("job", "task")
+    __slots__ = ("batch", "job", "task")
 
     def __init__(self) -> None:
         self.job: JobContext | None = None
+        self.batch: list[JobContext] = []
+        """Instead of one job, those that one call of a batch task runs."""
         self.task: asyncio.Task[None] | None = None
         """The lane's own task."""
 
@@ -175,9 +177,20 @@ slot: ContextVar[Slot | None] = ContextVar("lockwork_job", default=None)
 def current_job() -> JobContext:
     """Return the job that this code runs for; raises RuntimeError outside of a worker's job."""
     mine = slot.get()
+    if mine is not None and mine.batch:
+        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task asks for current_jobs()")
     if mine is None or mine.job is None:
         raise RuntimeError("no job is running here: current_job() works inside a task that a worker runs")
     return mine.job
+
+
+def current_jobs() -> list[JobContext]:
+    """Return the jobs that this call of a batch task runs, in the order of its items; elsewhere the only one.
+
+    Raises RuntimeError outside of a worker's job.
+    """
+    mine = slot.get()
+    return list(mine.batch) if mine is not None and mine.batch else [current_job()]
 
 
 def _step(name: object) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from contextvars import copy_context
 from time import perf_counter
 from typing import Any
 
 from lockwork import backoff, codecs, job_options
+from lockwork.batches import Batching
 from lockwork.config import Config
 from lockwork.errors import ConfigError, PayloadTooLarge, UnknownTask
 from lockwork.failures import line
@@ -16,10 +17,13 @@ from lockwork.injection.calling import Caller
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.worker.batching import Batcher, WrongResults
+from lockwork.worker.calls import call
 from lockwork.worker.context import Again, Desk, JobContext, Slot
+from lockwork.worker.lanes import Lanes
 from lockwork.worker.settler import Settler
 from lockwork.worker.telling import CANCEL, SUCCESS, End, Teller
-from lockwork.worker.threads import JobThreads, JobTimeout, Threads
+from lockwork.worker.threads import JobThreads, Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -31,7 +35,14 @@ class Executor:
     """Runs the jobs of one queue."""
 
     def __init__(
-        self, desk: Desk, registry: Registry, config: Config, settler: Settler, threads: Threads, caller: Caller
+        self,
+        desk: Desk,
+        registry: Registry,
+        config: Config,
+        settler: Settler,
+        threads: Threads,
+        caller: Caller,
+        lanes: Lanes,
     ) -> None:
         self.desk: Desk = desk
         self._registry = registry
@@ -43,6 +54,9 @@ class Executor:
         self._hooks = registry.around.hooks
         self._errors = registry.around.errors
         self._teller = Teller(self._hooks, threads)
+        self._lanes = lanes
+        self._surroundings = copy_context()
+        self._batchers: dict[str, Batcher] = {}
         self.giving_back = False
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
 
@@ -92,17 +106,18 @@ class Executor:
         """Run a task that is not plain, or that hooks are told of."""
         if self._hooks.on_start:
             await self._teller.started(context, args, kwargs)
+        if task.batching is not None:
+            return await self._batcher(task, task.batching).join(context, args[0])
         threads = JobThreads(self._threads, context.in_thread)
-        if task.injected:
-            return await self._caller.call(
-                task.function, task.injection, args, kwargs, is_async=task.is_async, timeout=options.timeout,
-                threads=threads,
-            )  # fmt: skip
-        if not task.is_async:
-            return await threads.run(task.function, args, kwargs, options.timeout)
-        if options.timeout is None:
-            return await task.function(*args, **kwargs)
-        return await limited(task.function(*args, **kwargs), options.timeout)
+        return await call(task, args, kwargs, options.timeout, threads, self._caller)
+
+    def _batcher(self, task: Task[Any, Any, Any], batching: Batching) -> Batcher:
+        found = self._batchers.get(task.name)
+        if found is None:
+            found = self._batchers[task.name] = Batcher(
+                task, batching, self._threads, self._caller, self._lanes, self._surroundings, lambda: self.giving_back
+            )
+        return found
 
     async def _unread(self, job: Leased, error: Exception) -> None:
         """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
@@ -150,6 +165,10 @@ class Executor:
         if context.cancelled:
             self.cancelled(job)
             return CANCEL
+        if isinstance(error, WrongResults):
+            # as below: its work is done
+            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, error)
+            return self._dead(job, error)
         if not isinstance(error, Again):
             return self._failed(job, error, options)
         if error.counted:
@@ -200,15 +219,3 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
             log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
             return 1000
-
-
-async def limited(awaitable: Awaitable[Any], timeout: float) -> Any:
-    """Await, at most so long; raises JobTimeout."""
-    limit = asyncio.timeout(timeout)
-    try:
-        async with limit:
-            return await awaitable
-    except TimeoutError:
-        if limit.expired():
-            raise JobTimeout(f"it took longer than {timeout:g} s") from None
-        raise

@@ -10,8 +10,8 @@ from lockwork.app import Lockwork
 from lockwork.injection.calling import Caller
 from lockwork.injection.scopes import WorkerScope
 from lockwork.lifespans import SetUpFailed
+from lockwork.worker.calls import limited
 from lockwork.worker.control import Control, Urgency
-from lockwork.worker.executor import limited
 from lockwork.worker.options import WorkerOptions
 from lockwork.worker.threads import Threads
 
