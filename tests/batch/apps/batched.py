@@ -37,6 +37,17 @@ def note(event: str, items: list[Any], **facts: object) -> None:
         os.close(file)
 
 
+seen: set[str] = set()
+
+
+def note_once(items: list[Any]) -> None:
+    """Note that one of the jobs is being cancelled."""
+    for job in current_jobs():
+        if job.cancelled and job.id not in seen:
+            seen.add(job.id)
+            note("told", items)
+
+
 def told(event: str, id: str, what: object) -> None:
     with Path(f"{os.environ['NOTES']}.hooks").open("a") as file:
         file.write(json.dumps([event, id, repr(what)]) + "\n")
@@ -128,6 +139,7 @@ async def held(gates: list[str]) -> list[bool]:
     try:
         while not all(Path(gate).exists() for gate in gates):
             await asyncio.sleep(0.005)
+            note_once(gates)
     except asyncio.CancelledError:
         note("cancelled", gates)
         raise
@@ -140,6 +152,7 @@ def held_in_a_thread(gates: list[str]) -> list[bool]:
     try:
         while not all(Path(gate).exists() for gate in gates):
             time.sleep(0.005)
+            note_once(gates)
     except BaseException:
         note("cancelled", gates)
         raise
