@@ -74,6 +74,12 @@ class _Batch:
         elif self.task is not None:
             self.task.cancel()
 
+    def never_called(self, _task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step runs nothing of it."""
+        for member in self.members:
+            if not member.done.done():
+                member.done.set_result(_End(asyncio.CancelledError()))
+
     def in_thread(self, run: Run) -> None:
         """The function is called in a thread from now on."""
         self.run = run
@@ -158,6 +164,7 @@ class Batcher:
         batch.task = asyncio.get_running_loop().create_task(
             self._call(batch), name="lockwork-batch", context=self._surroundings.copy()
         )
+        batch.task.add_done_callback(batch.never_called)
 
     async def _call(self, batch: _Batch) -> None:
         mine = Slot()

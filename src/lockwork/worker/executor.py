@@ -107,6 +107,7 @@ class Executor:
         if self._hooks.on_start:
             await self._teller.started(context, args, kwargs)
         if task.batching is not None:
+            task.signature.check(args, kwargs)
             return await self._batcher(task, task.batching).join(context, args[0])
         threads = JobThreads(self._threads, context.in_thread)
         return await call(task, args, kwargs, options.timeout, threads, self._caller)
