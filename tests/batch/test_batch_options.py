@@ -87,7 +87,7 @@ def test_its_jobs_have_one_item_each(app: Lockwork) -> None:
     assert task.signature.returns is int
     for arguments in ((), (1, 2)):
         with pytest.raises(TypeError):
-            task.enqueue(*arguments)  # type: ignore[call-arg]
+            task.enqueue(*arguments)
     with pytest.raises(TypeError):
         task.enqueue(item=1)  # type: ignore[call-arg]
     pairs = app.task(batch=2)(of_pairs)

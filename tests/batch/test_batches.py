@@ -118,8 +118,8 @@ def test_a_time_limit_is_that_of_the_call(batched: Any, work: Any, task: str) ->
 
 def test_an_item_that_cannot_be_read_fails_alone(batched: Any, work: Any, history: History) -> None:
     with work("--concurrency", "20"):
-        bad = batched.squares.enqueue("no number")
-        with pytest.raises(JobFailed, match="Expected `int`"):
+        bad = batched.keyed.enqueue("no pair")
+        with pytest.raises(JobFailed, match="Expected `array`"):
             bad.result(30)
         jobs = batched.squares.enqueue_many([(number,) for number in range(10)])
         assert [job.result(30) for job in jobs] == [number * number for number in range(10)]

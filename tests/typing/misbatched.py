@@ -16,7 +16,7 @@ def one(word: str) -> int:
     return len(word)
 
 
-lw.task(batch=2)(one)  # type: ignore[call-overload]
+lw.task(batch=2)(one)  # type: ignore[arg-type]
 lw.task(linger=2)  # type: ignore[call-overload]
 
 
@@ -24,4 +24,4 @@ def enqueued() -> None:
     lengths.enqueue(5)  # type: ignore[arg-type]
     lengths.enqueue(["a"])  # type: ignore[arg-type]
     lengths.enqueue("a", "b")  # type: ignore[call-arg]
-    lengths("a")  # type: ignore[arg-type]
+    _ = lengths("a")  # type: ignore[arg-type]

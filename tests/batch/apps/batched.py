@@ -176,7 +176,7 @@ async def get_store() -> AsyncIterator[list[int]]:
     note("closed", [])
 
 
-@lw.task(batch=3, linger="10s")
+@lw.task(batch=3, linger="10s")  # type: ignore[arg-type]  # without a default, checkers want it given
 async def stores(store: Annotated[list[int], Depends(get_store)], numbers: list[int]) -> list[int]:
     note("ran", numbers)
     return [number + store[0] for number in numbers]
