@@ -18,7 +18,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.worker import loops, process
 from lockwork.worker.bounds import Keeper
-from lockwork.worker.child import FAILED, OK
+from lockwork.worker.child import FAILED, NOT_SET_UP, OK
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.memory import shown
@@ -64,6 +64,7 @@ class Supervisor:
         self._stopping = 0
         self._quiet = False
         self._begun = False
+        self._status = OK
         self._failures = 0
         self._stillborn = 0
         """Children that ended before they were ready, one after the other."""
@@ -114,7 +115,6 @@ class Supervisor:
         numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
         previous = {number: signal.signal(number, self._on_signal) for number in numbers}
         self._reports.start()
-        status = OK
         try:
             self._start_missing(first=True)
             self.heartbeat.start()
@@ -124,10 +124,10 @@ class Supervisor:
                 self._look_after()
                 if self._options.ends and self._stillborn >= _TRIES:
                     log.error("worker processes cannot be started: this worker ends without having done its work")
-                    status = FAILED
+                    self._status = FAILED
                     break
             log.info("stopped")
-            return status
+            return self._status
         finally:
             self._kill_all()
             self._scheduler.stop()
@@ -216,6 +216,12 @@ class Supervisor:
         del self._children[child.session]
         child.let_go()
         given_back = self._give_back(child)
+        if child.process.returncode == NOT_SET_UP and not self._stopping:
+            # trying again and again would only look like working: whoever started the worker is told
+            log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
+            self._status = FAILED
+            self._on_stop()
+            return
         if child.retiring or self._stopping:
             return
         if child.orderly and self._options.ends:
