@@ -70,6 +70,11 @@ class TaskSettings(TypedDict, total=False):
     """How long its result is kept, if not as long as all others."""
     timeout: Duration | None
     """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
+    hard_timeout: Duration | None
+    """How long one attempt may take before the process that runs it is killed."""
+    executor: Literal["process"] | None
+    """"process": each of its jobs runs in a process that no other job is in; unless given, `async def` runs on the
+    worker's event loop, and `def` in a thread."""
     priority: Priority
     """"high" before "normal" before "low", strictly."""
     keep_result: bool
@@ -101,6 +106,7 @@ class CallSettings(TypedDict, total=False):
     give_up_on: Errors
     max_deliveries: int | None
     timeout: Duration | None
+    hard_timeout: Duration | None
     tags: Sequence[str]
     result_ttl: Duration | None
     key: str | None
@@ -117,6 +123,7 @@ class TaskOptions(RunOptions):
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
     lines: Lines = field(default_factory=Lines)
+    in_process: bool = False
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -131,6 +138,7 @@ class TaskOptions(RunOptions):
             lines=Lines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
+            in_process=_in_process(given.get("executor")),
         )
         return job_options.read(given, options)
 
@@ -292,6 +300,14 @@ def _level(priority: str) -> int:
     if priority not in PRIORITIES:
         raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
     return PRIORITIES.index(priority)
+
+
+def _in_process(executor: object) -> bool:
+    if executor not in (None, "process"):
+        raise ConfigError(
+            f'executor must be "process", not {executor!r}: without one, async def runs on the loop, def in a thread'
+        )
+    return executor is not None
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from lockwork import backoff, codecs, job_options
 from lockwork.config import Config
@@ -14,7 +14,9 @@ from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.tasks import Registry, Task, TaskOptions
 from lockwork.worker.context import Again, Desk, JobContext, Slot
-from lockwork.worker.settler import Settler
+from lockwork.worker.host import WorkerDied
+from lockwork.worker.overruns import Limits
+from lockwork.worker.processes import Processes
 from lockwork.worker.threads import JobTimeout, Run, Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
@@ -25,16 +27,40 @@ _MESSAGE = 1000
 _UNKNOWN = TaskOptions()
 
 
-class Executor:
-    """Runs the jobs of one queue."""
+class _Settled(NamedTuple):
+    """What a job returns that ran in another process, which knows already what is to become of it."""
 
-    def __init__(self, desk: Desk, registry: Registry, config: Config, settler: Settler, threads: Threads) -> None:
+    outcome: Outcome
+
+
+class Settles(Protocol):
+    """Whom outcomes are handed to."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Settle an outcome soon."""
+
+
+class Executor:
+    """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        registry: Registry,
+        config: Config,
+        settler: Settles,
+        threads: Threads,
+        processes: Processes | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.desk: Desk = desk
         self._registry = registry
         self._max_result = config.max_result
         self._max_payload = config.max_payload + 1024
         self._settler = settler
         self._threads = threads
+        self._processes = processes
+        self._limits = limits
         self.giving_back = False
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
 
@@ -51,13 +77,12 @@ class Executor:
             return
         slot.job = context = JobContext(job, task.name, self.desk, options.tags)
         try:
-            if not task.is_async:
-                context.thread = run = Run(task.function, args, kwargs)
-                value = await self._threads.run(run, options.timeout)
-            elif options.timeout is None:
+            if options.in_process or options.hard_timeout is not None:
+                value = await self._apart(task, context, args, kwargs, options)
+            elif task.is_async and options.timeout is None:
                 value = await task.function(*args, **kwargs)
             else:
-                value = await _limited(task, args, kwargs, options.timeout)
+                value = await self._here(task, context, args, kwargs, options.timeout)
         except BaseException as error:
             if self._raised(job, error, context, task, options):
                 raise
@@ -68,6 +93,41 @@ class Executor:
             if context.cancelled and slot.task is not None and not self.giving_back:
                 while slot.task.cancelling():  # the lane goes on
                     slot.task.uncancel()
+
+    async def _here(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+    ) -> Any:
+        if not task.is_async:
+            context.thread = run = Run(task.function, args, kwargs)
+            return await self._threads.run(run, timeout)
+        if timeout is None:
+            return await task.function(*args, **kwargs)
+        return await _limited(task, args, kwargs, timeout)
+
+    async def _apart(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        """Run a job in another process, or in this one with its supervisor watching how long it takes."""
+        job, limit, limits = context.leased, options.hard_timeout, self._limits
+        if options.in_process and self._processes is not None:
+            return _Settled(await self._processes.run(job, context, limit))
+        if limit is None or limits is None:
+            return await self._here(task, context, args, kwargs, options.timeout)
+        limits.begun(self._too_long(job, options, limit), limit)
+        try:
+            return await self._here(task, context, args, kwargs, options.timeout)
+        finally:
+            limits.ended(job.id)
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""
@@ -98,7 +158,7 @@ class Executor:
     ) -> bool:
         """Settle what did not return; True when the lane is to end, too."""
         if self.giving_back and isinstance(error, asyncio.CancelledError):
-            if task.is_async:
+            if task.is_async or options.in_process:
                 self.give_back(job)
             # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
             return True
@@ -111,6 +171,9 @@ class Executor:
         return False
 
     def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> None:
+        if type(value) is _Settled:
+            self._settler.add(value.outcome)
+            return
         if not options.keep_result:
             encoded = b""
         elif value is None:
@@ -136,9 +199,7 @@ class Executor:
             self._settler.add(Outcome(job.id, job.token, "z", b"", wish.delay_ms or 0))
 
     def _failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> None:
-        deliveries = jobs.deliveries(job.record)
-        if options.max_deliveries is not None:
-            deliveries = min(deliveries, options.retries + 1)  # more deliveries are only for workers that die
+        deliveries = _deliveries(job, error, options)
         stored = _stored(error)
         if job.attempt >= deliveries or not options.again(error):
             log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, _line(error))
@@ -149,12 +210,27 @@ class Executor:
             log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, _line(error))
             self._settler.add(Outcome(job.id, job.token, "r", stored, delay_ms))
 
+    def _too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
+        """What becomes of a job for which this process had to be killed."""
+        error = JobTimeout(f"it took longer than its hard time-out of {limit:g} s: its process was killed")
+        if job.attempt >= _deliveries(job, error, options) or not options.again(error):
+            return Outcome(job.id, job.token, "d", _stored(error))
+        return Outcome(job.id, job.token, "r", _stored(error), self._pause(job, options))
+
     def _pause(self, job: Leased, options: TaskOptions) -> int:
         try:
             return int(backoff.pause(job.attempt, options.backoff) * 1000)
         except Exception as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
             log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, _line(error))
             return 1000
+
+
+def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
+    """How often a job that failed like this may be delivered."""
+    deliveries = jobs.deliveries(job.record)
+    if options.max_deliveries is None or isinstance(error, WorkerDied):
+        return deliveries
+    return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die
 
 
 async def _limited(task: Task[Any, Any, Any], args: list[Any], kwargs: dict[str, Any], timeout: float) -> Any:
