@@ -40,10 +40,10 @@ class Place:
 class Owner(Protocol):
     """Whom a host tells what became of its process."""
 
-    def on_free(self, host: Host) -> None:
+    def on_free(self, host: Host, /) -> None:
         """It can take a job."""
 
-    def on_gone(self, host: Host) -> None:
+    def on_gone(self, host: Host, /) -> None:
         """It has ended."""
 
 
