@@ -97,3 +97,15 @@ def test_programs_of_a_dead_job_are_ended(forge: Any, forge_url: str, forge_fold
             forge.hides_behind_a_program.enqueue(history.path).result(30)
         program = history.lines()[0]["program"]
         until(lambda: not alive(program), "the program is gone, too")
+
+
+def test_a_process_that_the_job_forked_does_not_hide_its_death(
+    forge: Any, forge_url: str, forge_folder: Path, history: History
+) -> None:
+    """It would hold the line open."""
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died: exit status 7"):
+            forge.forks.enqueue(history.path).result(30)
+        left = history.lines()[0]["left"]
+        until(lambda: not alive(left), "it has ended, too")
+        assert forge.pids.enqueue().result(30)

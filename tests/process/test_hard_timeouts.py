@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from history import History
 from lockwork import JobFailed
+from mortal_servers import MortalServer
 from processes import alive, until, worker
 
 
@@ -106,3 +109,26 @@ def test_one_job_is_one_job(forge: Any, forge_url: str, forge_folder: Path, hist
         assert process.wait() == 0
     assert len(history.lines()) == 1
     assert forge.lw.queue().status().retried == 1
+
+
+@pytest.mark.timeout(120)
+def test_the_server_may_be_away_just_then(
+    load_forge: Callable[[str], ModuleType], forge_folder: Path, history: History, tmp_path: Path
+) -> None:
+    """Everybody is judged as if it had been there, once it is back."""
+    gate = tmp_path / "gate"
+    with MortalServer(tmp_path / "mortal") as server:
+        app: Any = load_forge(server.url)
+        with app.lw, worker("forge:lw", "--lease", "60s", url=server.url, folder=forge_folder) as process:
+            other = app.gated_coroutine.enqueue(history.path, str(gate))
+            job = app.stubborn_thread.options(hard_timeout="3s", retries=0).enqueue(history.path)
+            history.wait(2)
+            server.kill()
+            until(lambda: f"job {job.id} is over its hard time-out" in process.errors, "the supervisor notices")
+            until(lambda: "could not be given back yet" in process.errors, "it cannot say so")
+            gate.touch()
+            server.start()
+            with pytest.raises(JobFailed, match="hard time-out of 3 s"):
+                job.result(30)
+            assert other.result(30) == 1
+            assert app.lw.queue().status().recovered == 0

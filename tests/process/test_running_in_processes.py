@@ -148,6 +148,12 @@ def test_the_app_is_found_wherever_jobs_have_gone(
         assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
 
 
+def test_what_it_prints_is_seen_at_once(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder) as process:
+        assert forge.prints.enqueue("red hot").result(30) == ""
+        assert process.line() == "red hot"
+
+
 @pytest.mark.parametrize("given", ["thread", "Process", 1, True])
 def test_another_executor_is_an_error(forge: Any, given: Any) -> None:
     with pytest.raises(ConfigError, match='executor must be "process", not'):

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, NoReturn
@@ -235,6 +236,29 @@ def hides_behind_a_program(path: str) -> None:
     never_end()
 
 
+@lw.task(executor="process", retries=50, backoff=0)
+def brief(path: str) -> None:
+    note(path)
+    time.sleep(0.03)
+
+
+@lw.task(executor="process")
+def prints(text: str) -> str:
+    print(text)
+    return sys.stdin.read()
+
+
+@lw.task(executor="process", retries=0)
+def forks(path: str) -> int:
+    """Leaves a process behind that holds all its files open."""
+    left = os.fork()
+    if left == 0:
+        time.sleep(600)
+        os._exit(0)
+    note(path, left=left)
+    die("exit")
+
+
 @lw.task(executor="process")
 def goes_elsewhere(folder: str) -> str:
     os.chdir(folder)
@@ -246,5 +270,5 @@ async def goes_elsewhere_itself(folder: str) -> None:
     os.chdir(folder)
 
 
-if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.runner" in " ".join(__import__("sys").orig_argv):
+if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.runner" in " ".join(sys.orig_argv):
     os._exit(9)
