@@ -121,6 +121,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         batching = Batching.read(batch, linger)
         own, timing = split(options)
         chosen = TaskOptions.read(own)
+        if batching is not None and chosen.in_process:
+            raise ConfigError('a batch task has no executor="process": its jobs meet in the worker process')
         name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from inspect import get_annotations
 from typing import Any, TypedDict
 
@@ -35,7 +35,8 @@ def check_names(given: Iterable[str], known: type, complaint: str) -> None:
             close = get_close_matches(name, names, 1, cutoff=0.5)
             if close:
                 # another that is about as close may be what was meant, too
-                close = sorted({*close, *get_close_matches(name, names, 2, cutoff=0.65)})
+                least = max(0.65, SequenceMatcher(None, close[0], name).ratio() - 0.15)
+                close = sorted({*close, *get_close_matches(name, names, 2, cutoff=least)})
             hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"known are {', '.join(names)}"
             raise ConfigError(f"{complaint} {name!r}: {hint}")
 

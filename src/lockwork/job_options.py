@@ -29,6 +29,7 @@ class RunOptions:
     retries: int = 3
     backoff: Policy = 1.0
     timeout: float | None = None
+    hard_timeout: float | None = None
     retry_on: tuple[str, ...] | None = None
     """Names of the exception classes after which it is tried again; None: all."""
     give_up_on: tuple[str, ...] = ()
@@ -62,9 +63,9 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
         changes["max_deliveries"] = _count(given["max_deliveries"], "max_deliveries", 1)
     if "backoff" in given:
         changes["backoff"] = backoff.read(given["backoff"])
-    if "timeout" in given:
-        limit = given["timeout"]
-        changes["timeout"] = None if limit is None else seconds(limit, "timeout")
+    for name in ("timeout", "hard_timeout"):
+        if name in given:
+            changes[name] = None if given[name] is None else seconds(given[name], name)
     if given.get("retry_on") is not None:
         changes["retry_on"] = _classes(given["retry_on"], "retry_on")
     if "give_up_on" in given:
@@ -73,7 +74,7 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
         changes["tags"] = _tags(given["tags"])
     if given.get("result_ttl") is not None:
         changes["result_ms"] = milliseconds(given["result_ttl"], "result_ttl")
-    return replace(options, **changes)
+    return _with_limits_in_order(replace(options, **changes))
 
 
 def moment(given: Mapping[str, Any]) -> int | None:
@@ -120,7 +121,7 @@ def sent(given: Mapping[str, Any], options: RunOptions) -> dict[str, Any]:
             extra["backoff"] = policy
         else:
             raise ConfigError("a function as backoff cannot travel with a job: give it to the task")
-    for name in ("timeout", "retry_on", "give_up_on"):
+    for name in ("timeout", "hard_timeout", "retry_on", "give_up_on"):
         if name in given:
             extra[name] = getattr(options, name)
     if options.tags:
@@ -154,7 +155,16 @@ def carried(extra: object, options: Options) -> Options:
         raise ValueError(f"its options cannot be read: {error}") from None
 
 
-_CARRIED = ("retries", "backoff", "timeout", "retry_on", "give_up_on", "tags", "result_ms")
+_CARRIED = ("retries", "backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tags", "result_ms")
+
+
+def _with_limits_in_order(options: Options) -> Options:
+    soft, hard = options.timeout, options.hard_timeout
+    if soft is not None and hard is not None and hard < soft:
+        raise ConfigError(
+            f"hard_timeout ({hard:g} s) must not be shorter than timeout ({soft:g} s): it is for jobs that go on then"
+        )
+    return options
 
 
 @lru_cache(1000)

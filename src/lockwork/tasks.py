@@ -77,6 +77,11 @@ class TaskSettings(TypedDict, total=False):
     """How long its result is kept, if not as long as all others."""
     timeout: Duration | None
     """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
+    hard_timeout: Duration | None
+    """How long one attempt may take before the process that runs it is killed."""
+    executor: Literal["process"] | None
+    """"process": each of its jobs runs in a process that no other job is in; unless given, `async def` runs on the
+    worker's event loop, and `def` in a thread."""
     priority: Priority
     """"high" before "normal" before "low", strictly."""
     keep_result: bool
@@ -108,6 +113,7 @@ class CallSettings(TypedDict, total=False):
     give_up_on: ErrorClasses
     max_deliveries: int | None
     timeout: Duration | None
+    hard_timeout: Duration | None
     tags: Sequence[str]
     result_ttl: Duration | None
     key: str | None
@@ -124,6 +130,7 @@ class TaskOptions(RunOptions):
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
     lines: Lines = field(default_factory=Lines)
+    in_process: bool = False
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -138,6 +145,7 @@ class TaskOptions(RunOptions):
             lines=Lines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
+            in_process=_in_process(given.get("executor")),
         )
         return job_options.read(given, options)
 
@@ -172,7 +180,7 @@ class Task(Generic[P, R, C]):
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.injection: Injection = Injection(function, around.overrides, is_async=self.is_async)
         self.injected: bool = bool(self.injection.names)
-        self.plain: bool = self.is_async and not self.injected and self.batching is None
+        self.plain: bool = self.is_async and not (self.injected or options.in_process or self.batching)
         """Whether a worker has nothing to do for it but to call it, within its time limit."""
         self._shape, self._without = self._wire()
         self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
@@ -368,6 +376,14 @@ def _level(priority: str) -> int:
     if priority not in PRIORITIES:
         raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
     return PRIORITIES.index(priority)
+
+
+def _in_process(executor: object) -> bool:
+    if executor not in (None, "process"):
+        raise ConfigError(
+            f'executor must be "process", not {executor!r}: without one, async def runs on the loop, def in a thread'
+        )
+    return executor is not None
 
 
 def _place(function: Callable[..., Any]) -> str:

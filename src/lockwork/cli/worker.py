@@ -38,6 +38,11 @@ _MANY = click.IntRange(1, 1000)
 )
 @click.option("--processes", "-p", default=1, show_default=True, type=_MANY, help="Child processes.")
 @click.option("--concurrency", "-c", default=100, show_default=True, type=_MANY, help="Jobs at once, per process.")
+@click.option(
+    "--runners",
+    type=_MANY,
+    help="Processes for tasks with executor='process', per process. [default: as many as processors]",
+)
 @click.option("--burst", is_flag=True, help="End when no queue has a job that could run now.")
 @click.option("--once", is_flag=True, help="Run one job, and end.")
 @click.option("--max-jobs", type=click.IntRange(1), metavar="N", help="Replace a process after about N jobs.")
@@ -65,6 +70,7 @@ def worker(
     health_host: str,
     max_jobs: int | None,
     max_memory: str | None,
+    runners: int | None,
     *,
     burst: bool,
     once: bool,
@@ -95,6 +101,7 @@ def worker(
         once=once,
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else size(max_memory, "--max-memory"),
+        runners=runners,
     )
     health = None if health_port is None else Health(health_host, health_port)
     try:

@@ -30,6 +30,8 @@ from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.options import READY, WORN, ChildOrders, WorkerOptions
+from lockwork.worker.overruns import Limits
+from lockwork.worker.processes import Processes
 from lockwork.worker.readiness import ready
 from lockwork.worker.reports import Reporter
 from lockwork.worker.settler import Settler
@@ -59,6 +61,7 @@ class _Work:
         window_ms = int(app.config.result_ttl * 1000)
         self.lanes = Lanes(options.concurrency)
         _warn_of_large_batches(app, options)
+        self.processes = Processes(options, orders.session)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
         self.cancelling: list[asyncio.Task[None]] = []
@@ -68,7 +71,10 @@ class _Work:
             keys = QueueKeys(app.config.prefix, name)
             settler = Settler(driver, keys, orders.session, window_ms)
             desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
-            executor = Executor(desk, app.registry, app.config, settler, threads, caller, self.lanes)
+            limits = Limits(reporter, name)
+            executor = Executor(
+                desk, app.registry, app.config, settler, threads, caller, self.lanes, self.processes, limits
+            )
             listening = cancel(driver, desk, self.lanes, executor)
             self.cancelling.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
@@ -107,6 +113,7 @@ class _Work:
             executor.giving_back = True
         self.lanes.cancel()
         await self.lanes.close()
+        await self.processes.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self.settled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from typing import Any, NoReturn
+from typing import Protocol as Shape
 
 from lockwork import codecs
 from lockwork.durations import Duration, milliseconds
@@ -14,7 +15,6 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import Leased
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
-from lockwork.worker.threads import Run
 
 _STEP = 200
 
@@ -31,6 +31,13 @@ class Desk:
         self.session: str = session
         self.cap: int = cap
         """Bytes that a job may write down."""
+
+
+class Interruptible(Shape):
+    """Where a job runs that is no coroutine of this process."""
+
+    def interrupt(self, kind: type[BaseException], /) -> None:
+        """Raise `kind` in it, as soon as that is possible."""
 
 
 class Again(BaseException):
@@ -53,7 +60,7 @@ class JobContext:
         self._note: control.Note | None = None
         self.task: str = task
         self.tags: tuple[str, ...] = tags
-        self.thread: Run | None = None
+        self.thread: Interruptible | None = None
         self.cancelled: bool = False
         """Whether the job is being cancelled: for a thread to look at, where it cannot be interrupted."""
         self.over: bool = False
@@ -79,7 +86,7 @@ class JobContext:
         """For stores that refuse a write by an earlier delivery."""
         return self._leased.fence
 
-    def in_thread(self, run: Run) -> None:
+    def in_thread(self, run: Interruptible) -> None:
         """The job's function is called in a thread from now on."""
         self.thread = run
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextvars import copy_context
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from lockwork import backoff, codecs, job_options
 from lockwork.batches import Batching
@@ -20,10 +20,12 @@ from lockwork.tasks import Registry, Task, TaskOptions
 from lockwork.worker.batching import Batcher, WrongResults
 from lockwork.worker.calls import call
 from lockwork.worker.context import Again, Desk, JobContext, Slot
+from lockwork.worker.host import WorkerDied
 from lockwork.worker.lanes import Lanes
-from lockwork.worker.settler import Settler
+from lockwork.worker.overruns import Limits
+from lockwork.worker.processes import Processes
 from lockwork.worker.telling import CANCEL, SUCCESS, End, Teller
-from lockwork.worker.threads import JobThreads, Threads
+from lockwork.worker.threads import JobThreads, JobTimeout, Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -31,18 +33,33 @@ _NOTHING = b"null"
 _UNKNOWN = TaskOptions()
 
 
+class _Settled(NamedTuple):
+    """What a job returns that ran in another process, which knows already what is to become of it."""
+
+    outcome: Outcome
+
+
+class Settles(Protocol):
+    """Whom outcomes are handed to."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Settle an outcome soon."""
+
+
 class Executor:
-    """Runs the jobs of one queue."""
+    """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
 
     def __init__(
         self,
         desk: Desk,
         registry: Registry,
         config: Config,
-        settler: Settler,
+        settler: Settles,
         threads: Threads,
         caller: Caller,
         lanes: Lanes,
+        processes: Processes | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.desk: Desk = desk
         self._registry = registry
@@ -55,6 +72,8 @@ class Executor:
         self._errors = registry.around.errors
         self._teller = Teller(self._hooks, threads)
         self._lanes = lanes
+        self._processes = processes
+        self._limits = limits
         self._surroundings = copy_context()
         self._batchers: dict[str, Batcher] = {}
         self.giving_back = False
@@ -73,19 +92,24 @@ class Executor:
         value: Any = None
         try:
             try:
-                if task.plain and options.timeout is None and not watched:
+                if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
                     value = await task.function(*args, **kwargs)
                 else:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
                 if self.giving_back and isinstance(error, asyncio.CancelledError):
-                    if task.is_async:
+                    if task.is_async or options.in_process:
                         self.give_back(job)
                     # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
                     raise
                 end = self._raised(job, error, context, options)
             else:
-                end = self._succeeded(job, task, value, options)
+                if type(value) is _Settled:
+                    self._settler.add(value.outcome)
+                    watched = False  # the hooks were told there
+                    end = SUCCESS
+                else:
+                    end = self._succeeded(job, task, value, options)
             if context.cancelled and not self.giving_back:
                 self._forgive(slot)
             if watched:
@@ -104,8 +128,27 @@ class Executor:
         options: TaskOptions,
     ) -> Any:
         """Run a task that is not plain, or that hooks are told of."""
+        limit, limits = options.hard_timeout, self._limits
+        if options.in_process and self._processes is not None:
+            return _Settled(await self._processes.run(context.leased, context, limit))
         if self._hooks.on_start:
             await self._teller.started(context, args, kwargs)
+        if limit is None or limits is None:
+            return await self._here(task, context, args, kwargs, options)
+        limits.begun(self._too_long(context.leased, options, limit), limit)
+        try:
+            return await self._here(task, context, args, kwargs, options)
+        finally:
+            limits.ended(context.leased.id)
+
+    async def _here(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
         if task.batching is not None:
             task.signature.check(args, kwargs)
             return await self._batcher(task, task.batching).join(context, args[0])
@@ -198,9 +241,7 @@ class Executor:
         return SUCCESS
 
     def _failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> End:
-        deliveries = jobs.deliveries(job.record)
-        if options.max_deliveries is not None:
-            deliveries = min(deliveries, options.retries + 1)  # more deliveries are only for workers that die
+        deliveries = _deliveries(job, error, options)
         if job.attempt >= deliveries or not options.again(error):
             log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, line(error))
             return self._dead(job, error)
@@ -214,9 +255,25 @@ class Executor:
         self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
         return End("dead", error)
 
+    def _too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
+        """What becomes of a job for which this process had to be killed."""
+        error = JobTimeout(f"it took longer than its hard time-out of {limit:g} s: its process was killed")
+        stored = self._errors.stored(error)
+        if job.attempt >= _deliveries(job, error, options) or not options.again(error):
+            return Outcome(job.id, job.token, "d", stored)
+        return Outcome(job.id, job.token, "r", stored, self._pause(job, options))
+
     def _pause(self, job: Leased, options: TaskOptions) -> int:
         try:
             return int(backoff.pause(job.attempt, options.backoff) * 1000)
         except Exception as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
             log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
             return 1000
+
+
+def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
+    """How often a job that failed like this may be delivered."""
+    deliveries = jobs.deliveries(job.record)
+    if options.max_deliveries is None or isinstance(error, WorkerDied):
+        return deliveries
+    return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die

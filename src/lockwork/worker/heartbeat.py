@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lockwork.errors import LockworkError
 from lockwork.protocol import hands, jobs
@@ -12,6 +12,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.bounds import Keeper
+from lockwork.worker.overruns import Verdict
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -62,14 +63,18 @@ class Heartbeat:
         with self._lock:
             self._sessions.add(session)
 
-    def leave(self, session: str, patience: float, *, counted: bool) -> int:
+    def leave(self, session: str, patience: float, *, counted: bool, verdicts: Sequence[Verdict] = ()) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
-        `counted`: the process died of itself, so its jobs have used up an attempt.
+        `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
+        was killed.
         """
         with self._lock:
             self._sessions.discard(session)
         given = 0
+        for queue, outcome in verdicts:
+            settling = jobs.settle(self._queues[queue], session, [outcome], self._window_ms)
+            self._runtime.run(hands.within(patience, settling))
         for keys in self._queues.values():
             if not counted:
                 given += self._runtime.run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))

@@ -14,8 +14,9 @@ from lockwork.protocol.jobs import QueueStatus
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.worker.backlog import Backlog
+from lockwork.worker.crew import REASONS
 from lockwork.worker.memory import resident
-from lockwork.worker.supervisor import REASONS, Supervisor
+from lockwork.worker.supervisor import Supervisor
 
 _FRESH = 1.0
 """Seconds for which one look at the server is good enough, however many scrapes come."""

@@ -7,6 +7,8 @@ import logging
 import os
 import socket
 
+from lockwork.runtime.clock import now
+
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 
@@ -17,6 +19,18 @@ class Notify:
         self._address = os.environ.get("NOTIFY_SOCKET", "")
         self.interval: float | None = self._watchdog() if self._address else None
         """Seconds between signs of life, half of what the service manager asks for."""
+        self._next_sign = now()
+
+    @property
+    def until_sign(self) -> float | None:
+        """Seconds until a sign of life is due, None when nobody asks for any."""
+        return None if self.interval is None else self._next_sign - now()
+
+    def sign(self) -> None:
+        """Give a sign of life if one is due."""
+        if self.interval is not None and now() >= self._next_sign:
+            self._next_sign = now() + self.interval
+            self.tell(WATCHDOG=1)
 
     def tell(self, **facts: object) -> None:
         """Send facts such as READY=1."""

@@ -22,6 +22,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     """End after one job."""
     max_jobs: int | None = None
     max_memory: int | None = None
+    runners: int | None = None
+    """Processes for `executor="process"` tasks, in each child; as many as there are processors unless given."""
 
     @property
     def ends(self) -> bool:

@@ -10,11 +10,12 @@ import secrets
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lockwork.protocol.jobs import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker import memory
+from lockwork.worker.overruns import Verdict
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +34,8 @@ class Child:
     """Whether it was killed because it had to end."""
     limit: int | None = None
     """Bytes of memory beyond which it is worn."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    """On the jobs that were over their hard time-out, for which it was killed."""
 
     @property
     def pid(self) -> int:
@@ -77,10 +80,17 @@ class Child:
     @property
     def fate(self) -> str:
         """How it ended."""
-        code = self.process.returncode
-        if code is not None and code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+        return fate(self.process.returncode)
+
+
+def fate(code: int | None) -> str:
+    """How a process ended that has this return code."""
+    if code is None or code >= 0:
         return f"exit status {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"killed by signal {-code}"
 
 
 def start(loop: str, descriptor: int) -> Child:

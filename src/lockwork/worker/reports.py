@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-_LONGEST = 1024
+_LONGEST = 16_384
 
 
 class Reports:

@@ -1,0 +1,171 @@
+"""The children of a supervisor: starts those that are missing, and replaces those that died or are worn."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from lockwork.errors import ConfigError, LockworkError
+from lockwork.runtime.clock import now
+from lockwork.worker import process
+from lockwork.worker.heartbeat import Heartbeat
+from lockwork.worker.memory import shown
+from lockwork.worker.options import RETIRE, ChildOrders, WorkerOptions
+from lockwork.worker.process import Child
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
+
+_QUICK = 2.0
+"""Seconds within which a child that ends is taken as failing to start."""
+_SLOWEST = 5.0
+_FIRST_PATIENCE, _PATIENCE = 5.0, 1.0
+"""Seconds to try to reach the server at the start, and later, when the supervisor has other things to look after."""
+
+DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout")
+"""Why a child is replaced."""
+
+
+class Crew:
+    """Keeps as many children as are wanted; `on_exit` is told of one that ended, on a thread of its own.
+
+    `again(seconds)` asks for another `fill` after a while.
+    """
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        loop: str,
+        descriptor: int,
+        heartbeat: Heartbeat,
+        *,
+        on_exit: Callable[[Child], None],
+        again: Callable[[float], None],
+    ) -> None:
+        self.children: dict[str, Child] = {}
+        self.wanted: int = options.processes
+        self.open: bool = True
+        """Whether children are started; not any more once the worker is quiet or stops."""
+        self.stillborn: int = 0
+        """Children that ended before they were ready, one after the other."""
+        self.replaced: Counter[str] = Counter()
+        """How many children were replaced, by reason."""
+        self._options = options
+        self._loop = loop
+        self._descriptor = descriptor
+        self._heartbeat = heartbeat
+        self._on_exit = on_exit
+        self._again = again
+        self._failures = 0
+
+    @property
+    def working(self) -> int:
+        """How many children fetch jobs."""
+        return sum(child.ready and not child.retiring for child in list(self.children.values()))
+
+    def memory(self) -> list[int]:
+        """Bytes that each child has in memory, as far as that can be told."""
+        return [size for child in list(self.children.values()) if (size := child.memory()) is not None]
+
+    def tell(self, line: bytes) -> None:
+        """Write a line to all of them."""
+        for child in self.children.values():
+            child.tell(line)
+
+    def kill(self) -> None:
+        """End all of them at once."""
+        for child in list(self.children.values()):
+            child.kill()
+
+    def fill(self, *, first: bool = False) -> None:
+        """Start those that are missing; raises a LockworkError only the `first` time, later it is tried again."""
+        while self.open and sum(child.fresh for child in self.children.values()) < self.wanted:
+            try:
+                self._start(_FIRST_PATIENCE if first else _PATIENCE)
+            except LockworkError as error:
+                if first:
+                    raise
+                log.error("a worker process could not be started: %s", error)
+                self._again(1.0)
+                return
+
+    def gone(self, child: Child) -> None:
+        """Count one out that has ended."""
+        del self.children[child.session]
+        child.let_go()
+
+    def replace(self, child: Child, reason: str = DIED) -> None:
+        """Start another in place of one that is gone, after a pause if that may fail, too."""
+        self.replaced[reason] += 1
+        self.stillborn += not child.ready
+        quick = reason == DIED and now() - child.started < _QUICK
+        self._failures = self._failures + 1 if quick else 0
+        if self._failures:
+            self._again(min(_SLOWEST, 0.1 * 2.0**self._failures))
+        else:
+            self.fill()
+
+    def begun(self, child: Child, *, first: bool) -> None:
+        """One fetches jobs now; raises ConfigError if, of the `first`, it takes more memory than it is allowed."""
+        child.ready = True
+        self.stillborn = 0
+        self._measure(child, first=first)
+        self._retire_worn()
+
+    def wear_out(self, session: str, reason: str, text: str) -> None:
+        """Start another in place of one that works until then."""
+        child = self.children.get(session)
+        if child is None or not child.fresh or not self.open:
+            return
+        child.worn = reason
+        self.replaced[reason] += 1
+        log.info("worker process %d is replaced: %s", child.pid, text)
+        self.fill()
+
+    def weigh(self) -> None:
+        """Replace those that take too much memory."""
+        for child in list(self.children.values()):
+            size = child.memory() if child.fresh and child.limit is not None else None
+            if size is not None and child.limit is not None and size > child.limit:
+                self.wear_out(child.session, MAX_MEMORY, f"it takes {shown(size)}")
+
+    def _retire_worn(self) -> None:
+        """Let worn children go, as far as others have taken their place."""
+        ready = sum(child.ready and child.fresh for child in self.children.values())
+        worn = [child for child in self.children.values() if child.worn and not child.retiring]
+        for child in worn[: max(0, ready + len(worn) - self.wanted)]:
+            child.retiring = True
+            child.tell(RETIRE)
+
+    def _measure(self, child: Child, *, first: bool) -> None:
+        """Find out where the limit of a new child's memory is: an app may need more than it is allowed."""
+        limit, size = self._options.max_memory, child.memory()
+        if limit is None or size is None:
+            return
+        if size >= limit:
+            text = f"--max-memory {shown(limit)} is too little: a new worker process already takes {shown(size)}"
+            if first:
+                raise ConfigError(text)
+            log.error("%s", text)
+        child.limit = max(limit, size + size // 5)
+
+    def _start(self, patience: float) -> None:
+        child = process.start(self._loop, self._descriptor)
+        try:
+            self._heartbeat.join(child.session, patience)
+        except BaseException:
+            child.process.kill()
+            child.process.wait()
+            child.let_go()
+            raise
+        self.children[child.session] = child
+        child.tell(msgspec.json.encode(ChildOrders(self._options, child.session)) + b"\n")
+        threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{child.pid}", daemon=True).start()
+        log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
+
+    def _watch(self, child: Child) -> None:
+        child.process.wait()
+        self._on_exit(child)

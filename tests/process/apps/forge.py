@@ -1,0 +1,275 @@
+"""Tasks that run in processes of their own, and end badly; `path` is a file to which each attempt appends a line."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lockwork import Lockwork, current_job
+from lockwork.errors import JobCancelled
+
+lw = Lockwork()
+
+
+def note(path: str, event: str = "ran", **facts: object) -> None:
+    job = current_job()
+    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), "parent": os.getppid(), **facts}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+def wait_for(gate: str) -> None:
+    while not Path(gate).exists():
+        time.sleep(0.01)
+
+
+@lw.task(executor="process")
+def pids() -> tuple[int, int]:
+    return os.getpid(), os.getppid()
+
+
+@lw.task(executor="process")
+async def pids_of_a_coroutine() -> tuple[int, int]:
+    await asyncio.sleep(0)
+    return os.getpid(), os.getppid()
+
+
+@lw.task(executor="process", backoff=0, retries=2)
+def dies_once(path: str, how: str) -> int:
+    note(path)
+    if current_job().attempt == 1:
+        die(how)
+    return current_job().attempt
+
+
+@lw.task(executor="process", backoff=0, retries=1)
+def always_dies(path: str, how: str) -> None:
+    note(path)
+    die(how)
+
+
+@lw.task(executor="process", backoff=0, retries=0, max_deliveries=3)
+def dies_as_often_as_it_may(path: str) -> None:
+    note(path)
+    die("exit")
+
+
+def die(how: str) -> NoReturn:
+    if how == "exit":
+        os._exit(7)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    ctypes.string_at(0)
+    raise AssertionError("still alive")
+
+
+@lw.task(executor="process")
+def gated(path: str, gate: str) -> int:
+    note(path)
+    wait_for(gate)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task
+async def gated_coroutine(path: str, gate: str) -> int:
+    note(path)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+    return current_job().attempt
+
+
+@lw.task(executor="process", hard_timeout=0.7, retries=1, backoff=0)
+def stubborn(path: str) -> None:
+    note(path)
+    never_end()
+
+
+@lw.task(executor="process", timeout=0.3, hard_timeout=1, retries=0)
+def stubborn_after_its_timeout(path: str) -> None:
+    note(path)
+    never_end(path)
+
+
+@lw.task(hard_timeout=0.7, retries=1, backoff=0)
+def stubborn_thread(path: str) -> None:
+    note(path)
+    never_end()
+
+
+@lw.task(hard_timeout=0.7, retries=1, backoff=0)
+async def blocks_the_loop(path: str) -> None:
+    note(path)
+    never_end()
+
+
+@lw.task(hard_timeout=0.7, retries=1, backoff=0)
+async def holds_the_interpreter(path: str) -> None:
+    note(path)
+    ctypes.PyDLL(None).sleep(600)
+
+
+@lw.task(executor="process")
+def holds_in_a_process(path: str) -> None:
+    note(path)
+    ctypes.PyDLL(None).sleep(600)
+
+
+@lw.task(hard_timeout="10m")
+async def quick(path: str) -> int:
+    note(path)
+    return current_job().attempt
+
+
+def never_end(path: str | None = None) -> None:
+    while True:
+        try:
+            while True:
+                time.sleep(0.01)
+        except BaseException as error:  # noqa: BLE001 - that is what it is there for
+            if path is not None:
+                note(path, type(error).__name__)
+
+
+@lw.task(executor="process", timeout=0.3, retries=0)
+def slow(path: str) -> None:
+    note(path)
+    wait_for("/nowhere")
+
+
+@lw.task(executor="process")
+def cancelled(path: str) -> None:
+    note(path)
+    try:
+        wait_for("/nowhere")
+    except JobCancelled:
+        note(path, "cancelled", said=current_job().cancelled)
+        raise
+
+
+@lw.task(executor="process")
+async def cancelled_coroutine(path: str) -> None:
+    note(path)
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        note(path, "cancelled", said=current_job().cancelled)
+        raise
+
+
+@lw.task(executor="process", backoff=0, retries=1)
+def steps(path: str) -> dict[str, Any]:
+    job = current_job()
+    note(path)
+    job.progress({"attempt": job.attempt})
+    if job.attempt == 1:
+        job.checkpoint("first", [1, 2])
+        die("exit")
+    return {**job.checkpoints, "fence": job.fence, "queue": job.queue, "tags": list(job.tags), "task": job.task}
+
+
+@lw.task(executor="process")
+def echo(value: Any) -> Any:
+    return value
+
+
+@lw.task(executor="process", retries=0)
+def raises(text: str) -> None:
+    raise LookupError(text)
+
+
+@lw.task(executor="process", retries=3)
+def returns_what_json_cannot_hold(path: str) -> Any:
+    note(path)
+    return object()
+
+
+@lw.task(executor="process", retries=3, give_up_on=LookupError)
+def gives_up(path: str) -> None:
+    note(path)
+    raise LookupError("no use")
+
+
+@lw.task(executor="process")
+def snoozes(path: str) -> int:
+    note(path)
+    if not Path(path + ".gate").exists():
+        current_job().snooze(0.05)
+    return current_job().attempt
+
+
+@lw.task(executor="process")
+def enqueues() -> str:
+    return pids.enqueue().id
+
+
+kept: list[bytes] = []
+
+
+@lw.task(executor="process")
+def hoards(megabytes: int) -> int:
+    kept.append(b"x" * (megabytes << 20))
+    return os.getpid()
+
+
+@lw.task(executor="process")
+def starts_a_program(path: str) -> None:
+    with subprocess.Popen(["sleep", "600"]) as program:
+        note(path, program=program.pid)
+        never_end()
+
+
+@lw.task(executor="process", hard_timeout=0.7, retries=0)
+def hides_behind_a_program(path: str) -> None:
+    program = subprocess.Popen(["sleep", "600"])
+    note(path, program=program.pid)
+    never_end()
+
+
+@lw.task(executor="process", retries=50, backoff=0)
+def brief(path: str) -> None:
+    note(path)
+    time.sleep(0.03)
+
+
+@lw.task(executor="process")
+def prints(text: str) -> str:
+    print(text)
+    return sys.stdin.read()
+
+
+@lw.task(executor="process", retries=0)
+def forks(path: str) -> int:
+    """Leaves a process behind that holds all its files open."""
+    left = os.fork()
+    if left == 0:
+        time.sleep(600)
+        os._exit(0)
+    note(path, left=left)
+    die("exit")
+
+
+@lw.task(executor="process")
+def goes_elsewhere(folder: str) -> str:
+    os.chdir(folder)
+    return str(Path.cwd())
+
+
+@lw.task
+async def goes_elsewhere_itself(folder: str) -> None:
+    os.chdir(folder)
+
+
+if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.runner" in " ".join(sys.orig_argv):
+    os._exit(9)

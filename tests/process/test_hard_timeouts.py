@@ -1,0 +1,134 @@
+"""Hard time-outs: the process that runs a job is killed, whatever it is busy with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import JobFailed
+from mortal_servers import MortalServer
+from processes import alive, until, worker
+
+
+def test_a_job_that_ignores_exceptions_is_killed(
+    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder) as process:
+        beside = forge.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        job = forge.stubborn.enqueue(history.path)
+        with pytest.raises(JobFailed, match=r"JobTimeout: it took longer than its hard time-out of 0\.7 s"):
+            job.result(30)
+        gate.touch()
+        assert beside.result(30) == 1
+        lines = [line for line in history.lines("ran") if line["id"] == job.id]
+        assert [line["attempt"] for line in lines] == [1, 2]
+        assert not any(alive(line["pid"]) for line in lines)
+        assert len(process.children()) == 1
+        assert forge.lw.queue().status().recovered == 0
+
+
+def test_first_the_soft_one(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder):
+        with pytest.raises(JobFailed, match="hard time-out of 1 s"):
+            forge.stubborn_after_its_timeout.enqueue(history.path).result(30)
+        assert history.lines("JobTimeout")
+
+
+def test_of_a_single_job(forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder):
+        job = forge.gated.options(hard_timeout="500ms", retries=0).enqueue(history.path, str(tmp_path / "gate"))
+        with pytest.raises(JobFailed, match=r"hard time-out of 0\.5 s"):
+            job.result(30)
+
+
+@pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop", "holds_the_interpreter"])
+def test_the_worker_process_itself_is_killed(
+    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path, task: str
+) -> None:
+    """Neither a loop that is blocked nor native code can put it off; only the job that was too long pays for it."""
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "--lease", "60s", url=forge_url, folder=forge_folder) as process:
+        others = [
+            forge.gated_coroutine.enqueue(history.path, str(gate)),
+            forge.gated.enqueue(history.path, str(gate)),
+        ]
+        history.wait(2)
+        (child,) = process.children()
+        job = getattr(forge, task).enqueue(history.path)
+        with pytest.raises(JobFailed, match=r"JobTimeout: it took longer than its hard time-out of 0\.7 s"):
+            job.result(30)
+        assert [line["attempt"] for line in history.lines("ran") if line["id"] == job.id] == [1, 2]
+        gate.touch()
+        assert [other.result(30) for other in others] == [1, 1]
+        assert not alive(child)
+        assert f"job {job.id} is over its hard time-out: worker process {child} is killed" in process.errors
+        status = forge.lw.queue().status()
+        assert (status.recovered, status.failed, status.dead, status.succeeded) == (0, 2, 1, 2)
+
+
+def test_jobs_that_end_in_time_are_left_alone(
+    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "-c", "20", url=forge_url, folder=forge_folder) as process:
+        (child,) = until(process.children, "its child is there")
+        jobs = forge.quick.options(hard_timeout="3s").enqueue_many([(history.path,)] * 300)
+        assert [job.result(30) for job in jobs] == [1] * 300
+        gated = forge.gated_coroutine.options(hard_timeout="1m").enqueue(history.path, str(gate))
+        history.wait(301)
+        # the first ones' limits pass by
+        last = forge.stubborn.enqueue(history.path)
+        with pytest.raises(JobFailed):
+            last.result(30)
+        gate.touch()
+        assert gated.result(30) == 1
+        assert process.children() == [child]
+
+
+def test_a_worker_that_ends_by_itself_goes_on_after_a_hard_timeout(
+    forge: Any, forge_url: str, forge_folder: Path, history: History
+) -> None:
+    job = forge.stubborn_thread.enqueue(history.path)
+    others = forge.quick.enqueue_many([(history.path,)] * 3)
+    with worker("forge:lw", "--burst", url=forge_url, folder=forge_folder) as process:
+        assert process.wait() == 0
+    assert [other.result(5) for other in others] == [1] * 3
+    assert job.look().attempts in (1, 2)
+
+
+def test_one_job_is_one_job(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
+    forge.stubborn_thread.enqueue(history.path)
+    with worker("forge:lw", "--once", url=forge_url, folder=forge_folder) as process:
+        assert process.wait() == 0
+    assert len(history.lines()) == 1
+    assert forge.lw.queue().status().retried == 1
+
+
+@pytest.mark.timeout(120)
+def test_the_server_may_be_away_just_then(
+    load_forge: Callable[[str], ModuleType], forge_folder: Path, history: History, tmp_path: Path
+) -> None:
+    """Everybody is judged as if it had been there, once it is back."""
+    gate = tmp_path / "gate"
+    with MortalServer(tmp_path / "mortal") as server:
+        app: Any = load_forge(server.url)
+        with app.lw, worker("forge:lw", "--lease", "60s", url=server.url, folder=forge_folder) as process:
+            other = app.gated_coroutine.enqueue(history.path, str(gate))
+            job = app.stubborn_thread.options(hard_timeout="3s", retries=0).enqueue(history.path)
+            history.wait(2)
+            server.kill()
+            until(lambda: f"job {job.id} is over its hard time-out" in process.errors, "the supervisor notices")
+            until(lambda: "could not be given back yet" in process.errors, "it cannot say so")
+            gate.touch()
+            server.start()
+            with pytest.raises(JobFailed, match="hard time-out of 3 s"):
+                job.result(30)
+            assert other.result(30) == 1
+            assert app.lw.queue().status().recovered == 0

@@ -1,0 +1,124 @@
+"""The supervisor's watch over hard time-outs, without processes."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork.protocol.jobs import Leased, Outcome
+from lockwork.worker import frames
+from lockwork.worker.frames import Order, Stop
+from lockwork.worker.overruns import Limits, Overruns, Verdict
+from processes import until
+
+
+class _Line:
+    """A reporter that is no socket."""
+
+    def __init__(self, overruns: Overruns, session: str) -> None:
+        self._overruns, self._session = overruns, session
+
+    def tell(self, text: str) -> None:
+        self._overruns.hear(self._session, text)
+
+
+class _Heard:
+    def __init__(self) -> None:
+        self.over: list[tuple[str, list[str]]] = []
+        self.overruns = Overruns(self._on_over)
+
+    def _on_over(self, session: str, verdicts: list[Verdict]) -> None:
+        self.over.append((session, sorted(verdict.outcome.id for verdict in verdicts)))
+
+    def limits(self, session: str, queue: str = "default") -> Limits:
+        return Limits(_Line(self.overruns, session), queue)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def heard() -> Iterator[_Heard]:
+    found = _Heard()
+    yield found
+    found.overruns.stop()
+
+
+def outcome(id: str) -> Outcome:
+    return Outcome(id, b"1 2 x", "d", b'{"type":"JobTimeout"}')
+
+
+def test_who_is_too_long_is_told_once(heard: _Heard) -> None:
+    limits = heard.limits("one")
+    limits.begun(outcome("a"), 0.02)
+    until(lambda: heard.over, "it is told")
+    limits.begun(outcome("b"), 0.02)
+    until(lambda: len(heard.over) == 2, "so is the next")
+    assert heard.over == [("one", ["a"]), ("one", ["b"])]
+
+
+def test_an_earlier_deadline_that_comes_later_is_not_overslept(heard: _Heard) -> None:
+    limits = heard.limits("one")
+    limits.begun(outcome("far"), 600)
+    limits.begun(outcome("near"), 0.02)
+    until(lambda: heard.over, "it is told")
+    assert heard.over == [("one", ["near"])]
+
+
+def test_who_has_ended_is_forgotten(heard: _Heard) -> None:
+    limits, other = heard.limits("one"), heard.limits("one", "other")
+    limits.begun(outcome("same"), 0.2)
+    other.begun(outcome("same"), 0.3)
+    limits.ended("same")
+    gone = heard.limits("gone")
+    gone.begun(outcome("lost"), 0.1)
+    heard.overruns.forget("gone")
+    until(lambda: heard.over, "the one that is left is told")
+    assert heard.over == [("one", ["same"])]
+
+
+def test_all_that_are_late_are_told_together() -> None:
+    """Their process is killed once, and none of them is taken for one that did nothing wrong."""
+    gate = threading.Event()
+    over: list[tuple[str, int]] = []
+
+    def on_over(session: str, verdicts: list[Verdict]) -> None:
+        over.append((session, len(verdicts)))
+        gate.wait(10)
+
+    overruns = Overruns(on_over)
+    try:
+        Limits(_Line(overruns, "first"), "q").begun(outcome("x"), 0.01)  # type: ignore[arg-type]
+        until(lambda: over, "the first is told, and takes its time")
+        limits = Limits(_Line(overruns, "second"), "q")  # type: ignore[arg-type]
+        limits.begun(outcome("a"), 0.01)
+        limits.begun(outcome("b"), 0.02)
+        limits.begun(outcome("c"), 600)
+        threading.Event().wait(0.1)
+        gate.set()
+        until(lambda: len(over) == 2, "so is the second")
+    finally:
+        gate.set()
+        overruns.stop()
+    assert over == [("first", 1), ("second", 2)]
+
+
+@pytest.mark.parametrize("text", ["begun", "begun {}", 'ended "x"', "begun [1]", "ended \x00"])
+def test_nonsense_is_said_in_the_log(heard: _Heard, caplog: pytest.LogCaptureFixture, text: str) -> None:
+    heard.overruns.hear("one", text)
+    assert "cannot be read" in caplog.text
+    heard.overruns.hear("one", "something else")
+    assert heard.over == []
+
+
+def test_orders_come_whole() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        job = Leased("a", b"1 2 x", b"1,4,,;" + b"\xff\n" * 300_000, 1, 2, b"\x81")
+        sent = threading.Thread(target=lambda: ours.sendall(frames.packed(Order("q", job)) + frames.packed(Stop("a"))))
+        sent.start()
+        assert frames.order(theirs) == Order("q", job)
+        assert frames.order(theirs) == Stop("a")
+        sent.join()
+        ours.close()
+        assert frames.order(theirs) is None

@@ -1,0 +1,169 @@
+"""What a job in a process of its own can do: all that another can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import JobFailed
+from lockwork.errors import ConfigError, JobCancelled
+from processes import until, worker
+
+
+def test_jobs_run_in_processes_that_are_used_again(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder) as process:
+        found = [job.result(30) for job in forge.pids.enqueue_many([()] * 20)]
+        found += [job.result(30) for job in forge.pids_of_a_coroutine.enqueue_many([()] * 5)]
+        (child,) = process.children()
+        assert len({pid for pid, _ in found}) == 1
+        assert {parent for _, parent in found} == {child}
+        assert found[0][0] != child
+
+
+def test_as_many_at_once_as_there_are_runners(
+    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "--runners", "3", url=forge_url, folder=forge_folder):
+        jobs = forge.gated.enqueue_many([(history.path, str(gate))] * 5)
+        lines = history.wait(3)
+        gate.touch()
+        assert [job.result(30) for job in jobs] == [1] * 5
+        assert len({line["pid"] for line in lines[:3]}) == 3
+        assert len({line["pid"] for line in history.lines("ran")}) == 3
+
+
+def test_results_and_arguments_of_any_size(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    values = [None, 0, "", [], {"a": [1.5, None, "ä\n\0"]}, "x" * 900_000, list(range(100_000))]
+    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder):
+        assert [forge.echo.enqueue(value).result(30) for value in values] == values
+
+
+def test_what_it_writes_down_survives_its_process(
+    forge: Any, forge_url: str, forge_folder: Path, history: History
+) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        job = forge.steps.options(tags=["hot"]).enqueue(history.path)
+        found = job.result(30)
+        assert found["first"] == [1, 2]
+        assert (found["queue"], found["tags"], found["task"]) == ("default", ["hot"], "steps")
+        assert found["fence"] > 1
+        assert [line["attempt"] for line in history.lines()] == [1, 2]
+
+
+def test_errors_are_data(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder):
+        job = forge.raises.enqueue("no such iron")
+        with pytest.raises(JobFailed, match="LookupError: no such iron"):
+            job.result(30)
+        error = job.error()
+        assert (error.type, error.message) == ("LookupError", "no such iron")
+        assert "raise LookupError(text)" in error.traceback
+        assert "forge.py" in error.traceback
+
+
+def test_a_result_that_cannot_be_sent_fails_the_job_and_nothing_else(
+    forge: Any, forge_url: str, forge_folder: Path, history: History
+) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        job = forge.returns_what_json_cannot_hold.enqueue(history.path)
+        with pytest.raises(JobFailed, match="cannot be sent as JSON"):
+            job.result(30)
+        first = forge.pids.enqueue().result(30)[0]
+        assert history.lines()[0]["pid"] == first
+        assert len(history.lines()) == 1
+
+
+def test_its_rules_for_trying_again_count(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder):
+        with pytest.raises(JobFailed, match="no use"):
+            forge.gives_up.enqueue(history.path).result(30)
+        assert len(history.lines()) == 1
+        job = forge.snoozes.enqueue(history.path)
+        history.wait(4)
+        Path(history.path + ".gate").touch()
+        assert job.result(30) == 1  # none of them counted
+
+
+@pytest.mark.parametrize("task", ["cancelled", "cancelled_coroutine"])
+def test_cancelling(forge: Any, forge_url: str, forge_folder: Path, history: History, task: str) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        job = getattr(forge, task).enqueue(history.path)
+        (line,) = history.wait(1)
+        assert job.cancel()
+        with pytest.raises(JobCancelled):
+            job.result(30)
+        assert history.wait(1, "cancelled")[0]["said"] is True
+        # the process goes on
+        assert forge.pids.enqueue().result(30)[0] == line["pid"]
+
+
+def test_cancelling_one_that_waits_for_a_process(
+    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        first = forge.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        second = forge.gated.enqueue(history.path, str(gate))
+        third = forge.pids.enqueue()
+        until(lambda: forge.lw.queue().status().running == 3, "all are leased")
+        second.cancel()
+        with pytest.raises(JobCancelled):
+            second.result(30)
+        gate.touch()
+        assert first.result(30) == 1
+        assert third.result(30)
+        assert len(history.lines("ran")) == 1
+
+
+def test_a_soft_timeout(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        with pytest.raises(JobFailed, match="JobTimeout"):
+            forge.slow.enqueue(history.path).result(30)
+        assert forge.pids.enqueue().result(30)[0] == history.lines()[0]["pid"]
+
+
+def test_a_job_can_enqueue(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder):
+        assert forge.lw.job(forge.enqueues.enqueue().result(30)).result(30)
+
+
+def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    options = ("--runners", "1", "--max-memory", "200MB")
+    with worker("forge:lw", *options, url=forge_url, folder=forge_folder) as process:
+        hoarder = forge.hoards.enqueue(300).result(30)
+        assert forge.pids.enqueue().result(30)[0] != hoarder
+        assert f"runner process {hoarder} is replaced: it takes" in process.errors
+
+
+def test_the_app_is_found_wherever_jobs_have_gone(
+    forge: Any, forge_url: str, forge_folder: Path, tmp_path: Path
+) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        assert forge.goes_elsewhere_itself.enqueue(str(tmp_path)).result(30) is None
+        assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
+
+
+def test_what_it_prints_is_seen_at_once(forge: Any, forge_url: str, forge_folder: Path) -> None:
+    with worker("forge:lw", url=forge_url, folder=forge_folder) as process:
+        assert forge.prints.enqueue("red hot").result(30) == ""
+        assert process.line() == "red hot"
+
+
+@pytest.mark.parametrize("given", ["thread", "Process", 1, True])
+def test_another_executor_is_an_error(forge: Any, given: Any) -> None:
+    with pytest.raises(ConfigError, match='executor must be "process", not'):
+        forge.lw.task(executor=given)
+
+
+def test_a_hard_timeout_is_the_longer_one(forge: Any) -> None:
+    with pytest.raises(ConfigError, match="must not be shorter than timeout"):
+        forge.lw.task(timeout=5, hard_timeout=4)
+    with pytest.raises(ConfigError, match="must not be shorter than timeout"):
+        forge.stubborn_after_its_timeout.options(hard_timeout=0.1)
+    with pytest.raises(ConfigError, match="hard_timeout must be more than 0"):
+        forge.pids.options(hard_timeout=0)
