@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
+from lockwork.config import Config
 from lockwork.dead import DeadSet, positive
+from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
+from lockwork.locks.grant import OnLost
+from lockwork.locks.queuelock import QueueLock
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol import waiting
 from lockwork.protocol.effects import Protocol
@@ -19,16 +24,45 @@ from lockwork.runtime.runtime import Runtime
 class Queue:
     """A handle to one named queue."""
 
-    def __init__(self, runtime: Runtime, prefix: str, name: str, *, result_ttl: float) -> None:
+    def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
         self.name: str = checked_queue(name)
         self._runtime = runtime
-        self._keys = QueueKeys(prefix, name)
-        self._window_ms = int(result_ttl * 1000)
+        self._config = config
+        self._keys = QueueKeys(config.prefix, name)
+        self._window_ms = int(config.result_ttl * 1000)
 
     @property
     def dead(self) -> DeadSet:
         """The jobs that failed for good."""
         return DeadSet(self._runtime, self._keys, self.name)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        at_least: Duration | None = None,
+        replicas: int = 0,
+        tags: Sequence[str] = (),
+    ) -> QueueLock:
+        """A lock that lives with this queue: `grant.release_and_enqueue(task.call(...))` is one step.
+
+        Otherwise it is what `lw.lock` gives, with the same options, but of its own name: it does not exclude that one.
+        """
+        return QueueLock(
+            self._runtime,
+            self._config,
+            self.name,
+            name,
+            wait=wait,
+            lease=lease,
+            on_lost=on_lost,
+            tags=tags,
+            at_least=at_least,
+            replicas=replicas,
+        )
 
     def status(self) -> QueueStatus:
         """Count the jobs by place, and read the queue's counters."""

@@ -147,6 +147,10 @@ class QueueKeys:
         """The queue's schedules, and when each was declared last."""
         return f"{self.base}:schedules", f"{self.base}:schedules:seen"
 
+    def lock(self, name: str) -> str:
+        """The one key of a lock that lives with the queue; its shape is any lock's."""
+        return f"{self.base}:lock:{name}"
+
     def stock(self, name: str) -> tuple[str, str]:
         """A stock's books and its reservations by expiry."""
         return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"
