@@ -36,7 +36,21 @@ class LockLost(LockworkError):
 
 
 class NotReplicated(LockworkError):
-    """Too few replicas had the grant in time; it was given back."""
+    """Too few replicas had what was written in time; a grant was given back."""
+
+
+class JobNotReplicated(NotReplicated):
+    """Too few replicas had the jobs in time: they are enqueued all the same, and run unless a failover forgets them.
+
+    So enqueuing them once more would run them twice. `ids` are those of which it is not known, in order.
+    """
+
+    def __init__(self, message: str, ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.ids: tuple[str, ...] = ids
+
+    def __reduce__(self) -> tuple[type[JobNotReplicated], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.ids)
 
 
 class NotHeld(LockworkError, RuntimeError):

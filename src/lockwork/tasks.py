@@ -82,6 +82,8 @@ class TaskSettings(TypedDict, total=False):
     """How many jobs of one group may run at once."""
     group_rate: str | None
     """How many jobs of one group may begin in a time, such as "10/s"."""
+    replicas: int
+    """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
 
 
 class CallSettings(TypedDict, total=False):
@@ -106,6 +108,7 @@ class CallSettings(TypedDict, total=False):
     key: str | None
     group: str | None
     """The task's groups have the task's limits."""
+    replicas: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class TaskOptions(RunOptions):
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
     lines: Lines = field(default_factory=Lines)
+    replicas: int = 0
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -131,6 +135,7 @@ class TaskOptions(RunOptions):
             lines=Lines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
+            replicas=job_options.replicas(given),
         )
         return job_options.read(given, options)
 
@@ -172,6 +177,8 @@ class Task(Generic[P, R, C]):
         if "expires" in changes:
             expires = changes["expires"]
             options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
+        if "replicas" in changes:
+            options = replace(options, replicas=job_options.replicas(changes))
         task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
         due = job_options.moment(changes)
         task._delay_ms = self._delay_ms if due is None else due
@@ -181,7 +188,8 @@ class Task(Generic[P, R, C]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge or ServerUnavailable.
+        Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge, ServerUnavailable, or, with
+        `replicas`, JobNotReplicated, although it is enqueued.
         """
         job = self._new(args, kwargs)
         self._runtime.run(self._push([job]))
@@ -190,8 +198,9 @@ class Task(Generic[P, R, C]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for an asyncio task."""
         job = self._new(args, kwargs)
-        if self.options_in_force.expires_ms is None:
-            await self._gathering.push(job)
+        options = self.options_in_force
+        if options.expires_ms is None:
+            await self._gathering.push(job, options.replicas)
         else:
             await self._runtime.arun(self._push([job]))
         return self._handle(job)
@@ -211,15 +220,22 @@ class Task(Generic[P, R, C]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
 
-        Raises ConfigError for a call that would expire: that is for jobs which are enqueued by themselves.
+        Raises ConfigError for a call that would expire or waits for replicas: that is for jobs enqueued by themselves.
         """
         if self.options_in_force.expires_ms is not None:
             raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
+        if self.options_in_force.replicas:
+            raise ConfigError(
+                f"task {self.name!r}: a job that is enqueued with something else does not wait for replicas; "
+                "options(replicas=0) makes a call of it that does not"
+            )
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
 
     def _push(self, jobs: list[NewJob]) -> Protocol[int]:
-        expires = self.options_in_force.expires_ms
-        return protocol.push(self._keys, jobs) if expires is None else protocol.push_until(self._keys, jobs, expires)
+        expires, replicas = self.options_in_force.expires_ms, self.options_in_force.replicas
+        if expires is None:
+            return protocol.push(self._keys, jobs, replicas)
+        return protocol.push_until(self._keys, jobs, expires, replicas)
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from lockwork.errors import JobNotReplicated
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.scripts import script
@@ -76,21 +77,56 @@ def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
     return args
 
 
-def push(queue: QueueKeys, jobs: Sequence[NewJob]) -> Protocol[int]:
-    """Enqueue the jobs, in batches; returns how many were not there yet."""
+def push(queue: QueueKeys, jobs: Sequence[NewJob], replicas: int = 0) -> Protocol[int]:
+    """Enqueue the jobs, in batches; returns how many were not there yet.
+
+    With `replicas`, raises JobNotReplicated when fewer had them in time; they are enqueued all the same.
+    """
     keys, new = push_keys(queue), 0
+    if replicas:
+        return (yield from push_replicated(Call(script("jobs_push"), keys, [0], marked=True), jobs, replicas))
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [0, *push_arguments(jobs[at : at + PUSH_BATCH])]
         new += yield Call(script("jobs_push"), keys, args, marked=True)
     return new
 
 
-def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int) -> Protocol[int]:
+def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int, replicas: int = 0) -> Protocol[int]:
     """The same for jobs that must begin within `expires_ms`, or at the moment -`expires_ms`, or else expire."""
     keys, new = (*push_keys(queue), queue.expiry), 0
+    if replicas:
+        call = Call(script("jobs_push_until"), keys, [0, expires_ms], marked=True)
+        return (yield from push_replicated(call, jobs, replicas))
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [0, expires_ms, *push_arguments(jobs[at : at + PUSH_BATCH])]
         new += yield Call(script("jobs_push_until"), keys, args, marked=True)
+    return new
+
+
+def push_replicated(call: Call, jobs: Sequence[NewJob], replicas: int) -> Protocol[int]:
+    """Send `call` with the jobs, in batches, and wait until so many replicas have each.
+
+    When one has too few in time, those that follow are enqueued without waiting, so that it does not take for ever.
+    Then JobNotReplicated is raised.
+    """
+    new, missing, had = 0, len(jobs), 0
+    for at in range(0, len(jobs), PUSH_BATCH):
+        args = [*call.args, *push_arguments(jobs[at : at + PUSH_BATCH])]
+        if missing < len(jobs):
+            new += yield replace(call, args=args)
+            continue
+        added, acknowledged = yield replace(call, args=args, replicas=replicas)
+        new += added
+        if acknowledged < replicas:
+            missing, had = at, acknowledged
+    if missing < len(jobs):
+        ids = tuple(job.id for job in jobs[missing:])
+        what = f"job {ids[0]} is" if len(ids) == 1 else f"{len(ids)} jobs are"
+        raise JobNotReplicated(
+            f"{what} enqueued, but only {had} of {replicas} replicas had it in time: do not enqueue again what must "
+            "not run twice",
+            ids,
+        )
     return new
 
 

@@ -63,7 +63,8 @@ local function push(from, again)
       redis.call('RPUSH', KEYS[1 + level], unpack(list, at, math.min(at + 999, #list)))
     end
   end
-  if pushed > 0 then redis.call('HINCRBY', stats, 'enqueued', pushed) end
+  -- sent again it writes in any case: who asks whether replicas have it is answered for what the connection wrote last
+  if pushed > 0 or again then redis.call('HINCRBY', stats, 'enqueued', pushed) end
   wake(ready > 0 and ready or (sooner and 1 or 0))
   return pushed
 end
