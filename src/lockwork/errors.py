@@ -111,6 +111,17 @@ class SoldOut(LockworkError):
     """Fewer units are on sale than asked for; some may come back when reservations end unpaid."""
 
 
+class NotEnqueued(LockworkError):
+    """A database transaction was committed, but its jobs could not be enqueued, or nobody knows; `ids` are theirs."""
+
+    def __init__(self, message: str, ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.ids: tuple[str, ...] = ids
+
+    def __reduce__(self) -> tuple[type[NotEnqueued], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.ids)
+
+
 class LimitReached(LockworkError):
     """This buyer already holds or bought as many units as the limit allows."""
 

@@ -10,6 +10,8 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from lockwork import codecs, job_options
 from lockwork.backoff import Backoff
+from lockwork.commits.delivery import Way
+from lockwork.commits.enqueuing import OnCommit
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, UnknownTask
@@ -216,6 +218,17 @@ class Task(Generic[P, R, C]):
         jobs = self._many(arguments)
         await self._runtime.arun(self._push(jobs))
         return [self._handle(job) for job in jobs]
+
+    def on_commit(self, where: object) -> OnCommit[P, R]:
+        """Return the task so that what it enqueues waits for the commit of a database transaction.
+
+        `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function to which a callback is
+        given, such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
+        which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
+        """
+        options = self.options_in_force
+        way = Way(self._runtime, self._keys, options.expires_ms, options.replicas)
+        return OnCommit(where, way, self._new, self._many, self._handle)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
