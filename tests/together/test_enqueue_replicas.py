@@ -87,7 +87,7 @@ def test_a_replica_that_does_not_move(pair: Pair) -> None:
 
 
 def test_sent_again_it_is_not_taken_for_replicated(pair: Pair) -> None:
-    """The second try finds the job and has nothing new to write; replicas seem to have what a connection never wrote."""
+    """The second try finds the job; replicas seem to have what a connection has not written."""
     with proxied(pair.url) as proxy, Lockwork(proxy.url) as lw:
         ship = ship_of(lw)
         ship.enqueue(1)

@@ -135,7 +135,6 @@ def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Cal
 
 def test_a_commit_that_fails_enqueues_nothing(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
     with engine.begin() as connection:
-        connection.execute(sqlalchemy.text("PRAGMA foreign_keys = ON"))
         connection.execute(
             sqlalchemy.text(
                 "CREATE TABLE lines (id INTEGER, of INTEGER REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)"

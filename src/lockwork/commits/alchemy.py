@@ -16,7 +16,7 @@ from lockwork.errors import ConfigError
 
 
 class SessionJobs:
-    """The jobs of one session, by its transactions; what a savepoint has goes, when it is released, to what is around it."""
+    """The jobs of one session, by its transactions; a savepoint's go to what is around it when it is released."""
 
     def __init__(self, session: Any) -> None:
         self._of: dict[Any, list[Kept]] = {}
