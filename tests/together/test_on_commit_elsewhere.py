@@ -24,7 +24,7 @@ def test_any_function_that_takes_a_callback(lw: Lockwork, ship: Ship) -> None:
     assert lw.queue("mail").status().enqueued == 0
     for callback in callbacks:
         assert callback() is None
-    assert [job.args for job in lw.queue("mail").peek()] == [[1], [2], [3]]
+    assert [job.call.args for job in lw.queue("mail").peek()] == [[1], [2], [3]]
 
 
 async def test_a_callback_on_the_loops_thread(alw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,7 +101,7 @@ async def test_asyncio_sessions_and_connections(alw: Lockwork, engine: Any, kind
             await inner.rollback()
         ship.on_commit(where).enqueue(4)
         await work.commit()
-    assert [waiting.args for waiting in await alw.queue("mail").apeek()] == [[1], [4]]
+    assert [waiting.call.args for waiting in await alw.queue("mail").apeek()] == [[1], [4]]
 
 
 async def test_a_blocking_session_on_the_loops_thread(alw: Lockwork) -> None:
@@ -156,7 +156,7 @@ with lw:
     except ValueError:
         pass
     on_commit.enqueue(5)  # without a transaction: at once
-    print([job.args[0] for job in lw.queue("mail").peek()])
+    print([job.call.args[0] for job in lw.queue("mail").peek()])
 connection.close()
 """
 
