@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said_before_anything_is_given_up(lw: Lockwork, ship: S
         assert not grant.lost
     for name in ("", "a{b}", "a b"):
         with pytest.raises(ConfigError, match="1 to 200 characters"):
-            lw.queue("mail").lock(name)
+            lw.queue("mail").lock(name).acquire()
 
 
 def test_it_stays_taken_for_its_minimum(lw: Lockwork, other: Lockwork, ship: Ship) -> None:

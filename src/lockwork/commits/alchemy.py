@@ -6,6 +6,7 @@ Nothing is imported before somebody hands over an object of SQLAlchemy.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
@@ -139,12 +140,11 @@ def _deliver(kept: Sequence[Kept]) -> None:
     if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and much cheaper than an exception
         send(kept)
         return
-    util = import_module("sqlalchemy.util")
-    if not util.have_greenlet:
+    if "greenlet" not in sys.modules:
         deliver(kept)
         return
     try:
         # an AsyncSession, or AsyncConnection, commits in a greenlet, from where its task can be made to await
-        util.await_only(asend(kept))
+        import_module("sqlalchemy.util").await_only(asend(kept))
     except import_module("sqlalchemy.exc").MissingGreenlet:
         deliver(kept)  # a blocking one, on a loop's thread
