@@ -103,9 +103,12 @@ class Reader:
     def _python(self, step: Step) -> Any:
         """Run it, and return the value of its last expression."""
         tree = ast.parse(step.code)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1]
+        value = last.value if isinstance(last, ast.Expr) else None
+        if value is not None:
+            tree.body.pop()
         exec(compile(tree, f"line {step.line}", "exec"), self.names)
-        return None if last is None else eval(compile(ast.Expression(last.value), "", "eval"), self.names)
+        return None if value is None else eval(compile(ast.Expression(value), f"line {step.line}", "eval"), self.names)
 
     def _command(self, step: Step) -> None:
         words = shlex.split(step.code)

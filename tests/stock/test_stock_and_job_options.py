@@ -54,7 +54,7 @@ def test_its_priority_and_tags(lw: Lockwork) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     levels = {}
     for level in ("low", "normal", "high"):
-        call = place.options(priority=level, tags=[level]).call(level)  # type: ignore[arg-type]
+        call = place.options(priority=level, tags=[level]).call(level)
         levels[level] = phones.reserve(level, enqueue=call).id
     assert [job.id for job in lw.queue("orders").peek()] == [levels["high"], levels["normal"], levels["low"]]
     looked = lw.job(levels["low"], "orders").look()

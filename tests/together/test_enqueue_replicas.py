@@ -40,7 +40,7 @@ def ship_of(lw: Lockwork, replicas: int = 1) -> Ship:
     @lw.task(replicas=replicas)
     def ship(order: int) -> None: ...
 
-    return ship  # type: ignore[return-value]
+    return ship
 
 
 def test_the_replica_has_it(pair: Pair) -> None:

@@ -41,7 +41,7 @@ def opened(request: pytest.FixtureRequest, engine: Any) -> Callable[[], Any]:
 
 def waiting(lw: Lockwork) -> list[int]:
     """The orders in the queue."""
-    return [job.call.args[0] for job in lw.queue("mail").peek(100)]
+    return [(job.call.args or [0])[0] for job in lw.queue("mail").peek(100)]
 
 
 def rows(engine: Any) -> int:

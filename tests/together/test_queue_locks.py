@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 import redis
@@ -226,7 +228,7 @@ async def test_for_tasks(alw: Lockwork) -> None:
     assert (await alw.queue("mail").astatus()).enqueued == 21
 
 
-async def _pass(alw: Lockwork, ship: Task[[int], None, object]) -> int:
+async def _pass(alw: Lockwork, ship: Task[[int], None, Coroutine[Any, Any, None]]) -> int:
     grant = await alw.queue("mail").lock("a").aacquire()
     await grant.arelease_and_enqueue(ship.call(1))
     return grant.fence
