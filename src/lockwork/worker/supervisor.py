@@ -219,7 +219,7 @@ class Supervisor:
         if child.retiring or self._stopping:
             return
         if child.orderly and self._options.ends:
-            self._wanted -= 1
+            self._wanted -= not child.worn  # else its successor, which has been started already, is the one that counts
             return
         log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
         self.replaced[DIED] += 1
