@@ -45,6 +45,7 @@ def work(url: str, *options: str) -> Started:
     """Run a worker to its end."""
     with worker("cycle:lw", *options, url=url, folder=APPS) as process:
         assert process.wait() == 0, process.errors
+        assert "Warning" not in process.errors
         return process
 
 

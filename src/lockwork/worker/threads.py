@@ -13,7 +13,7 @@ from typing import Any
 from lockwork import owners
 
 
-class JobTimeout(Exception):
+class JobTimeout(TimeoutError):
     """The attempt took longer than its task's timeout."""
 
     def __init__(self, message: str = "it took longer than its task's timeout") -> None:
