@@ -63,8 +63,11 @@ class Bench:
         """The fields of a hash."""
         return {field.decode() for field in self._server.command("HKEYS", key)}
 
-    def run(self, protocol: Protocol[T], *, twice: bool = False) -> T:
-        """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again."""
+    def run(self, protocol: Protocol[T], *, twice: bool = False, again: bool = False) -> T:
+        """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again.
+
+        `again`: what went before was long ago.
+        """
         value: Any = None
         while True:
             try:
@@ -73,7 +76,7 @@ class Bench:
                 result: T = done.value
                 return result
             if isinstance(effect, Call):
-                value = self.call(effect)
+                value = self.call(effect.again() if again else effect)
                 if twice:
                     value = self.call(effect.again(), later=0)
             else:
@@ -92,7 +95,7 @@ def check(
 def check_caught(machine: Callable[[Bench], RuleBasedStateMachine], server: Server, twin: Build) -> None:
     """Fail unless the machine finds out that the build is broken; it has longer for that than a sound build takes."""
     try:
-        check(machine, server, twin, settings(_SETTINGS, max_examples=600, phases=[Phase.generate]))
+        check(machine, server, twin, settings(_SETTINGS, max_examples=1000, phases=[Phase.generate]))
     except AssertionError:
         return
     except hiredis.ReplyError as error:

@@ -24,6 +24,8 @@ class JobMachine(QueueMachine):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.counts |= dict.fromkeys(["cancelled", "expired", "revived"], 0)
+        self.sent: list[tuple[NewJob, int]] = []
+        """Enqueued with a time to expire: a late copy of the call may come."""
 
     # -- from outside -----------------------------------------------------------------------------------------------
 
@@ -38,11 +40,19 @@ class JobMachine(QueueMachine):
         new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
         assert self.bench.run(jobs.push_until(self.queue, [new], ends), twice=twice) == (0 if twice else 1)
+        self.sent.append((new, ends))
         self.jobs[id] = ModelJob(level, expires=self.ms + limit)
         if delay:
             self.jobs[id].place, self.jobs[id].due = "scheduled", self.ms + delay
         else:
             self.ready[level].append(id)
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        new, ends = data.draw(st.sampled_from(self.sent[-4:]))
+        assert self.bench.run(jobs.push_until(self.queue, [new], ends), again=True) == 0
+        self._see(new.id)
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), twice=st.booleans())
@@ -58,6 +68,7 @@ class JobMachine(QueueMachine):
             self._take_out(id, "cancelled")
         else:
             assert found == ("cancelled" if job.place == "cancelled" else "ended")
+        self._see(id)
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), wait=st.sampled_from([0, 0, 1, 1500]), absolute=st.booleans())
@@ -96,11 +107,15 @@ class JobMachine(QueueMachine):
             job.place, job.due = "scheduled", self.ms + wait
         else:
             self._line_up(id)
+        self._see(id)
 
-    @precondition(lambda self: self.jobs)
-    @rule(data=st.data())
-    def look(self, data: st.DataObject) -> None:
-        id, job = self._draw(data)
+    @rule()
+    def look(self) -> None:
+        for id in self.jobs:
+            self._see(id)
+
+    def _see(self, id: str) -> None:
+        job = self.jobs[id]
         found = self.bench.run(control.look(self.queue, id, "", WINDOW_MS))
         if self._overdue(job):
             self._expire()
@@ -112,15 +127,15 @@ class JobMachine(QueueMachine):
             assert found.record.endswith(BODY), "it can be run after all"
         else:
             assert found.note.steps == job.steps
-        if job.place in ("ready", "scheduled"):
-            assert found.expires == job.expires
+        if job.place in ("ready", "scheduled", "running"):
+            assert found.expires == (None if job.place == "running" else job.expires)
 
     # -- from inside --------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.old)
     @rule(data=st.data(), name=st.sampled_from(["", "one", "two"]), value=st.integers(0, 9), twice=st.booleans())
     def write_down(self, data: st.DataObject, name: str, value: int, *, twice: bool) -> None:
-        session, leased = data.draw(st.sampled_from(self.old[-6:]))
+        session, leased = data.draw(st.sampled_from(self.old[-6:] + 3 * list(self.leased.values())))
         current = self.leased.get(leased.id) == (session, leased)
         done = self.bench.run(control.note(self.queue, session, leased, name, str(value).encode(), _CAP), twice=twice)
         assert done == current, "only the current delivery writes"
@@ -215,5 +230,5 @@ class JobMachine(QueueMachine):
             line.append(id)
 
     def _draw(self, data: st.DataObject) -> tuple[str, ModelJob]:
-        id = data.draw(st.sampled_from(sorted(self.jobs)[-8:]))
+        id = data.draw(st.sampled_from(sorted(self.jobs)[-8:] + 4 * sorted(self.leased)))
         return id, self.jobs[id]
