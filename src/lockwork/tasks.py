@@ -226,9 +226,7 @@ class Task(Generic[P, R, C]):
         given, such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
         which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
         """
-        options = self.options_in_force
-        way = Way(self._runtime, self._keys, options.expires_ms, options.replicas)
-        return OnCommit(where, way, self._new, self._many, self._handle)
+        return OnCommit(where, Way(self._runtime, self._push), self._new, self._many, self._handle)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from lockwork.errors import JobNotReplicated, LockworkError, NotEnqueued
-from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import NewJob
-from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
 
 log: logging.Logger = logging.getLogger("lockwork")
@@ -23,15 +21,7 @@ class Way:
     """How the jobs of a task, with its options, are enqueued."""
 
     runtime: Runtime
-    keys: QueueKeys
-    expires_ms: int | None
-    replicas: int
-
-    def push(self, jobs: Sequence[NewJob]) -> Protocol[int]:
-        """Enqueue them."""
-        if self.expires_ms is None:
-            return protocol.push(self.keys, jobs, self.replicas)
-        return protocol.push_until(self.keys, jobs, self.expires_ms, self.replicas)
+    push: Callable[[list[NewJob]], Protocol[object]]
 
 
 @dataclass(frozen=True, slots=True)
