@@ -55,6 +55,10 @@ class Bench:
         """Let the server forget a key."""
         self._server.command("DEL", key)
 
+    def lose_field(self, key: str, field: str) -> None:
+        """Let the server forget a field of a hash."""
+        self._server.command("HDEL", key, field)
+
     def hash(self, key: str) -> dict[str, str]:
         """What a hash on the server holds."""
         return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
