@@ -38,13 +38,15 @@ class Unique:
         changes = {name: given[name] for name in _NAMES if name in given}
         if not changes:
             return known
+        others = [name for name in changes if name != "unique"]
         if known is not None:
             changes = {**known.given, **changes}
         name = changes.get("unique")
         if name is None or name is False:
-            if len(changes) > 1 and "unique" not in given:
-                found = next(name for name in changes if name != "unique")
-                raise ConfigError(f"{found} is for unique jobs: give unique=True or unique='name:{{argument}}', too")
+            if others:
+                raise ConfigError(
+                    f"{others[0]} is for unique jobs: give unique=True or unique='name:{{argument}}', too"
+                )
             return None
         debounce, longest = _debounce(changes)
         terms = Terms(_until(changes, debounce), _meaning(changes, debounce), longest)

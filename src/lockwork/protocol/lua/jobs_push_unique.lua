@@ -65,7 +65,9 @@ local function become(id, record, delay, latest)
   if other or at then
     leave_lines(id, old)
     if at or stands then redis.call('ZADD', due, at or today, id) end
-    wake(1) -- it may be due first now, or its key may have gone to another
+    -- its key may have gone to another; who sleeps until it is due need not know that this is later now
+    local _, key = header(old)
+    if key or stands or (at and at < tonumber(waits)) then wake(1) end
   end
   return at and 'm' or 'r'
 end
