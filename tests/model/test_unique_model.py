@@ -42,7 +42,7 @@ TWINS = (
     Build("who is overdue keeps its name", ((_PUSH, _OVERDUE, "if id then"),)),
     Build(
         "who runs becomes another call",
-        ((_PUSH, "if meaning == 'k' or not (waits or stands) then", "if meaning == 'k' then"),),
+        ((_PUSH, " or not (waits or stands) then return 'k' end", " then return 'k' end"),),
     ),
     Build("the first call counts", ((_PUSH, "redis.call('HSET', jobs, id, record)", ""),)),
     Build("its attempts count for the next", ((_PUSH, "redis.call('HDEL', tries, id)", ""),)),

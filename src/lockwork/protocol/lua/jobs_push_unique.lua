@@ -52,8 +52,8 @@ end
 -- A job of ours is the one that has the name.
 local function become(id, record, delay, latest)
   local waits, stands = redis.call('ZSCORE', due, id), redis.call('HEXISTS', books, '@ ' .. id) == 1
-  if meaning == 'k' or not (waits or stands) then return 'k' end
   local old = redis.call('HGET', jobs, id)
+  if meaning == 'k' or not old or not (waits or stands) then return 'k' end
   local other = string.match(old, '^[^;]*') ~= string.match(record, '^[^;]*')
   local at = (delay ~= '0' or meaning == 'b') and math.max(today, moment(delay)) or nil
   if at and latest then at = math.max(today, math.min(at, latest)) end
