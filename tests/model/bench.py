@@ -63,6 +63,10 @@ class Bench:
         """What a hash on the server holds."""
         return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
 
+    def scores(self, key: str) -> dict[str, float]:
+        """What a sorted set on the server holds."""
+        return {member.decode(): score for member, score in self._server.command("ZRANGE", key, 0, -1, "WITHSCORES")}
+
     def fields(self, key: str) -> set[str]:
         """The fields of a hash."""
         return {field.decode() for field in self._server.command("HKEYS", key)}

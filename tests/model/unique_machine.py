@@ -27,10 +27,12 @@ _TERMS = (
     Terms("done", "replace"),
     Terms("start", "replace"),
     Terms("start", "debounce"),
-    Terms("done", "debounce", 2500),
+    Terms("done", "debounce", 1500),
     Terms(2000, "keep"),
     Terms(2000, "replace"),
 )
+_KEYS = ["", "k", "k", "l"]
+_REPLACING = [terms for terms in _TERMS if terms.meaning != "keep"]
 _ENDED = ("dead", "cancelled", "expired")
 
 
@@ -131,12 +133,17 @@ class UniqueMachine(RuleBasedStateMachine):
 
     @rule(
         terms=st.sampled_from(_TERMS),
-        calls=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["", "", "k", "l"])), min_size=1, max_size=3),
+        calls=st.lists(st.tuples(st.sampled_from("aabc"), st.sampled_from(_KEYS)), min_size=1, max_size=3),
         delay=st.sampled_from([0, 0, 1500]),
         expires=st.sampled_from([None, None, 1200]),
         twice=st.booleans(),
     )
     def push(self, terms: Terms, calls: list[tuple[str, str]], delay: int, expires: int | None, *, twice: bool) -> None:
+        self._push(terms, calls, delay, expires, twice=twice)
+
+    def _push(
+        self, terms: Terms, calls: list[tuple[str, str]], delay: int, expires: int | None, *, twice: bool
+    ) -> None:
         wait = _PAUSE if terms.meaning == "debounce" else delay
         batch = []
         for name, key in calls:
@@ -154,6 +161,16 @@ class UniqueMachine(RuleBasedStateMachine):
         assert found == expected
         taken = self.bench.hash(self.queue.unique[0])
         assert all(int(value.split()[1]) > self.ms for value in taken.values()), "what is over is swept away"
+        self.compare()
+
+    @precondition(lambda self: self._at("waits", "dead"))
+    @rule(
+        data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS), delay=st.sampled_from([0, 1500])
+    )
+    def push_again(self, data: st.DataObject, terms: Terms, key: str, delay: int) -> None:
+        """A call of a name that a job has which waits, or had which is dead."""
+        name = self.jobs[data.draw(st.sampled_from(self._at("waits", "dead")))].name
+        self._push(terms, [(name, key)], delay, None, twice=False)
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), twice=st.booleans())
@@ -214,8 +231,10 @@ class UniqueMachine(RuleBasedStateMachine):
             job.tries = 0 if anew else job.tries
 
     @precondition(lambda self: self._at("dead"))
-    @rule(data=st.data())
-    def delete(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), rarely=st.integers(0, 3))
+    def delete(self, data: st.DataObject, rarely: int) -> None:
+        if rarely:
+            return
         id = data.draw(st.sampled_from(self._at("dead")))
         assert self.bench.run(dead.delete_one(self.queue, id, self._request()))
         self.jobs[id].place = "deleted"
@@ -239,7 +258,7 @@ class UniqueMachine(RuleBasedStateMachine):
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
-    @rule(want=st.integers(1, 4), twice=st.booleans())
+    @rule(want=st.integers(2, 5), twice=st.booleans())
     def reserve(self, want: int, *, twice: bool) -> None:
         batch = self.bench.run(jobs.reserve(self.queue, _SESSION, want, self._request(), ""), twice=twice)
         for id in self._at("waits"):
@@ -267,7 +286,7 @@ class UniqueMachine(RuleBasedStateMachine):
                 assert job.due > self.ms or blocked, "nothing is left that may run"
 
     @precondition(lambda self: self.leased)
-    @rule(data=st.data(), kind=st.sampled_from("ssrdgzc"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
+    @rule(data=st.data(), kind=st.sampled_from("ssrrdddgzc"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
     def settle(self, data: st.DataObject, kind: str, delay: int, *, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.leased)))
         ended = Outcome(id, self.leased[id].token, kind, b"{}", delay if kind in "rz" else 0)  # type: ignore[arg-type]
@@ -286,11 +305,11 @@ class UniqueMachine(RuleBasedStateMachine):
             job.place, job.due = "waits", self.ms + (delay if kind in "rz" else 0)
 
     @precondition(lambda self: self.leased)
-    @rule(data=st.data())
-    def finish_a_step(self, data: st.DataObject) -> None:
-        id = data.draw(st.sampled_from(sorted(self.leased)))
-        assert self.bench.run(control.note(self.queue, _SESSION, self.leased[id], "step", b"1", 1000)) == 1
-        self.jobs[id].noted = True
+    @rule()
+    def finish_steps(self) -> None:
+        for id, leased in self.leased.items():
+            assert self.bench.run(control.note(self.queue, _SESSION, leased, "step", b"1", 1000)) == 1
+            self.jobs[id].noted = True
 
     @rule()
     def recover(self) -> None:
@@ -326,5 +345,9 @@ class UniqueMachine(RuleBasedStateMachine):
         for name, (id, until) in self.times.items():
             assert until <= self.ms or times[f"task/{name}"] == f"{id} {until}"
         assert self.bench.fields(self.queue.jobs) == set(self._at("waits", "running", "dead"))
+        due = self.bench.scores(self.queue.due)
+        for id in self._at("waits"):
+            job = self.jobs[id]
+            assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
         status, _ = self.bench.run(jobs.status(self.queue))
         assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))
