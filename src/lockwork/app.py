@@ -73,7 +73,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
     def job(self, id: str, queue: str = "default") -> Job[Any]:
         """A job that was enqueued elsewhere, found again by its id."""
         name = checked_queue(queue)
-        return Job(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a job's id"))
+        keys = QueueKeys(self.config.prefix, name)
+        return Job(self.runtime, keys, name, checked(id, "a job's id"), arrival="kept")
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...

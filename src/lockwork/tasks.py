@@ -24,7 +24,9 @@ from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
+from lockwork.protocol.unique import Arrival, push_unique
 from lockwork.runtime.runtime import Runtime
+from lockwork.uniqueness import OnDuplicate, Unique
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,6 +88,19 @@ class TaskSettings(TypedDict, total=False):
     """How many jobs of one group may begin in a time, such as "10/s"."""
     replicas: int
     """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
+    unique: str | bool | None
+    """While a job has this name, another is not enqueued; "report:{user_id}" is filled from the call's arguments, True
+    makes a name of all of them. A name is its task's own. See docs/unique.md."""
+    unique_until: Literal["start", "done"] | Duration
+    """When the name is free again: "done" (unless given) when its job has ended, "start" when it begins, or a time such
+    as "10m" from the call on. With `replace` or `debounce`, "start" unless given."""
+    on_duplicate: OnDuplicate
+    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" makes that job its
+    own."""
+    debounce: Duration
+    """The job runs when there was no other call for so long, and is the last one."""
+    debounce_max: Duration
+    """It runs so long after the first call at the latest."""
 
 
 class CallSettings(TypedDict, total=False):
@@ -111,6 +126,11 @@ class CallSettings(TypedDict, total=False):
     group: str | None
     """The task's groups have the task's limits."""
     replicas: int
+    unique: str | bool | None
+    unique_until: Literal["start", "done"] | Duration
+    on_duplicate: OnDuplicate
+    debounce: Duration
+    debounce_max: Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +143,7 @@ class TaskOptions(RunOptions):
     keep_result: bool = True
     lines: Lines = field(default_factory=Lines)
     replicas: int = 0
+    unique: Unique | None = None
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -138,6 +159,7 @@ class TaskOptions(RunOptions):
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
             replicas=job_options.replicas(given),
+            unique=Unique.read(given),
         )
         return job_options.read(given, options)
 
@@ -157,10 +179,15 @@ class Task(Generic[P, R, C]):
         self._runtime = gathering.runtime
         self._config = config
         self._keys = gathering.keys
-        self._heads = Heads(function, options.priority, options.deliveries, options.lines)
+        unique = options.unique
+        if unique is not None and options.replicas:
+            raise ConfigError(f"task {name!r}: a unique job does not wait for replicas: leave one of them out")
+        mark = None if unique is None else unique.marking(name, function)
+        self._heads = Heads(function, options.priority, options.deliveries, options.lines, mark)
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
-        self._delay_ms = 0
+        self._asked_ms = 0
+        self._delay_ms = 0 if unique is None else unique.debounce_ms
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -181,43 +208,43 @@ class Task(Generic[P, R, C]):
             options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
         if "replicas" in changes:
             options = replace(options, replicas=job_options.replicas(changes))
+        options = replace(options, unique=Unique.read(changes, options.unique))
         task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
         due = job_options.moment(changes)
-        task._delay_ms = self._delay_ms if due is None else due
+        task._asked_ms = self._asked_ms if due is None else due
+        if task._delay_ms and task._asked_ms:
+            raise ConfigError(
+                f"task {self.name!r}: a debounced job waits for its debounce; it can have no delay, and no at"
+            )
+        task._delay_ms = task._delay_ms or task._asked_ms
         task._extra = {**self._extra, **job_options.sent(changes, options)}
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge, ServerUnavailable, or, with
-        `replicas`, JobNotReplicated, although it is enqueued.
+        A unique task may return a job that was there before: `job.new` says so. Raises TypeError if the arguments do
+        not fit, ConfigError, PayloadTooLarge, ServerUnavailable, or, with `replicas`, JobNotReplicated, although it is
+        enqueued.
         """
-        job = self._new(args, kwargs)
-        self._runtime.run(self._push([job]))
-        return self._handle(job)
+        return self._runtime.run(self._push([self._new(args, kwargs)]))[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for an asyncio task."""
         job = self._new(args, kwargs)
         options = self.options_in_force
-        if options.expires_ms is None:
-            await self._gathering.push(job, options.replicas)
-        else:
-            await self._runtime.arun(self._push([job]))
-        return self._handle(job)
+        if options.unique is not None or options.expires_ms is not None:
+            return (await self._runtime.arun(self._push([job])))[0]
+        await self._gathering.push(job, options.replicas)
+        return self._handle(job.id)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
-        jobs = self._many(arguments)
-        self._runtime.run(self._push(jobs))
-        return [self._handle(job) for job in jobs]
+        return self._runtime.run(self._push(self._many(arguments)))
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for an asyncio task."""
-        jobs = self._many(arguments)
-        await self._runtime.arun(self._push(jobs))
-        return [self._handle(job) for job in jobs]
+        return await self._runtime.arun(self._push(self._many(arguments)))
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """Return the task so that what it enqueues waits for the commit of a database transaction.
@@ -231,8 +258,14 @@ class Task(Generic[P, R, C]):
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
 
-        Raises ConfigError for a call that would expire or waits for replicas: that is for jobs enqueued by themselves.
+        Raises ConfigError for a call that would expire, is unique, or waits for replicas: that is for jobs enqueued by
+        themselves.
         """
+        if self.options_in_force.unique is not None:
+            raise ConfigError(
+                f"task {self.name!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "
+                "call task.options(unique=None)"
+            )
         if self.options_in_force.expires_ms is not None:
             raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
         if self.options_in_force.replicas:
@@ -242,11 +275,16 @@ class Task(Generic[P, R, C]):
             )
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
 
-    def _push(self, jobs: list[NewJob]) -> Protocol[int]:
-        expires, replicas = self.options_in_force.expires_ms, self.options_in_force.replicas
-        if expires is None:
-            return protocol.push(self._keys, jobs, replicas)
-        return protocol.push_until(self._keys, jobs, expires, replicas)
+    def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
+        options = self.options_in_force
+        if options.unique is not None:
+            arrived = yield from push_unique(self._keys, jobs, options.unique.terms, options.expires_ms)
+            return [self._handle(id, arrival) for id, arrival in arrived]
+        if options.expires_ms is None:
+            yield from protocol.push(self._keys, jobs, options.replicas)
+        else:
+            yield from protocol.push_until(self._keys, jobs, options.expires_ms, options.replicas)
+        return [self._handle(job.id) for job in jobs]
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
@@ -268,8 +306,8 @@ class Task(Generic[P, R, C]):
         head = self._heads.plain or self._heads.of(args, kwargs)
         return head + codecs.encode(call, self._called, self._config.max_payload)
 
-    def _handle(self, job: NewJob) -> Job[R]:
-        return Job(self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns)
+    def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:
+        return Job(self._runtime, self._keys, self.options_in_force.queue, id, self.signature.returns, arrival)
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"

@@ -258,3 +258,21 @@ def test_too_few_replicas_are_told_when_all_is_enqueued(lw: Lockwork, ship: Ship
             session.commit()
     assert caught.value.ids == (first.id,)
     assert waiting(lw) == [1, 2]
+
+
+def test_a_unique_task(lw: Lockwork, engine: Any) -> None:
+    """The transaction's job meets the one that has its name by then."""
+
+    @lw.task(queue="mail", unique="order:{order}")
+    def ship(order: int) -> None: ...
+
+    first = ship.enqueue(1)
+    with orm.Session(engine) as session:
+        session.execute(INSERT)
+        met = ship.on_commit(session).enqueue(1)
+        ship.on_commit(session).enqueue(2)
+        session.commit()
+    assert waiting(lw) == [1, 2]
+    assert (first.state(), met.state()) == ("active", "unknown")
+    with pytest.raises(ConfigError, match="a unique job does not wait for replicas"):
+        ship.options(replicas=1)

@@ -23,7 +23,7 @@ class OnCommit(Generic[P, R]):
         way: Way,
         new: Callable[[tuple[Any, ...], dict[str, Any]], NewJob],
         many: Callable[[Iterable[tuple[Any, ...]]], list[NewJob]],
-        handle: Callable[[NewJob], Job[R]],
+        handle: Callable[[str], Job[R]],
     ) -> None:
         self._where = where
         self._way = way
@@ -39,10 +39,10 @@ class OnCommit(Generic[P, R]):
         """
         job = self._new(args, kwargs)
         keep(self._where, [Kept(self._way, job)])
-        return self._handle(job)
+        return self._handle(job.id)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for one call per tuple of positional arguments."""
         jobs = self._many(arguments)
         keep(self._where, [Kept(self._way, job) for job in jobs])
-        return [self._handle(job) for job in jobs]
+        return [self._handle(job.id) for job in jobs]

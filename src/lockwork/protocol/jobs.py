@@ -38,11 +38,18 @@ class Limits(NamedTuple):
     per_ms: int = 0
 
 
-def head(priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None) -> bytes:
-    """How a record begins: `priority,max deliveries,key,group,limits;`, without the last comma when there is no group.
+def head(
+    priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None, unique: str = ""
+) -> bytes:
+    """How a record begins: `priority,max deliveries,key,group,limits,unique;`, without empty parts behind the group.
 
-    The server reads nothing of what follows, the body. Neither name may hold a comma or a semicolon.
+    The server reads nothing of what follows, the body. No name may hold a comma or a semicolon.
     """
+    if unique:
+        return b"%b,%b;" % (
+            head(priority, deliveries, key, group, limits)[:-1] + (b"" if group else b","),
+            unique.encode(),
+        )
     if not group:
         return b"%d,%d,%b,;" % (priority, deliveries, key.encode())
     return b"%d,%d,%b,%b,%d/%d/%d;" % (priority, deliveries, key.encode(), group.encode(), *(limits or Limits()))

@@ -102,6 +102,7 @@ class QueueKeys:
         "sleeping",
         "stats",
         "tries",
+        "unique",
         "watch",
         "withdrawn",
         "workers",
@@ -128,6 +129,7 @@ class QueueKeys:
         self.expiry: str = f"{base}:expiry"
         self.withdrawn: str = f"{base}:withdrawn"
         self.kept: str = f"{base}:kept"
+        self.unique: tuple[str, str] = (f"{base}:unique", f"{base}:unique:ends")
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

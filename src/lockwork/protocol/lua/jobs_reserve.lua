@@ -25,7 +25,9 @@ local reply = {1, now, -1}
 if not redis.call('ZSCORE', workers, ARGV[4]) then return {0, now, -1} end
 
 local function lease(id, attempt, record, leased)
-  local token = string.format(plain(record) and '%d %.0f %s' or '%d* %.0f %s', attempt, now, request)
+  local special = not plain(record)
+  if special then begun(id, record) end
+  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, now, request)
   leased[#leased + 1] = id
   leased[#leased + 1] = token
   reply[#reply + 1] = id
