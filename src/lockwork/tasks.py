@@ -181,7 +181,7 @@ class Task(Generic[P, R, C]):
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge or ServerUnavailable.
+        Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge, QueueFull or ServerUnavailable.
         """
         job = self._new(args, kwargs)
         self._runtime.run(self._push([job]))
@@ -197,7 +197,11 @@ class Task(Generic[P, R, C]):
         return self._handle(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
+        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
+
+        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
+        error says how many of the first are.
+        """
         jobs = self._many(arguments)
         self._runtime.run(self._push(jobs))
         return [self._handle(job) for job in jobs]

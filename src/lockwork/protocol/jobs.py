@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 _HEAD = re.compile(rb"\d,(\d+),")
@@ -77,20 +78,23 @@ def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
 
 
 def push(queue: QueueKeys, jobs: Sequence[NewJob]) -> Protocol[int]:
-    """Enqueue the jobs, in batches; returns how many were not there yet."""
-    keys, new = push_keys(queue), 0
+    """Enqueue the jobs, in batches; returns how many were not there yet.
+
+    Raises QueueFull: nothing of the batch that met a full queue, or of those behind it, is enqueued.
+    """
+    keys, new = (*push_keys(queue), queue.dead), 0
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [0, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        new += yield Call(script("jobs_push"), keys, args, marked=True)
+        new += room_for(queue, (yield Call(script("jobs_push"), keys, args, marked=True)), at)
     return new
 
 
 def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int) -> Protocol[int]:
     """The same for jobs that must begin within `expires_ms`, or at the moment -`expires_ms`, or else expire."""
-    keys, new = (*push_keys(queue), queue.expiry), 0
+    keys, new = (*push_keys(queue), queue.expiry, queue.dead), 0
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [0, expires_ms, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        new += yield Call(script("jobs_push_until"), keys, args, marked=True)
+        new += room_for(queue, (yield Call(script("jobs_push_until"), keys, args, marked=True)), at)
     return new
 
 
@@ -303,6 +307,7 @@ class QueueStatus:
     revived: int = 0
     forgotten: int = 0
     cleared: int = 0
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,19 +332,19 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
         if set(listed) <= set(sessions):
             break
         sessions = listed
-    counters = {stats[at].decode(): int(stats[at + 1]) for at in range(0, len(stats), 2)}
+    counters = {stats[at].decode(): stats[at + 1] for at in range(0, len(stats), 2)}
     names = (
         "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",
         "cleared",
     )  # fmt: skip
-    counted: Any = {name: counters.get(name, 0) for name in names}
+    counted: Any = {name: int(counters.get(name, 0)) for name in names}
     deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
     infos = [
         WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
         for session, count in zip(sessions, running, strict=True)
         if session in deadlines
     ]
-    return QueueStatus(ready, scheduled, sum(running), dead, **counted), infos
+    return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos
 
 
 def session_name(host: str, pid: int, nonce: str) -> str:

@@ -24,6 +24,7 @@ local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
 redis.call('ZREM', workers, session)
 
+local had = redis.call('HLEN', run)
 local held = redis.call('HSCAN', run, 0, 'COUNT', 500)[2]
 local moved, outcomes, buried, cancelled = 0, {}, 0, 0
 for at = 1, #held, 2 do
@@ -71,5 +72,7 @@ if buried > 0 then
   redis.call('HINCRBY', stats, 'failed', buried)
 end
 if cancelled > 0 then redis.call('HINCRBY', stats, 'cancelled', cancelled) end
-wake(moved)
-return {moved, redis.call('HLEN', run)}
+local rest = redis.call('HLEN', run)
+count_freed(had - rest)
+wake(math.max(moved, takers(had - rest, lines)))
+return {moved, rest}
