@@ -1,4 +1,4 @@
-"""A queue that is paused and limited, and what a plain Python model says of it: who may begin, who is refused, who wakes.
+"""A queue that is paused and limited, and what a plain model says of it: who may begin, who is refused, who wakes.
 
 All that can happen to a single job happens here, too, so that the count of running jobs meets every way in and out.
 """
@@ -182,7 +182,7 @@ class LimitsMachine(JobMachine):
 
     @invariant()
     def nobody_sleeps_in_vain(self) -> None:
-        """Who sleeps while a job may begin has been woken, or looks by itself; at a rate's next turn, if there is one."""
+        """Who sleeps while a job may begin has been woken, or looks by itself; at a rate's next turn, if it has one."""
         if any(channel == CHANNEL and text == self.queue.jobs for channel, text in self.bench.messages):
             self.asleep = False
         self.bench.messages.clear()

@@ -16,15 +16,18 @@ _FREE = "if free > 0 then return math.min(want, free) end"
 _OPEN = "math.max(again, takers(freed, lines))"
 _TAKERS = "wake(math.max(moved, takers(had - rest, lines)))"
 _SPREAD = "if turn > soonest + 1000000 then turn = soonest end"
+_FREED = "count_freed(had - rest)"
+_PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
+_RUNS = "redis.call('HLEN', jobs) - at_work"
 _DUE = "(was_full and redis.call('ZCARD', due) > 0 and 1 or 0)"
 TWINS = (
     Build("what is leased is not counted", ((_LIMITS, _COUNT, "at_work"),)),
     Build("what is settled stays counted", (("jobs_settle", "count_freed(freed)", ""),)),
     Build("who settles late is counted, too", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),
-    Build("what is recovered stays counted", (("jobs_recover", "count_freed(had - rest)", ""),)),
-    Build("only what is given back is counted", (("jobs_recover", "count_freed(had - rest)", "count_freed(moved - buried)"),)),
+    Build("what is recovered stays counted", (("jobs_recover", _FREED, ""),)),
+    Build("only what is given back is counted", (("jobs_recover", _FREED, "count_freed(moved - buried)"),)),
     Build("a pause that is not heard", ((_LIMITS, "if rules[1] then return 0 end", ""),)),
-    Build("a pause that ends by itself", (("queue_set", "redis.call('HSETNX', stats, name, math.floor(now / 1000))", ""),)),
+    Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
     Build("one job more than may run", ((_LIMITS, "at_once - at_work))", "at_once + 1 - at_work))"),)),
     Build("a rate without memory", ((_LIMITS, _FULL, ""),)),
     Build("a rate that forgets the burst", ((_LIMITS, "count * rate_us", "1 * rate_us"),)),
@@ -34,9 +37,9 @@ TWINS = (
     Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
     Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),
-    Build("a place that was freed by a death wakes nobody", (("jobs_recover", _TAKERS, "wake(moved - buried - cancelled)"),)),
+    Build("a place that a death freed wakes nobody", (("jobs_recover", _TAKERS, "wake(moved - buried)"),)),
     Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
-    Build("what runs counts as waiting", ((_LIMITS, "redis.call('HLEN', jobs) - at_work", "redis.call('HLEN', jobs)"),)),
+    Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
     Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
     Build("one job more than may wait", ((_LIMITS, "waiting + new > size and", "waiting + new > size + 1 and"),)),
     Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),
