@@ -342,7 +342,7 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     infos = [
         WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
         for session, count in zip(sessions, running, strict=True)
-        if session in deadlines
+        if deadlines.get(session)  # 0: it is over, and what it held is being given back
     ]
     return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos
 

@@ -22,7 +22,7 @@ local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
 local reply = {1, now, -1}
 
-if not redis.call('ZSCORE', workers, ARGV[4]) then return {0, now, -1} end
+if (redis.call('ZSCORE', workers, ARGV[4]) or '0') == '0' then return {0, now, -1} end
 
 local function lease(id, attempt, record, leased)
   local token = string.format(plain(record) and '%d %.0f %s' or '%d* %.0f %s', attempt, now, request)
