@@ -9,7 +9,7 @@ from lockwork.config import check_names
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.queue_limits import Rules
-from lockwork.synchronizers.rates import parsed
+from lockwork.rates import parsed
 
 MOST = 1_000_000_000
 _UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}

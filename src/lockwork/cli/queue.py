@@ -79,5 +79,5 @@ def _limits(given: dict[str, str | None]) -> LimitSettings:
         if text is not None and text != _NONE and not text.isdecimal():
             raise click.UsageError(f"--{name} is a number of jobs, or none, not {text!r}")
         if text is not None:
-            found[name] = None if text == _NONE else int(text)  # type: ignore[literal-required]
+            found[name] = None if text == _NONE else int(text)
     return found
