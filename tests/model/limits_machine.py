@@ -1,6 +1,7 @@
 """A queue that is paused and limited, and what a plain model says of it: who may begin, who is refused, who wakes.
 
-All that can happen to a single job happens here, too, so that the count of running jobs meets every way in and out.
+Two machines: the queue's own rules under limits that change, and with them all that can happen to a single job, so that
+the count of running jobs meets every way in and out.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.jobs import Batch, Leased, NewJob
 from model.bench import CHANNEL, Bench
 from model.job_machine import JobMachine
-from model.queue_machine import BODY, DELIVERIES, PLACES, SESSIONS
+from model.queue_machine import BODY, DELIVERIES, PLACES, SESSIONS, QueueMachine
 
 E = TypeVar("E", bound=Exception)
 
@@ -36,8 +37,8 @@ def _raised(kind: type[E], run: Callable[[], object]) -> E:
     raise AssertionError(f"no {kind.__name__}")
 
 
-class LimitsMachine(JobMachine):
-    """The rules of the queue and of single jobs, under limits that change."""
+class LimitsMachine(QueueMachine):
+    """The rules of the queue, under limits that change."""
 
     def __init__(self, bench: Bench) -> None:
         self.paused = False
@@ -55,17 +56,17 @@ class LimitsMachine(JobMachine):
 
     # -- the rules of the whole queue ---------------------------------------------------------------------------------
 
-    @rule(paused=st.booleans(), twice=st.booleans())
+    @rule(paused=st.sampled_from([False, False, True]), twice=st.booleans())
     def pause(self, paused: bool, twice: bool) -> None:
         self.paused = paused
         self._change("paused", 1 if paused else "", twice)
 
-    @rule(at_once=st.sampled_from([None, 1, 2, 3]), twice=st.booleans())
+    @rule(at_once=st.sampled_from([None, None, 1, 2, 3]), twice=st.booleans())
     def limit_concurrency(self, at_once: int | None, twice: bool) -> None:
         self.at_once = at_once
         self._change("concurrency", "" if at_once is None else at_once, twice)
 
-    @rule(size=st.sampled_from([None, 0, 2, 5]), twice=st.booleans())
+    @rule(size=st.sampled_from([None, None, None, 0, 2, 5]), twice=st.booleans())
     def limit_size(self, size: int | None, twice: bool) -> None:
         self.size = size
         self._change("size", "" if size is None else size, twice)
@@ -98,7 +99,7 @@ class LimitsMachine(JobMachine):
     # -- enqueueing ---------------------------------------------------------------------------------------------------
 
     @rule(
-        new=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 1500])), min_size=1, max_size=3),
+        new=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 1500])), min_size=1, max_size=6),
         known=st.booleans(),
         twice=st.booleans(),
     )
@@ -117,15 +118,6 @@ class LimitsMachine(JobMachine):
         if self.paused:
             assert not self.bench.messages, "nobody is woken to find a queue paused"
 
-    @rule(level=st.integers(0, 2), limit=st.sampled_from([1, 800, 4000]), delay=st.sampled_from([0, 0, 1500]),
-          absolute=st.booleans(), twice=st.booleans())  # fmt: skip
-    def push_until(self, level: int, limit: int, delay: int, *, absolute: bool, twice: bool) -> None:
-        if self._room_for(1):
-            super().push_until(level, limit, delay, absolute=absolute, twice=twice)
-            return
-        new = NewJob(f"j{len(self.jobs):03}", jobs.head(level, DELIVERIES) + BODY, delay)
-        _raised(QueueFull, lambda: self.bench.run(jobs.push_until(self.queue, [new], limit), twice=twice))
-
     def _waiting(self) -> int:
         return sum(job.place in ("ready", "scheduled") for job in self.jobs.values())
 
@@ -136,8 +128,17 @@ class LimitsMachine(JobMachine):
 
     @rule(session=st.sampled_from(SESSIONS), want=st.integers(1, 4), twice=st.booleans(), sleeps=st.booleans())
     def reserve(self, session: str, want: int, twice: bool, sleeps: bool) -> None:
+        if session not in self.alive:
+            self.beat(session, joins=True)
         self.channel = CHANNEL if sleeps and not twice else ""
         super().reserve(session, want, twice)
+
+    @rule(session=st.sampled_from(SESSIONS), wants=st.lists(st.integers(1, 4), min_size=2, max_size=4))
+    def rush(self, session: str, wants: list[int]) -> None:
+        """More jobs than the limits allow, and somebody who asks for them again and again."""
+        self.push([(1, 0)] * 6, known=False, twice=False)
+        for want in wants:
+            self.reserve(session, want, twice=False, sleeps=True)
 
     def room(self, want: int) -> int:
         if self.paused:
@@ -201,8 +202,21 @@ class LimitsMachine(JobMachine):
         begins = any(
             job.place == "ready" or (job.place == "scheduled" and job.due <= self.ms)
             for job in self.jobs.values()
-            if not self._overdue(job)
+            if job.expires is None or job.expires > self.ms
         )
         if self.asleep and begins and self.room(1):
             assert self.rate is not None, "a job may begin, and a worker sleeps"
             assert self.until is not None, "a job may begin, and a worker does not know when"
+
+
+class LimitedJobsMachine(LimitsMachine, JobMachine):
+    """And those of single jobs."""
+
+    @rule(level=st.integers(0, 2), limit=st.sampled_from([1, 800, 4000]), delay=st.sampled_from([0, 0, 1500]),
+          absolute=st.booleans(), twice=st.booleans())  # fmt: skip
+    def push_until(self, level: int, limit: int, delay: int, *, absolute: bool, twice: bool) -> None:
+        if self._room_for(1):
+            super().push_until(level, limit, delay, absolute=absolute, twice=twice)
+            return
+        new = NewJob(f"j{len(self.jobs):03}", jobs.head(level, DELIVERIES) + BODY, delay)
+        _raised(QueueFull, lambda: self.bench.run(jobs.push_until(self.queue, [new], limit), twice=twice))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.limits_machine import LimitsMachine
+from model.limits_machine import LimitedJobsMachine, LimitsMachine
 from simulation.server import Build, Server
 
 _LIMITS = "parts/limits"
@@ -25,7 +25,7 @@ TWINS = (
     Build("what is settled stays counted", (("jobs_settle", "count_freed(freed)", ""),)),
     Build("who settles late is counted, too", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),
     Build("what is recovered stays counted", (("jobs_recover", _FREED, ""),)),
-    Build("only what is given back is counted", (("jobs_recover", _FREED, "count_freed(moved - buried)"),)),
+    Build("a death counts as one job", (("jobs_recover", _FREED, "count_freed(1)"),)),
     Build("a pause that is not heard", ((_LIMITS, "if rules[1] then return 0 end", ""),)),
     Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
     Build("one job more than may run", ((_LIMITS, "at_once - at_work))", "at_once + 1 - at_work))"),)),
@@ -43,8 +43,18 @@ TWINS = (
     Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
     Build("one job more than may wait", ((_LIMITS, "waiting + new > size and", "waiting + new > size + 1 and"),)),
     Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),
-    Build("jobs that can expire are never refused", (("jobs_push_until", "if no_room then return no_room end", ""),)),
 )  # fmt: skip
+JOB_TWINS = (
+    Build("jobs that can expire are never refused", (("jobs_push_until", "if no_room then return no_room end", ""),)),
+    Build(
+        "a job that was cancelled counts as running",
+        (("jobs_settle", "count_freed(freed)", "count_freed(freed - counts.cancelled)"),),
+    ),
+    Build(
+        "a job that a death cancelled counts as running",
+        (("jobs_recover", _FREED, "count_freed(had - rest - cancelled)"),),
+    ),
+)
 
 
 def test_limits_do_what_their_model_says(simulated: Server) -> None:
@@ -54,3 +64,12 @@ def test_limits_do_what_their_model_says(simulated: Server) -> None:
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_broken_limits_are_caught(simulated: Server, twin: Build) -> None:
     check_caught(LimitsMachine, simulated, twin)
+
+
+def test_limits_hold_whatever_happens_to_a_job(simulated: Server) -> None:
+    check(LimitedJobsMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", JOB_TWINS, ids=lambda twin: twin.name)
+def test_broken_limits_of_single_jobs_are_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LimitedJobsMachine, simulated, twin)
