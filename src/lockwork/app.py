@@ -59,7 +59,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         return DelayQueue(self.runtime, self.config.prefix, name)
 
     def queue(self, name: str = "default") -> Queue:
-        """A queue, to look at: what is where, what waits, who works, and its dead jobs; and its own locks."""
+        """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
         return Queue(self.runtime, self.config, name)
 
     def queues(self) -> list[str]:

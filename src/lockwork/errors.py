@@ -130,6 +130,23 @@ class ReservationEnded(LockworkError):
     """The reservation is no longer in the state that this call needs (expired, released, or already confirmed)."""
 
 
+class QueueFull(LockworkError):
+    """A queue has no room for what was to be enqueued: `waiting` jobs wait in `queue`, and `limit` may.
+
+    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands.
+    """
+
+    def __init__(self, message: str, queue: str, waiting: int, limit: int, enqueued: int = 0) -> None:
+        super().__init__(message)
+        self.queue: str = queue
+        self.waiting: int = waiting
+        self.limit: int = limit
+        self.enqueued: int = enqueued
+
+    def __reduce__(self) -> tuple[type[QueueFull], tuple[str, str, int, int, int]]:
+        return type(self), (str(self), self.queue, self.waiting, self.limit, self.enqueued)
+
+
 class UnknownTask(LockworkError, LookupError):
     """No task of that name is registered with this Lockwork object."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from lockwork.errors import JobNotReplicated
+from lockwork.errors import JobNotReplicated, QueueFull
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys
@@ -62,7 +62,7 @@ class _Crowd:
 
     def _leave(self) -> None:
         waiting, self._waiting = self._waiting, []
-        task = self.loop.create_task(self.go([job for job, _ in waiting]), name="lockwork-enqueue")
+        task = self.loop.create_task(self._together(waiting), name="lockwork-enqueue")
         self._tasks.add(task)
 
         def arrived(task: asyncio.Task[None]) -> None:
@@ -81,6 +81,22 @@ class _Crowd:
                     future.set_result(None)
 
         task.add_done_callback(arrived)
+
+    async def _together(self, waiting: list[tuple[NewJob, asyncio.Future[None]]]) -> None:
+        """Enqueue them all, or, when the queue has room for some only, those who came first."""
+        at = 0
+        while at < len(waiting):
+            try:
+                await self.go([job for job, _ in waiting[at:]])
+            except QueueFull as full:
+                at += full.enqueued
+                room = at + max(0, full.limit - full.waiting)
+                for _, future in waiting[room:]:
+                    if not future.done():
+                        future.set_exception(full)
+                waiting = waiting[:room]
+            else:
+                return
 
 
 def _tell(job: NewJob, future: asyncio.Future[None], error: JobNotReplicated) -> None:

@@ -224,8 +224,8 @@ class Task(Generic[P, R, C]):
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
         A unique task may return a job that was there before: `job.new` says so. Raises TypeError if the arguments do
-        not fit, ConfigError, PayloadTooLarge, ServerUnavailable, or, with `replicas`, JobNotReplicated, although it is
-        enqueued.
+        not fit, ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated,
+        although it is enqueued.
         """
         return self._runtime.run(self._push([self._new(args, kwargs)]))[0]
 
@@ -239,7 +239,11 @@ class Task(Generic[P, R, C]):
         return self._handle(job.id)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
+        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
+
+        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
+        error says how many of the first are.
+        """
         return self._runtime.run(self._push(self._many(arguments)))
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:

@@ -12,7 +12,7 @@ import redis
 from click.testing import CliRunner
 
 from cancelling import nothing_here, swept
-from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, QueueFull, ServerRefused
 from lockwork.cli.locks import locks
 from lockwork.protocol.keys import QueueKeys
 from lockwork.tasks import Task
@@ -166,6 +166,16 @@ def test_without_memory_for_the_job_the_lock_is_given_back_all_the_same(
     finally:
         admin.config_set("maxmemory", 0)
     assert enqueued(lw) == 0
+
+
+def test_a_queue_without_room(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
+    lw.queue("mail").limit(size=1)
+    lw.queue("mail").lock("a").acquire().release_and_enqueue(ship.call(1))
+    grant = lw.queue("mail").lock("a").acquire()
+    with pytest.raises(QueueFull):
+        grant.release_and_enqueue(ship.call(2))
+    until(lambda: not other.queue("mail").lock("a").locked(), "the engine gives it back")
+    assert enqueued(lw) == 1
 
 
 @pytest.mark.parametrize("phase", ["request", "reply", "late"])

@@ -95,6 +95,7 @@ class QueueKeys:
         "jobs",
         "kept",
         "lines",
+        "name",
         "notes",
         "ready",
         "results",
@@ -110,6 +111,7 @@ class QueueKeys:
 
     def __init__(self, prefix: str, queue: str) -> None:
         base = f"{prefix}:{{q:{queue}}}"
+        self.name: str = queue
         self.base: str = base
         self.jobs: str = f"{base}:jobs"
         self.ready: tuple[str, ...] = tuple(f"{base}:ready:{level}" for level in range(len(PRIORITIES)))

@@ -10,16 +10,18 @@ from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.grants import Renewal
 from lockwork.protocol.jobs import NewJob, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 
 def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob) -> Protocol[bool]:
     """End the grant and enqueue the job; False when its lease was over before, and then nothing was enqueued.
 
-    The lock stays taken for `keep_ms` more. Interrupted, it is sent once more, as the release of a lock is.
+    The lock stays taken for `keep_ms` more. Raises QueueFull, and then nothing was done.
+    Interrupted, it is sent once more, as the release of a lock is.
     """
     args = [0, grant.owner, grant.fence, keep_ms, *push_arguments([job])]
-    call = Call(script("lock_release_push"), (*push_keys(queue), grant.key), args, marked=True)
+    call = Call(script("lock_release_push"), (*push_keys(queue), grant.key, queue.dead), args, marked=True)
     try:
         reply = yield call
     except (GeneratorExit, LockworkError):
@@ -28,4 +30,4 @@ def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob
         with contextlib.suppress(LockworkError):
             yield replace(call.again(), patience=1)
         raise
-    return bool(reply)
+    return bool(room_for(queue, reply))

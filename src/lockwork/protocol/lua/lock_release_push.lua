@@ -1,7 +1,8 @@
 -- Ends a grant, hands the lock to the next live waiter, and enqueues a job: all of it, or nothing.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, lock
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, lock, dead
 -- ARGV: again (1: an earlier try may have been applied), owner, fence, ms to keep it from everybody else, id, record, delay ms
--- Reply: 1 released and enqueued, now or before; 0 not the owner's any more, and nothing was enqueued
+-- Reply: 1 released and enqueued, now or before; 0 not the owner's any more, and nothing was enqueued;
+--   {waiting, size}: the queue has no room for the job, and nothing was done
 -- Invariants: a job if and only if the live grant with this fence was ended by this call, and one job however often it is sent
 -- include: now
 -- include: push
@@ -19,6 +20,8 @@ if left <= 0 then
   pass(held[2], held[4], held[5])
   return 0
 end
+local no_room = refused(5, again, KEYS[11])
+if no_room then return no_room end
 push(5, again) -- first: without memory for a job, the server refuses the whole step here
 local keeping = tonumber(ARGV[4])
 if keeping > 0 then
