@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 from lockwork.config import Config
 from lockwork.durations import Duration
-from lockwork.errors import ConfigError, LockLost, LockworkError, NotHeld
+from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.ids import new_id
 from lockwork.jobs import Job
 from lockwork.locks.grant import Grant, OnLost
@@ -141,8 +141,9 @@ class QueueLock(Lock):
             return False
         try:
             return (yield from release_and_push(self._queue_keys, lease.renewal, keep_ms, job))
-        except LockworkError:
-            self._runtime.engine.give_back(lease)  # else the next in line would wait until the lease has ended
+        except BaseException:
+            # refused or interrupted: if it is still ours, the next in line must not wait until the lease has ended
+            self._runtime.engine.give_back(lease)
             raise
 
     def _enqueued(self, grant: Grant, job: NewJob, *, released: bool) -> Job[Any]:
