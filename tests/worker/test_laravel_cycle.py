@@ -205,6 +205,18 @@ def test_pause_and_restart(cycle: Any, cycle_url: str, history: History, tmp_pat
     assert waiting.state() == "succeeded"
 
 
+def test_a_paused_queue(cycle: Any, cycle_url: str, history: History) -> None:
+    """No worker begins anything of it, while other queues go on."""
+    cycle.lw.queue("mail").pause()
+    paused = cycle.send.enqueue(history.path)
+    with worker("cycle:lw", url=cycle_url, folder=APPS):
+        assert cycle.urgent.enqueue(history.path).result(30) == 1
+        assert paused.state() == "active"
+        assert [line["queue"] for line in history.lines("ran")] == ["high"]
+        cycle.lw.queue("mail").resume()
+        assert paused.result(30) == 1
+
+
 def test_failed_jobs_are_retried_forgotten_and_flushed(cycle: Any, cycle_url: str, history: History) -> None:
     jobs = cycle.gives_up.enqueue_many([(history.path,)] * 3)
     work(cycle_url, "--burst")
