@@ -178,6 +178,18 @@ def test_a_queue_without_room(lw: Lockwork, other: Lockwork, ship: Ship) -> None
     assert enqueued(lw) == 1
 
 
+def test_keys_of_another_kind(lw: Lockwork, other: Lockwork, ship: Ship, admin: redis.Redis) -> None:
+    keys = QueueKeys("lw", "mail")
+    for key in (keys.jobs, keys.ready[1], keys.stats):
+        grant = lw.queue("mail").lock("a", wait=5).acquire()
+        admin.set(key, "x")
+        with pytest.raises(ServerRefused):
+            grant.release_and_enqueue(ship.call(1))
+        admin.delete(key)
+        until(lambda: not other.queue("mail").lock("a").locked(), "the engine gives it back")
+    assert enqueued(lw) == 0
+
+
 @pytest.mark.parametrize("phase", ["request", "reply", "late"])
 def test_a_lost_call_is_sent_again_and_does_it_once(
     admin: redis.Redis, proxy: Proxy, other: Lockwork, phase: Phase
