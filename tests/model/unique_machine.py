@@ -229,6 +229,7 @@ class UniqueMachine(RuleBasedStateMachine):
             job = self.jobs[id]
             job.place, job.due, job.expires = "waits", self.ms, None
             job.tries = 0 if anew else job.tries
+        self.compare()
 
     @precondition(lambda self: self._at("dead"))
     @rule(data=st.data(), rarely=st.integers(0, 3))
@@ -344,7 +345,10 @@ class UniqueMachine(RuleBasedStateMachine):
         times = self.bench.hash(self.queue.unique[0])
         for name, (id, until) in self.times.items():
             assert until <= self.ms or times[f"task/{name}"] == f"{id} {until}"
-        assert self.bench.fields(self.queue.jobs) == set(self._at("waits", "running", "dead"))
+        alive = self._at("waits", "running", "dead")
+        assert self.bench.fields(self.queue.jobs) == set(alive)
+        noted = {id for id in alive if self.jobs[id].noted or self.jobs[id].asked}
+        assert self.bench.fields(self.queue.notes) - set(self._at("lost")) == noted, "steps are a call's own"
         due = self.bench.scores(self.queue.due)
         for id in self._at("waits"):
             job = self.jobs[id]

@@ -75,7 +75,7 @@ def test_a_job_that_dies_frees_its_name(uniques: Any, own_url: str, apps: Path, 
 
 def test_a_job_that_cannot_begin_frees_its_name(uniques: Any, own_url: str, apps: Path) -> None:
     """Laravel #49890, #54000: a job that could not be read never came to where its lock was released."""
-    bad = uniques.wants_a_number.enqueue("none")
+    bad = uniques.wants_numbers.enqueue("none")
     unknown = uniques.lw.task(unique=True, name="nowhere", retries=0)(lambda: None)
     lost = unknown.enqueue()
     with worker("uniques:lw", url=own_url, folder=apps):
@@ -83,7 +83,7 @@ def test_a_job_that_cannot_begin_frees_its_name(uniques: Any, own_url: str, apps
             with pytest.raises(JobFailed):
                 job.result(30)
         until(lambda: uniques.lw.queue().status().dead == 2, "both are dead")
-        assert uniques.wants_a_number.enqueue("none").new
+        assert uniques.wants_numbers.enqueue("none").new
         assert unknown.enqueue().new
 
 

@@ -47,5 +47,5 @@ async def index(path: str, name: str, version: int = 1) -> int:
 
 
 @lw.task(unique=True)
-async def wants_a_number(number: int) -> int:
-    return number
+async def wants_numbers(numbers: list[int]) -> int:
+    return sum(numbers)
