@@ -108,8 +108,8 @@ class LimitsMachine(QueueMachine):
         if self._room_for(len(new)):
             try:
                 super().push(new, known, twice)
-            except QueueFull as full:
-                raise AssertionError("there is room, or it was for the same jobs") from full
+            except QueueFull as refused:
+                raise AssertionError("there is room, or it was for the same jobs") from refused
         else:
             batch = [
                 NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
