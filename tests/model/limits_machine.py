@@ -11,15 +11,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import hypothesis.strategies as st
-from hypothesis.stateful import invariant, rule
+from hypothesis.stateful import invariant, precondition, rule
 
 from lockwork.errors import QueueFull, WaitTimeout
+from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs, queue_limits
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.jobs import Batch, Leased, NewJob
+from lockwork.protocol.jobs import Batch, Leased, NewJob, Outcome
 from model.bench import CHANNEL, Bench
 from model.job_machine import JobMachine
-from model.queue_machine import BODY, DELIVERIES, PLACES, SESSIONS, QueueMachine
+from model.queue_machine import BODY, DELIVERIES, PLACES, SESSIONS, WINDOW_MS, QueueMachine
 
 E = TypeVar("E", bound=Exception)
 
@@ -105,7 +106,10 @@ class LimitsMachine(QueueMachine):
     )
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
         if self._room_for(len(new)):
-            super().push(new, known, twice)
+            try:
+                super().push(new, known, twice)
+            except QueueFull as refused:
+                raise AssertionError("there is room, or it was for the same jobs") from refused
         else:
             batch = [
                 NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
@@ -117,6 +121,13 @@ class LimitsMachine(QueueMachine):
             assert (full.waiting, full.limit) == (self._waiting(), self.size)
         if self.paused:
             assert not self.bench.messages, "nobody is woken to find a queue paused"
+
+    @precondition(lambda self: self.size and self._waiting() < self.size)
+    @rule(level=st.integers(0, 2), twice=st.booleans())
+    def fill(self, level: int, twice: bool) -> None:
+        """Take all the room there is."""
+        assert self.size is not None
+        self.push([(level, 0)] * (self.size - self._waiting()), known=False, twice=twice)
 
     def _waiting(self) -> int:
         return sum(job.place in ("ready", "scheduled") for job in self.jobs.values())
@@ -139,6 +150,33 @@ class LimitsMachine(QueueMachine):
         self.push([(1, 0)] * 6, known=False, twice=False)
         for want in wants:
             self.reserve(session, want, twice=False, sleeps=True)
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), many=st.booleans())
+    def finish(self, data: st.DataObject, many: bool) -> None:
+        """A job that runs succeeds, or all do that its worker has."""
+        self._finish(data.draw(st.sampled_from(sorted(self.leased))), many)
+
+    @precondition(lambda self: self.leased and not any(job.place == "ready" for job in self.jobs.values()))
+    @rule()
+    def scheduled_while_full(self) -> None:
+        """All places are taken and nothing waits; a job is scheduled; a place becomes free; and the time comes."""
+        self.pause(paused=False, twice=False)
+        self.limit_concurrency(at_once=len(self.leased), twice=False)
+        self.reserve(SESSIONS[0], 1, twice=False, sleeps=True)
+        if self.leased and self.asleep:
+            self.push([(1, 1500)], known=False, twice=False)
+            self._finish(min(self.leased), many=False)
+            self.nobody_sleeps_in_vain()
+            self.wait(1500)
+
+    def _finish(self, id: str, many: bool) -> None:
+        session, _ = self.leased[id]
+        batch = [leased for holder, leased in self.leased.values() if holder == session and (many or leased.id == id)]
+        outcomes = [Outcome(leased.id, leased.token, "s", self.value(leased.id)) for leased in batch]
+        assert all(self.bench.run(jobs.settle(self.queue, session, outcomes, WINDOW_MS)))
+        for leased in batch:
+            self.ended(leased.id, "s", 0)
 
     def room(self, want: int) -> int:
         if self.paused:
@@ -220,3 +258,12 @@ class LimitedJobsMachine(LimitsMachine, JobMachine):
             return
         new = NewJob(f"j{len(self.jobs):03}", jobs.head(level, DELIVERIES) + BODY, delay)
         _raised(QueueFull, lambda: self.bench.run(jobs.push_until(self.queue, [new], limit), twice=twice))
+
+    @precondition(lambda self: self.leased)
+    @rule()
+    def dies_with_a_cancelled_job(self) -> None:
+        id = min(self.leased)
+        session, _ = self.leased[id]
+        assert self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS)) == "running"
+        self.jobs[id].asked = True
+        self.recover(session, gone=True, twice=False)

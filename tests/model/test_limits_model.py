@@ -14,7 +14,6 @@ _FULL = "redis.call('HSET', stats, 'full', string.format('%.0f', math.ceil(rate_
 _KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
 _FREE = "if free > 0 then return math.min(want, free) end"
 _OPEN = "math.max(again, takers(freed, lines))"
-_TAKERS = "wake(math.max(moved, takers(had - rest, lines)))"
 _SPREAD = "if turn > soonest + 1000000 then turn = soonest end"
 _FREED = "count_freed(had - rest)"
 _PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
@@ -37,7 +36,6 @@ TWINS = (
     Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
     Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),
-    Build("a place that a death freed wakes nobody", (("jobs_recover", _TAKERS, "wake(moved - buried)"),)),
     Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
     Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
     Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),

@@ -76,5 +76,5 @@ local rest = redis.call('HLEN', run)
 count_freed(had - rest)
 -- should the caller die now, others find a session that is overdue, and go on; with 0 it cannot come back
 if rest > 0 then redis.call('ZADD', workers, 0, session) end
-wake(math.max(moved, takers(had - rest, lines)))
+wake(moved)
 return {moved, rest}
