@@ -69,8 +69,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         return DelayQueue(self.runtime, self.config.prefix, name)
 
     def queue(self, name: str = "default") -> Queue:
-        """A queue, to look at: what is where, what waits, who works, and its dead jobs."""
-        return Queue(self.runtime, self.config.prefix, name, result_ttl=self.config.result_ttl)
+        """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
+        return Queue(self.runtime, self.config, name)
 
     def queues(self) -> list[str]:
         """The names of the queues that ever had a job on this server."""
@@ -89,6 +89,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
             name,
             checked(id, "a job's id"),
             errors=self.registry.around.errors,
+            arrival="kept",
         )
 
     @overload

@@ -36,7 +36,21 @@ class LockLost(LockworkError):
 
 
 class NotReplicated(LockworkError):
-    """Too few replicas had the grant in time; it was given back."""
+    """Too few replicas had what was written in time; a grant was given back."""
+
+
+class JobNotReplicated(NotReplicated):
+    """Too few replicas had the jobs in time: they are enqueued all the same, and run unless a failover forgets them.
+
+    So enqueuing them once more would run them twice. `ids` are those of which it is not known, in order.
+    """
+
+    def __init__(self, message: str, ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.ids: tuple[str, ...] = ids
+
+    def __reduce__(self) -> tuple[type[JobNotReplicated], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.ids)
 
 
 class NotHeld(LockworkError, RuntimeError):
@@ -97,12 +111,40 @@ class SoldOut(LockworkError):
     """Fewer units are on sale than asked for; some may come back when reservations end unpaid."""
 
 
+class NotEnqueued(LockworkError):
+    """A database transaction was committed, but its jobs could not be enqueued, or nobody knows; `ids` are theirs."""
+
+    def __init__(self, message: str, ids: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.ids: tuple[str, ...] = ids
+
+    def __reduce__(self) -> tuple[type[NotEnqueued], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.ids)
+
+
 class LimitReached(LockworkError):
     """This buyer already holds or bought as many units as the limit allows."""
 
 
 class ReservationEnded(LockworkError):
     """The reservation is no longer in the state that this call needs (expired, released, or already confirmed)."""
+
+
+class QueueFull(LockworkError):
+    """A queue has no room for what was to be enqueued: `waiting` jobs wait in `queue`, and `limit` may.
+
+    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands.
+    """
+
+    def __init__(self, message: str, queue: str, waiting: int, limit: int, enqueued: int = 0) -> None:
+        super().__init__(message)
+        self.queue: str = queue
+        self.waiting: int = waiting
+        self.limit: int = limit
+        self.enqueued: int = enqueued
+
+    def __reduce__(self) -> tuple[type[QueueFull], tuple[str, str, int, int, int]]:
+        return type(self), (str(self), self.queue, self.waiting, self.limit, self.enqueued)
 
 
 class UnknownTask(LockworkError, LookupError):

@@ -1,4 +1,4 @@
-"""How the record of a job begins: its priority, and the key and the group that the call's arguments give it."""
+"""How the record of a job begins: its priority, and the key, the group and the unique name that its call gives it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Lines:
         if group is None and (at_once is not None or rate is not None):
             raise ConfigError("group_concurrency and group_rate are limits of a group: give group=..., too")
         return cls(
-            None if key is None else _text(key, "a job's key"),
-            None if group is None else _text(group, "a job's group"),
+            None if key is None else text(key, "a job's key"),
+            None if group is None else text(group, "a job's group"),
             Limits(_at_once(at_once), *_rate(rate)),
         )
 
@@ -46,24 +46,27 @@ class Heads:
         deliveries: int,
         lines: Lines,
         without: frozenset[str] = frozenset(),
+        mark: Callable[..., str] | None = None,
     ) -> None:
         self._priority = priority
         self._deliveries = deliveries
         self._limits = lines.limits
-        self._key = _naming(lines.key, "a job's key", function, without)
-        self._group = _naming(lines.group, "a job's group", function, without)
-        self.plain: bytes | None = (
-            protocol.head(priority, deliveries) if lines.key is None and lines.group is None else None
-        )
+        self._key = naming(lines.key, "a job's key", function, without)
+        self._group = naming(lines.group, "a job's group", function, without)
+        self._mark = mark
+        plain = lines.key is None and lines.group is None and mark is None
+        self.plain: bytes | None = protocol.head(priority, deliveries) if plain else None
         """The beginning of all of them, when no arguments matter."""
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> bytes:
         """The beginning of one call's record; raises ConfigError when an argument makes no name."""
         key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
-        return protocol.head(self._priority, self._deliveries, key, group, self._limits)
+        unique = self._mark(*args, **kwargs) if self._mark else ""
+        return protocol.head(self._priority, self._deliveries, key, group, self._limits, unique)
 
 
-def _naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
+def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
+    """What makes a name of a call's arguments; `without`: parameters that no call gives."""
     if name is None:
         return lambda *_, **__: ""
     found = template(name, what)
@@ -73,7 +76,8 @@ def _naming(name: str | None, what: str, function: Callable[..., Any], without: 
     return lambda *args, **kwargs: _plain(made(*args, **kwargs), what)
 
 
-def _text(name: object, what: str) -> str:
+def text(name: object, what: str) -> str:
+    """Return a name, or the template of one, that can stand in a header; raises ConfigError."""
     if template(name, what) is not None:
         assert isinstance(name, str)
         return name

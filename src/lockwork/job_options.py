@@ -19,6 +19,7 @@ from lockwork.errors import ConfigError
 
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 _MOST = 1000
+_REPLICAS = 100
 _FAR = 366 * 86_400_000
 
 
@@ -75,6 +76,14 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
     if given.get("result_ttl") is not None:
         changes["result_ms"] = milliseconds(given["result_ttl"], "result_ttl")
     return _with_limits_in_order(replace(options, **changes))
+
+
+def replicas(given: Mapping[str, Any]) -> int:
+    """How many replicas must have a job; 0 when nothing is said. Raises ConfigError."""
+    count = given.get("replicas", 0)
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _REPLICAS:
+        raise ConfigError(f"replicas must be a whole number from 0 to {_REPLICAS}, not {count!r}")
+    return count
 
 
 def moment(given: Mapping[str, Any]) -> int | None:

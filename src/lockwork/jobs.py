@@ -16,6 +16,7 @@ from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import Standing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.unique import Arrival
 from lockwork.runtime.runtime import Runtime
 
 R = TypeVar("R")
@@ -24,10 +25,17 @@ R = TypeVar("R")
 class Job(Generic[R]):
     """An enqueued call of a task; `id` and `queue` are all one needs to find it again."""
 
-    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
+    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "arrival", "id", "queue")
 
     def __init__(
-        self, runtime: Runtime, keys: QueueKeys, queue: str, id: str, returns: Any = Any, errors: Errors | None = None
+        self,
+        runtime: Runtime,
+        keys: QueueKeys,
+        queue: str,
+        id: str,
+        returns: Any = Any,
+        errors: Errors | None = None,
+        arrival: Arrival = "new",
     ) -> None:
         self._runtime = runtime
         self._keys = keys
@@ -35,6 +43,14 @@ class Job(Generic[R]):
         self._errors = errors
         self.id: str = id
         self.queue: str = queue
+        self.arrival: Arrival = arrival
+        """What the call that returned this handle did: "new", or, if a unique job had the name, "kept" (nothing),
+        "replaced" (that job became this call) or "moved" (the same, and it runs at another time)."""
+
+    @property
+    def new(self) -> bool:
+        """Whether the call enqueued a job; False when it met one that had its unique name."""
+        return self.arrival == "new"
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
@@ -130,7 +146,7 @@ class Job(Generic[R]):
     def retry(self, delay: Duration = 0) -> bool:
         """Let a job that is dead, cancelled or expired run again, with all its attempts; False for any other.
 
-        A dead one keeps its checkpoints.
+        A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now.
         """
         return self._runtime.run(self._revive(delay)) == "revived"
 

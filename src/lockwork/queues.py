@@ -1,34 +1,70 @@
-"""A queue as its operators see it: how many jobs are where, which wait, who works, and what failed for good."""
+"""A queue as its operators see it: what is where, who works, what failed for good; and what holds for all of it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Unpack
 
+from lockwork.config import Config
 from lockwork.dead import DeadSet, positive
+from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
+from lockwork.locks.grant import OnLost
+from lockwork.locks.queuelock import QueueLock
 from lockwork.protocol import jobs as protocol
+from lockwork.protocol import queue_limits as rules
 from lockwork.protocol import waiting
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import QueueStatus, WorkerInfo
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.waiting import WaitingJob
+from lockwork.queue_limits import LimitSettings, QueueLimits, changes
 from lockwork.runtime.runtime import Runtime
 
 
 class Queue:
     """A handle to one named queue."""
 
-    def __init__(self, runtime: Runtime, prefix: str, name: str, *, result_ttl: float) -> None:
+    def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
         self.name: str = checked_queue(name)
         self._runtime = runtime
-        self._keys = QueueKeys(prefix, name)
-        self._window_ms = int(result_ttl * 1000)
+        self._config = config
+        self._keys = QueueKeys(config.prefix, name)
+        self._window_ms = int(config.result_ttl * 1000)
 
     @property
     def dead(self) -> DeadSet:
         """The jobs that failed for good."""
         return DeadSet(self._runtime, self._keys, self.name)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        at_least: Duration | None = None,
+        replicas: int = 0,
+        tags: Sequence[str] = (),
+    ) -> QueueLock:
+        """A lock that lives with this queue: `grant.release_and_enqueue(task.call(...))` is one step.
+
+        Otherwise it is what `lw.lock` gives, with the same options, but of its own name: it does not exclude that one.
+        """
+        return QueueLock(
+            self._runtime,
+            self._config,
+            self.name,
+            name,
+            wait=wait,
+            lease=lease,
+            on_lost=on_lost,
+            tags=tags,
+            at_least=at_least,
+            replicas=replicas,
+        )
 
     def status(self) -> QueueStatus:
         """Count the jobs by place, and read the queue's counters."""
@@ -68,6 +104,56 @@ class Queue:
     async def aclear(self) -> int:
         """The same for a task."""
         return await self._runtime.arun(waiting.clear(self._keys, new_id(), self._window_ms))
+
+    def pause(self) -> None:
+        """Let no worker begin a job of this queue until `resume`; what runs goes on, and jobs can be enqueued."""
+        self._runtime.run(rules.change(self._keys, {"paused": 1}))
+
+    async def apause(self) -> None:
+        """The same for a task."""
+        await self._runtime.arun(rules.change(self._keys, {"paused": 1}))
+
+    def resume(self) -> None:
+        """Let the workers go on, at once."""
+        self._runtime.run(rules.change(self._keys, {"paused": ""}))
+
+    async def aresume(self) -> None:
+        """The same for a task."""
+        await self._runtime.arun(rules.change(self._keys, {"paused": ""}))
+
+    def limit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
+        """Set limits for all workers at once (see LimitSettings), or take them away by None; returns those in force.
+
+        Raises ConfigError.
+        """
+        return QueueLimits.of(self._runtime.run(rules.change(self._keys, changes(limits))))
+
+    async def alimit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
+        """The same for a task."""
+        return QueueLimits.of(await self._runtime.arun(rules.change(self._keys, changes(limits))))
+
+    def limits(self) -> QueueLimits:
+        """Read the limits in force."""
+        return QueueLimits.of(self._runtime.run(rules.rules(self._keys)))
+
+    async def alimits(self) -> QueueLimits:
+        """The same for a task."""
+        return QueueLimits.of(await self._runtime.arun(rules.rules(self._keys)))
+
+    def drain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
+        """Wait until no job waits or runs; with `delayed`, until none is scheduled either, nor waits for its retry.
+
+        It changes nothing: `limit(size=0)` keeps new jobs away meanwhile. Raises WaitTimeout after `timeout`.
+        """
+        self._runtime.run(self._drain(timeout, delayed))
+
+    async def adrain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
+        """The same for a task."""
+        await self._runtime.arun(self._drain(timeout, delayed))
+
+    def _drain(self, timeout: Duration | None, delayed: bool) -> Protocol[None]:
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        return rules.drain(self._keys, self._runtime.channel, limit, delayed=delayed)
 
     def _peek(self, limit: int, place: str, skip: int) -> Protocol[list[WaitingJob]]:
         if place not in ("ready", "scheduled"):

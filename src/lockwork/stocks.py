@@ -49,7 +49,8 @@ class Stock:
 
         With `key`, a second call meets the first one's reservation as long as that lives, and enqueues nothing.
         `wait` is how long to stand in line for units that come back (0: not at all, None: as long as it takes): they go
-        to the first whose wish they meet. Raises SoldOut or LimitReached; then nothing was reserved or enqueued.
+        to the first whose wish they meet. Raises SoldOut, LimitReached, or QueueFull when the job has no room; then
+        nothing was reserved or enqueued.
         """
         return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue, wait))
 

@@ -13,9 +13,11 @@ from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 from lockwork import codecs, job_options
 from lockwork.backoff import Backoff
 from lockwork.batches import Batching
+from lockwork.commits.delivery import Way
+from lockwork.commits.enqueuing import OnCommit
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration
-from lockwork.errors import ConfigError, UnknownTask
+from lockwork.errors import ConfigError, JobNotReplicated, UnknownTask
 from lockwork.failures import Errors
 from lockwork.gathering import Gathering
 from lockwork.heads import Heads, Lines
@@ -29,7 +31,9 @@ from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
+from lockwork.protocol.unique import Arrival, push_unique
 from lockwork.runtime.runtime import Runtime
+from lockwork.uniqueness import OnDuplicate, Unique
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,6 +98,21 @@ class TaskSettings(TypedDict, total=False):
     """How many jobs of one group may run at once."""
     group_rate: str | None
     """How many jobs of one group may begin in a time, such as "10/s"."""
+    replicas: int
+    """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
+    unique: str | bool | None
+    """While a job has this name, another is not enqueued; "report:{user_id}" is filled from the call's arguments, True
+    makes a name of all of them. A name is its task's own. See docs/unique.md."""
+    unique_until: Literal["start", "done"] | Duration
+    """When the name is free again: "done" (unless given) when its job has ended, "start" when it begins, or a time such
+    as "10m" from the call on. With `replace` or `debounce`, "start" unless given."""
+    on_duplicate: OnDuplicate
+    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" makes that job its
+    own."""
+    debounce: Duration
+    """The job runs when there was no other call for so long, and is the last one."""
+    debounce_max: Duration
+    """It runs so long after the first call at the latest."""
 
 
 class CallSettings(TypedDict, total=False):
@@ -119,6 +138,12 @@ class CallSettings(TypedDict, total=False):
     key: str | None
     group: str | None
     """The task's groups have the task's limits."""
+    replicas: int
+    unique: str | bool | None
+    unique_until: Literal["start", "done"] | Duration
+    on_duplicate: OnDuplicate
+    debounce: Duration
+    debounce_max: Duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +156,8 @@ class TaskOptions(RunOptions):
     keep_result: bool = True
     lines: Lines = field(default_factory=Lines)
     in_process: bool = False
+    replicas: int = 0
+    unique: Unique | None = None
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
@@ -146,6 +173,8 @@ class TaskOptions(RunOptions):
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
             in_process=_in_process(given.get("executor")),
+            replicas=job_options.replicas(given),
+            unique=Unique.read(given),
         )
         return job_options.read(given, options)
 
@@ -189,10 +218,10 @@ class Task(Generic[P, R, C]):
         self._runtime = gathering.runtime
         self._config = config
         self._keys = gathering.keys
-        self._heads = self._new_heads()
+        self._take(options)
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
-        self._delay_ms = 0
+        self._asked_ms = 0
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
@@ -211,72 +240,121 @@ class Task(Generic[P, R, C]):
         if "expires" in changes:
             expires = changes["expires"]
             options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
+        if "replicas" in changes:
+            options = replace(options, replicas=job_options.replicas(changes))
+        options = replace(options, unique=Unique.read(changes, options.unique))
         task: Task[P, R, C] = copy(self)
-        task.options_in_force = options
-        task._heads = task._new_heads()
+        task._take(options)
         due = job_options.moment(changes)
-        task._delay_ms = self._delay_ms if due is None else due
+        task._asked_ms = self._asked_ms if due is None else due
+        if task._delay_ms and task._asked_ms:
+            raise ConfigError(
+                f"task {self.name!r}: a debounced job waits for its debounce; it can have no delay, and no at"
+            )
+        task._delay_ms = task._delay_ms or task._asked_ms
         task._extra = {**self._extra, **job_options.sent(changes, options)}
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call; it will run in a worker at least once, unless the server loses its data.
 
-        Raises TypeError if the arguments do not fit, ConfigError, PayloadTooLarge or ServerUnavailable.
+        A unique task may return a job that was there before: `job.new` says so. Raises TypeError if the arguments do
+        not fit, ConfigError, PayloadTooLarge, QueueFull, ServerUnavailable, or, with `replicas`, JobNotReplicated,
+        although it is enqueued.
         """
-        job = self._new(args, kwargs)
-        self._runtime.run(self._push([job]))
-        if self._around.hooks.on_enqueue:
-            self._tell([job])
-        return self._handle(job)
+        return self._runtime.run(self._push([self._new(args, kwargs)]))[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for an asyncio task."""
         job = self._new(args, kwargs)
-        if self.options_in_force.expires_ms is None:
-            await self._gathering.push(job)
-        else:
-            await self._runtime.arun(self._push([job]))
+        options = self.options_in_force
+        if options.unique is not None or options.expires_ms is not None:
+            return (await self._runtime.arun(self._push([job])))[0]
+        await self._gathering.push(job, options.replicas)
         if self._around.hooks.on_enqueue:
             self._tell([job])
-        return self._handle(job)
+        return self._handle(job.id)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
-        jobs = self._many(arguments)
-        self._runtime.run(self._push(jobs))
-        if self._around.hooks.on_enqueue:
-            self._tell(jobs)
-        return [self._handle(job) for job in jobs]
+        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
+
+        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
+        error says how many of the first are.
+        """
+        return self._runtime.run(self._push(self._many(arguments)))
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for an asyncio task."""
-        jobs = self._many(arguments)
-        await self._runtime.arun(self._push(jobs))
-        if self._around.hooks.on_enqueue:
-            self._tell(jobs)
-        return [self._handle(job) for job in jobs]
+        return await self._runtime.arun(self._push(self._many(arguments)))
+
+    def on_commit(self, where: object) -> OnCommit[P, R]:
+        """Return the task so that what it enqueues waits for the commit of a database transaction.
+
+        `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function to which a callback is
+        given, such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
+        which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
+        """
+        return OnCommit(where, Way(self._runtime, self._push), self._new, self._many, self._handle)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
 
-        Raises ConfigError for a call that would expire: that is for jobs which are enqueued by themselves.
+        Raises ConfigError for a call that would expire, is unique, or waits for replicas: that is for jobs enqueued by
+        themselves.
         """
+        if self.options_in_force.unique is not None:
+            raise ConfigError(
+                f"task {self.name!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "
+                "call task.options(unique=None)"
+            )
         if self.options_in_force.expires_ms is not None:
             raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
+        if self.options_in_force.replicas:
+            raise ConfigError(
+                f"task {self.name!r}: a job that is enqueued with something else does not wait for replicas; "
+                "options(replicas=0) makes a call of it that does not"
+            )
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
 
     def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
         """The function as its jobs see it, and which of its parameters they do not give."""
         return self.function, self.injection.names
 
-    def _new_heads(self) -> Heads:
-        options = self.options_in_force
-        return Heads(self._shape, options.priority, options.deliveries, options.lines, self._without)
+    def _take(self, options: TaskOptions) -> None:
+        """Be a task with these options."""
+        unique, mark = options.unique, None
+        if unique is not None:
+            if options.replicas:
+                raise ConfigError(f"task {self.name!r}: a unique job does not wait for replicas: leave one of them out")
+            mark = unique.marking(self.name, self._shape, self._without)
+        self.options_in_force = options
+        self._heads = Heads(self._shape, options.priority, options.deliveries, options.lines, self._without, mark)
+        self._delay_ms = 0 if unique is None else unique.debounce_ms
 
-    def _push(self, jobs: list[NewJob]) -> Protocol[int]:
-        expires = self.options_in_force.expires_ms
-        return protocol.push(self._keys, jobs) if expires is None else protocol.push_until(self._keys, jobs, expires)
+    def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
+        """Enqueue the jobs, and tell the hooks of those that are new, however that ends for them."""
+        hooks = self._around.hooks
+        try:
+            handles = yield from self._pushed(jobs)
+        except JobNotReplicated:
+            if hooks.on_enqueue:
+                self._tell(jobs)
+            raise
+        if hooks.on_enqueue:
+            new = {handle.id for handle in handles if handle.arrival == "new"}
+            self._tell([job for job in jobs if job.id in new])
+        return handles
+
+    def _pushed(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
+        options = self.options_in_force
+        if options.unique is not None:
+            arrived = yield from push_unique(self._keys, jobs, options.unique.terms, options.expires_ms)
+            return [self._handle(id, arrival) for id, arrival in arrived]
+        if options.expires_ms is None:
+            yield from protocol.push(self._keys, jobs, options.replicas)
+        else:
+            yield from protocol.push_until(self._keys, jobs, options.expires_ms, options.replicas)
+        return [self._handle(job.id) for job in jobs]
 
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here, with its dependencies as in a worker, without a server; for tests.
@@ -318,10 +396,9 @@ class Task(Generic[P, R, C]):
         head = self._heads.plain or self._heads.of(args, kwargs)
         return head + codecs.encode(call, self._called, self._config.max_payload)
 
-    def _handle(self, job: NewJob) -> Job[R]:
-        return Job(
-            self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns, self._around.errors
-        )
+    def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:
+        options, errors = self.options_in_force, self._around.errors
+        return Job(self._runtime, self._keys, options.queue, id, self.signature.returns, errors, arrival)
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"

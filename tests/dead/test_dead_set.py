@@ -79,6 +79,12 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert (await alw.queue().apeek(), await alw.queue().aclear(), await alw.aqueues()) == ([], 0, [])
 
 
+def test_jobs_with_options_of_their_own_are_found_too(lw: Lockwork) -> None:
+    bury(lw, [b'1,1,,;["send",[1],{"b":2},{"tags":["news"],"timeout":3}]'])
+    (job,) = lw.queue().dead.search(task="send").jobs
+    assert (job.call.task, job.call.args, job.call.kwargs, job.call.problem) == ("send", [1], {"b": 2}, None)
+
+
 def test_pages_meet_each_job_once_while_others_leave(lw: Lockwork) -> None:
     found = lw.queue().dead
     ids = bury(lw, calls("send", 450))

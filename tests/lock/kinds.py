@@ -14,6 +14,7 @@ HANDLES: dict[str, Callable[[Lockwork, str], Handle]] = {
     "semaphore": lambda lw, name: lw.semaphore(name, permits=1),
     "rwlock": lambda lw, name: lw.rwlock(name).write(),
     "multilock": lambda lw, name: lw.multilock(name, name + "+"),
+    "queuelock": lambda lw, name: lw.queue("q").lock(name),
     "at_least": lambda lw, name: lw.lock(name, at_least=0.001),
 }
 
@@ -22,6 +23,8 @@ def taken(lw: Lockwork, kind: str, name: str) -> bool:
     """Whether anybody holds what a handle of this kind takes."""
     if kind == "semaphore":
         return lw.semaphore(name, permits=1).state().held > 0
+    if kind == "queuelock":
+        return lw.queue("q").lock(name).locked()
     if kind == "rwlock":
         return lw.rwlock(name).state().writer is not None
     return lw.lock(name).locked() or lw.lock(name + "+").locked()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,22 +9,15 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, NotReplicated
-from lockwork.runtime.embedded import start_private
+from processes import until
+from replicated import replicated
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, redis.Redis]]:
     """A primary's URL, and a client of its one replica, which follows."""
-    with (
-        start_private(tmp_path_factory.mktemp("primary")) as primary,
-        start_private(tmp_path_factory.mktemp("replica")) as second,
-    ):
-        with redis.Redis.from_url(primary.url) as client, redis.Redis.from_url(second.url) as replica:
-            # servers on unix sockets have no port to follow: give the primary one
-            port = _open_port(client)
-            replica.replicaof("127.0.0.1", port)
-            _until(lambda: client.info("replication")["connected_slaves"] == 1 and client.wait(1, 100) == 1)
-            yield primary.url, replica
+    with replicated(tmp_path_factory.mktemp("pair")) as made:
+        yield made.url, made.replica
 
 
 def test_a_grant_that_the_replica_has(pair: tuple[str, redis.Redis]) -> None:
@@ -80,7 +72,7 @@ def test_a_lock_that_was_handed_over_waits_for_replicas_as_well(pair: tuple[str,
 
         thread = threading.Thread(target=wait)
         thread.start()
-        _until(lambda: other.lock("e").state().waiters == 1)
+        until(lambda: other.lock("e").state().waiters == 1, "it waits")
         other.lock("e").release()
         thread.join(10)
         assert got
@@ -105,19 +97,3 @@ async def test_nobody_waits_behind_a_call_that_waits_for_replicas(pair: tuple[st
 def test_a_number_that_is_none(lw: Lockwork, replicas: int) -> None:
     with pytest.raises(ConfigError, match="replicas must be a whole number"):
         lw.lock("x", replicas=replicas)
-
-
-def _open_port(client: redis.Redis) -> int:
-    from ports import free_port
-
-    port = free_port()
-    client.config_set("bind", "127.0.0.1")
-    client.config_set("port", port)
-    return port
-
-
-def _until(condition: object) -> None:
-    ends = time.monotonic() + 20
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < ends, "it did not happen in time"
-        time.sleep(0.01)

@@ -55,9 +55,17 @@ class Bench:
         """Let the server forget a key."""
         self._server.command("DEL", key)
 
+    def lose_field(self, key: str, field: str) -> None:
+        """Let the server forget a field of a hash."""
+        self._server.command("HDEL", key, field)
+
     def hash(self, key: str) -> dict[str, str]:
         """What a hash on the server holds."""
         return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
+
+    def scores(self, key: str) -> dict[str, float]:
+        """What a sorted set on the server holds."""
+        return {member.decode(): score for member, score in self._server.command("ZRANGE", key, 0, -1, "WITHSCORES")}
 
     def fields(self, key: str) -> set[str]:
         """The fields of a hash."""

@@ -13,7 +13,6 @@ from lockwork.protocol.grants import CLAIM_MS, Renewal
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
 
-_KEY = keys.lock("sim", "a")
 _PLACE = 15 * SECOND
 """How long a place in the line lasts unless it is asked for again."""
 _OWNERS = ["ann", "bob", "eve", "joe"]
@@ -35,6 +34,8 @@ class _Grant:
 
 class LockMachine(RuleBasedStateMachine):
     """Rules are what owners do, each with one request at a time, and what time does."""
+
+    key = keys.lock("sim", "a")
 
     def __init__(self, bench: Bench) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class LockMachine(RuleBasedStateMachine):
     def acquire(self, owner: str, lease: int, wait: bool) -> None:
         self.bench.messages.clear()
         args = (owner, self._request(owner), lease, CLAIM_MS, int(wait), CHANNEL)
-        code, *reply = self.bench.call(Call(script("lock_acquire"), [_KEY], args))
+        code, *reply = self.bench.call(Call(script("lock_acquire"), [self.key], args))
         if self._live():
             assert self.grant is not None
             if self.grant.owner == owner:
@@ -107,7 +108,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(owner=st.sampled_from(_OWNERS), twice=st.booleans())
     def abandon(self, owner: str, twice: bool) -> None:
         self.bench.messages.clear()
-        call = Call(script("lock_abandon"), [_KEY], [owner, self._request(owner)])
+        call = Call(script("lock_abandon"), [self.key], [owner, self._request(owner)])
         self.bench.call(call)
         if self.grant is not None and self.grant.owner == owner:
             self._pass()
@@ -124,7 +125,7 @@ class LockMachine(RuleBasedStateMachine):
         mine = self.grant is not None and (self.grant.owner, self.grant.fence) == (owner, fence)
         live = self._live()
         self.bench.messages.clear()
-        released = self.bench.run(grants.release(_KEY, owner, fence), twice=twice)
+        released = self.bench.run(grants.release(self.key, owner, fence), twice=twice)
         if mine:
             assert released == (twice or (self.grant is not None and self.grant.ends > self.bench.now))
             self._pass()
@@ -137,7 +138,7 @@ class LockMachine(RuleBasedStateMachine):
     def renew(self, owner: str, lease: int, data: st.DataObject) -> None:
         """Renew a grant of now or before, also somebody else's."""
         fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
-        kept = self.bench.run(grants.renew([Renewal(_KEY, owner, fence, lease)], patience=0.0))[0]
+        kept = self.bench.run(grants.renew([Renewal(self.key, owner, fence, lease)], patience=0.0))[0]
         grant = self.grant
         if grant is not None and self._live() and (grant.owner, grant.fence) == (owner, fence):
             assert kept is not None, "an owner keeps what it renews in time"
@@ -151,7 +152,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        found = self.bench.run(lock.state(_KEY))
+        found = self.bench.run(lock.state(self.key))
         live = [waiter for waiter in self.line if waiter.until > self.bench.now]
         assert found.waiters == len(live)
-        assert found.owner == (self.grant.owner if self.grant and self._live() else None)
+        assert found.owner == ((self.grant.owner or None) if self.grant and self._live() else None)

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import jobs
-from lockwork.protocol.jobs import Leased, NewJob, Outcome, SessionOver
+from lockwork.protocol.jobs import Batch, Leased, NewJob, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from model.bench import Bench
 
@@ -53,6 +53,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.alive: dict[str, int] = {}
         self.counts = dict.fromkeys(["succeeded", "failed", "retried", "recovered"], 0)
         self.requests = 0
+        self.channel = ""
+        """Whom to wake when nothing was leased."""
         for session in SESSIONS:
             self.beat(session, joins=True)
 
@@ -96,7 +98,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(session=st.sampled_from(SESSIONS), want=st.integers(1, 4), twice=st.booleans())
     def reserve(self, session: str, want: int, twice: bool) -> None:
         self.requests += 1
-        asked = jobs.reserve(self.queue, session, want, f"q{self.requests}", "")
+        asked = jobs.reserve(self.queue, session, want, f"q{self.requests}", self.channel)
         try:
             batch = self.bench.run(asked, twice=twice)
         except SessionOver:
@@ -108,8 +110,9 @@ class QueueMachine(RuleBasedStateMachine):
         for _, id in ripe:
             self.line_up(id)
         expected: list[str] = []
+        room = self.room(want)
         for line in self.ready:
-            while line and len(expected) < want:
+            while line and len(expected) < room:
                 id = line.pop(0)
                 if not id.startswith(VOID):
                     expected.append(id)
@@ -121,6 +124,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.leased[job.id] = session, job
             self.leased_now(job)
             self.old.append((session, job))
+        self.answered(batch)
 
     @precondition(lambda self: self.old)
     @rule(
@@ -218,8 +222,15 @@ class QueueMachine(RuleBasedStateMachine):
     def before_reserve(self) -> None:
         """Something is leased after this."""
 
+    def room(self, want: int) -> int:
+        """How many jobs may be leased now at most."""
+        return want
+
     def leased_now(self, job: Leased) -> None:
         """A job was leased."""
+
+    def answered(self, batch: Batch) -> None:
+        """A reserve call brought this."""
 
     def line_up(self, id: str) -> None:
         """A job that was due becomes ready."""

@@ -189,7 +189,7 @@ class QueueChecker:
         kinds = Counter(place[0] for place in view.places.values())
         succeeded = sum(place[:2] == ("ended", "s") for place in view.places.values())
         unwell = kinds["ended"] - succeeded + kinds["dead"]
-        counted = {"enqueued": len(view.places), "succeeded": succeeded}
+        counted = {"enqueued": len(view.places), "succeeded": succeeded, "running": kinds["run"]}
         for name, count in counted.items():
             if view.stats.get(name, 0) != count:
                 raise Broken(f"Q10: the counter {name} says {view.stats.get(name, 0)}, a recount {count}")

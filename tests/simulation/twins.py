@@ -170,6 +170,8 @@ QUEUES = {
         ),
     ),
     "Q10": (
+        Build("a job that ran counts as running", (("jobs_settle", "count_freed(freed)", ""),)),
+        Build("what died with its worker counts as running", (("jobs_recover", "count_freed(had - rest)", ""),)),
         Build(
             "a counter that counts calls",
             (

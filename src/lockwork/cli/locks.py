@@ -66,6 +66,9 @@ def _fences(lock: LockSnapshot | None) -> set[int]:
 def _force(lw: Lockwork, lock: LockSnapshot) -> int:
     if lock.kind == "lock":
         return int(lw.lock(lock.name).force_release())
+    if lock.kind == "queuelock":
+        queue, _, name = lock.name.partition("/")
+        return int(lw.queue(queue).lock(name).force_release())
     if lock.kind == "rwlock":
         return lw.rwlock(lock.name).force_release()
     return lw.semaphore(lock.name, max(1, lock.capacity)).force_release()

@@ -245,7 +245,7 @@ def delete(queue: QueueKeys, wanted: Filter, request: str, most: int | None) -> 
 
 
 def _retry_keys(queue: QueueKeys, request: str) -> tuple[str, ...]:
-    return (*push_keys(queue), queue.tries, queue.dead, queue.errors, queue.step(request))
+    return (*push_keys(queue), queue.tries, queue.dead, queue.errors, queue.books, queue.step(request))
 
 
 def _kept_keys(queue: QueueKeys) -> tuple[str, ...]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from lockwork.errors import JobNotReplicated
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 _HEAD = re.compile(rb"\d,(\d+),")
@@ -37,11 +39,18 @@ class Limits(NamedTuple):
     per_ms: int = 0
 
 
-def head(priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None) -> bytes:
-    """How a record begins: `priority,max deliveries,key,group,limits;`, without the last comma when there is no group.
+def head(
+    priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None, unique: str = ""
+) -> bytes:
+    """How a record begins: `priority,max deliveries,key,group,limits,unique;`, without empty parts behind the group.
 
-    The server reads nothing of what follows, the body. Neither name may hold a comma or a semicolon.
+    The server reads nothing of what follows, the body. No name may hold a comma or a semicolon.
     """
+    if unique:
+        return b"%b,%b;" % (
+            head(priority, deliveries, key, group, limits)[:-1] + (b"" if group else b","),
+            unique.encode(),
+        )
     if not group:
         return b"%d,%d,%b,;" % (priority, deliveries, key.encode())
     return b"%d,%d,%b,%b,%d/%d/%d;" % (priority, deliveries, key.encode(), group.encode(), *(limits or Limits()))
@@ -76,21 +85,57 @@ def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
     return args
 
 
-def push(queue: QueueKeys, jobs: Sequence[NewJob]) -> Protocol[int]:
-    """Enqueue the jobs, in batches; returns how many were not there yet."""
-    keys, new = push_keys(queue), 0
+def push(queue: QueueKeys, jobs: Sequence[NewJob], replicas: int = 0) -> Protocol[int]:
+    """Enqueue the jobs, in batches; returns how many were not there yet.
+
+    Raises QueueFull: nothing of the batch that met a full queue, or of those behind it, is enqueued. With `replicas`,
+    raises JobNotReplicated when fewer had them in time; they are enqueued all the same.
+    """
+    keys, new = (*push_keys(queue), queue.dead), 0
+    if replicas:
+        return (yield from push_replicated(queue, Call(script("jobs_push"), keys, [0], marked=True), jobs, replicas))
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [0, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        new += yield Call(script("jobs_push"), keys, args, marked=True)
+        new += room_for(queue, (yield Call(script("jobs_push"), keys, args, marked=True)), at)
     return new
 
 
-def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int) -> Protocol[int]:
+def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int, replicas: int = 0) -> Protocol[int]:
     """The same for jobs that must begin within `expires_ms`, or at the moment -`expires_ms`, or else expire."""
-    keys, new = (*push_keys(queue), queue.expiry), 0
+    keys, new = (*push_keys(queue), queue.expiry, queue.dead), 0
+    if replicas:
+        call = Call(script("jobs_push_until"), keys, [0, expires_ms], marked=True)
+        return (yield from push_replicated(queue, call, jobs, replicas))
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [0, expires_ms, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        new += yield Call(script("jobs_push_until"), keys, args, marked=True)
+        new += room_for(queue, (yield Call(script("jobs_push_until"), keys, args, marked=True)), at)
+    return new
+
+
+def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replicas: int) -> Protocol[int]:
+    """Send `call` with the jobs, in batches, and wait until so many replicas have each.
+
+    When one has too few in time, those that follow are enqueued without waiting, so that it does not take for ever.
+    Then JobNotReplicated is raised.
+    """
+    new, missing, had = 0, len(jobs), 0
+    for at in range(0, len(jobs), PUSH_BATCH):
+        args = [*call.args, *push_arguments(jobs[at : at + PUSH_BATCH])]
+        if missing < len(jobs):
+            new += room_for(queue, (yield replace(call, args=args)), at)
+            continue
+        added, acknowledged = yield replace(call, args=args, replicas=replicas)
+        new += room_for(queue, added, at)
+        if acknowledged < replicas:
+            missing, had = at, acknowledged
+    if missing < len(jobs):
+        ids = tuple(job.id for job in jobs[missing:])
+        what = f"job {ids[0]} is" if len(ids) == 1 else f"{len(ids)} jobs are"
+        raise JobNotReplicated(
+            f"{what} enqueued, but only {had} of {replicas} replicas had it in time: do not enqueue again what must "
+            "not run twice",
+            ids,
+        )
     return new
 
 
@@ -303,6 +348,7 @@ class QueueStatus:
     revived: int = 0
     forgotten: int = 0
     cleared: int = 0
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,19 +373,19 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
         if set(listed) <= set(sessions):
             break
         sessions = listed
-    counters = {stats[at].decode(): int(stats[at + 1]) for at in range(0, len(stats), 2)}
+    counters = {stats[at].decode(): stats[at + 1] for at in range(0, len(stats), 2)}
     names = (
         "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",
         "cleared",
     )  # fmt: skip
-    counted: Any = {name: counters.get(name, 0) for name in names}
+    counted: Any = {name: int(counters.get(name, 0)) for name in names}
     deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
     infos = [
         WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
         for session, count in zip(sessions, running, strict=True)
-        if session in deadlines
+        if deadlines.get(session)  # 0: it is over, and what it held is being given back
     ]
-    return QueueStatus(ready, scheduled, sum(running), dead, **counted), infos
+    return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos
 
 
 def session_name(host: str, pid: int, nonce: str) -> str:

@@ -95,6 +95,7 @@ class QueueKeys:
         "jobs",
         "kept",
         "lines",
+        "name",
         "notes",
         "ready",
         "results",
@@ -102,6 +103,7 @@ class QueueKeys:
         "sleeping",
         "stats",
         "tries",
+        "unique",
         "watch",
         "withdrawn",
         "workers",
@@ -109,6 +111,7 @@ class QueueKeys:
 
     def __init__(self, prefix: str, queue: str) -> None:
         base = f"{prefix}:{{q:{queue}}}"
+        self.name: str = queue
         self.base: str = base
         self.jobs: str = f"{base}:jobs"
         self.ready: tuple[str, ...] = tuple(f"{base}:ready:{level}" for level in range(len(PRIORITIES)))
@@ -128,6 +131,7 @@ class QueueKeys:
         self.expiry: str = f"{base}:expiry"
         self.withdrawn: str = f"{base}:withdrawn"
         self.kept: str = f"{base}:kept"
+        self.unique: tuple[str, str] = (f"{base}:unique", f"{base}:unique:ends")
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""
@@ -146,6 +150,10 @@ class QueueKeys:
     def schedules(self) -> tuple[str, str]:
         """The queue's schedules, and when each was declared last."""
         return f"{self.base}:schedules", f"{self.base}:schedules:seen"
+
+    def lock(self, name: str) -> str:
+        """The one key of a lock that lives with the queue; its shape is any lock's."""
+        return f"{self.base}:lock:{name}"
 
     def stock(self, name: str) -> tuple[str, str]:
         """A stock's books and its reservations by expiry."""

@@ -22,7 +22,7 @@ from lockwork.protocol.scripts import script
 
 _STEP = 500
 _NAMED = 200
-_KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum"}
+_KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
 _SIGNS = re.compile(r"[\\*?\[\]]")
 
 
@@ -52,8 +52,8 @@ class Waiting:
 class LockSnapshot:
     """One lock when it was read.
 
-    `kind` is "lock", "rwlock" (whose writer has all units), "semaphore", or "quorum": what one server knows of a lock
-    on several.
+    `kind` is "lock", "rwlock" (whose writer has all units), "semaphore", "queuelock" (a queue's: its name is
+    QUEUE/NAME), or "quorum": what one server knows of a lock on several.
     """
 
     key: str
@@ -89,7 +89,7 @@ def look(prefix: str, pattern: str = "*") -> Protocol[Overview]:
     found: dict[str, LockSnapshot] = {}
     cursor = "0"
     while True:
-        reply = yield _call(prefix, [], cursor, f"{_SIGNS.sub(_escaped, prefix)}:{{*}}")
+        reply = yield _call(prefix, [], cursor, f"{_SIGNS.sub(_escaped, prefix)}:{{*")
         postponed = _sort(prefix, reply, found)
         yield from _read(prefix, postponed, found)
         cursor = reply[0].decode()
@@ -144,7 +144,7 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
     return LockSnapshot(
         text,
         _KINDS[kind.decode()],
-        text[len(prefix) + 1 :].partition(":")[2].removesuffix("}"),
+        _name(text[len(prefix) + 1 :]),
         capacity,
         tuple(
             Held(_holder(owner, request), request.decode(errors="replace"), fence, units, left / 1000, held / 1000)
@@ -160,6 +160,11 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
     )
 
 
+def _name(key: str) -> str:
+    tag, _, rest = key.partition(":")[2].partition("}")
+    return f"{tag}/{rest.removeprefix(':lock:')}" if rest else tag
+
+
 def _holder(owner: bytes, request: bytes) -> Holder:
     # `~` ends the owner of a grant that may be in other hands by now: of a sticky lock, or on its way to who adopts it.
     # So its thread or task is not taken for the holder: nobody waits under that name.
@@ -172,7 +177,7 @@ def _waiter(owner: bytes, request: bytes) -> Holder:
 
 
 def _resource(lock: LockSnapshot) -> Resource:
-    holders = {held.holder.owner for held in lock.holders} if lock.kind == "lock" else ()
+    holders = {held.holder.owner for held in lock.holders} if lock.kind in ("lock", "queuelock") else ()
     return Resource(
         f"{lock.kind} {lock.name}",
         lock.capacity,

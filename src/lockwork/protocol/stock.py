@@ -11,6 +11,7 @@ from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.jobs import NewJob, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
+from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 
@@ -26,7 +27,7 @@ class Books:
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys of a step that may enqueue a job."""
-        return (*push_keys(self.queue), *self.queue.stock(self.name))
+        return (*push_keys(self.queue), self.queue.dead, *self.queue.stock(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ _SCAN = 1000
 def reserve(
     books: Books, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
 ) -> Protocol[Reservation]:
-    """Reserve `n` units; raises SoldOut or LimitReached, and then no job was enqueued either.
+    """Reserve `n` units; raises SoldOut, LimitReached or QueueFull, and then no job was enqueued either.
 
     Interrupted, it puts them back on sale, unless its job is enqueued already.
     """
@@ -132,6 +133,8 @@ def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservati
     code, known, state, units, left, fence, created = reply
     if code == -2:
         raise ConfigError(f"key {key!r} of stock {books.name!r} belongs to a reservation of another buyer")
+    if code == -3:
+        room_for(books.queue, [units, left])
     if code < 0:
         raise LimitReached(f"buyer {buyer!r} would hold more than {books.limit} of stock {books.name!r}")
     return Reservation(known.decode(), buyer, units, _STATES[state], left / 1000, fence, bool(created))
@@ -139,19 +142,19 @@ def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservati
 
 def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
     """Turn a held reservation into a sale; raises ReservationEnded when it expired or was released."""
-    if (yield _end(books, "c", id, job)) == 0:
+    if (yield from _end(books, "c", id, job)) == 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again")
 
 
 def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
     """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale."""
-    if (yield _end(books, "r", id, job)) < 0:
+    if (yield from _end(books, "r", id, job)) < 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: a sale cannot be released")
 
 
 def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
     """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet."""
-    if (yield _end(books, "f", id, job)) < 0:
+    if (yield from _end(books, "f", id, job)) < 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is not confirmed: release it instead")
 
 
@@ -210,6 +213,7 @@ def delete(books: Books, request: str) -> Protocol[bool]:
     return bool((yield Call(script("stock_delete"), books.queue.stock_gone(books.name), [request])))
 
 
-def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Call:
+def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
     jobs = [] if job is None else push_arguments([job])
-    return Call(script("stock_end"), books.keys, [books.total, verb, id, *jobs])
+    reply = yield Call(script("stock_end"), books.keys, [books.total, verb, id, *jobs])
+    return room_for(books.queue, reply)

@@ -174,6 +174,7 @@ class Fetcher:
     def _sleep(self, source: Source, waiting: Coroutine[Any, Any, None]) -> None:
         source.awake = False
         source.sleep = asyncio.create_task(self._asleep(source, waiting), name="lockwork-sleep")
+        source.sleep.add_done_callback(lambda _: waiting.close())  # cancelled early, it has not begun to wait
 
     async def _asleep(self, source: Source, waiting: Coroutine[Any, Any, None]) -> None:
         await waiting

@@ -234,7 +234,8 @@ class Supervisor:
         if child.retiring or self._stopping:
             return
         if child.orderly and (self._options.once or (self._options.burst and not child.verdicts)):
-            self._crew.wanted -= 1
+            # else its successor, which has been started already, is the one that counts
+            self._crew.wanted -= not child.worn
             return
         log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
         self._crew.replace(child, TOO_LONG if child.verdicts else DIED)

@@ -15,7 +15,7 @@ from lockwork import owners
 Within = Callable[[Callable[..., Any]], Any]
 
 
-class JobTimeout(Exception):
+class JobTimeout(TimeoutError):
     """The attempt took longer than its task's timeout."""
 
     def __init__(self, message: str = "it took longer than its task's timeout") -> None:

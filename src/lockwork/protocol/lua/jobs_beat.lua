@@ -11,7 +11,7 @@ local deadline = math.floor(now / 1000) + ARGV[1]
 for at = 2, #ARGV, 2 do
   local session = ARGV[at]
   mine[session] = true
-  if ARGV[at + 1] == '1' or redis.call('ZSCORE', workers, session) then
+  if ARGV[at + 1] == '1' or (redis.call('ZSCORE', workers, session) or '0') ~= '0' then
     redis.call('ZADD', workers, deadline, session)
     alive[#alive + 1] = 1
   else

@@ -49,7 +49,10 @@ for place = 1, 5 do
       end
       if place > 3 then
         local record = redis.call('HGET', jobs, id)
-        if record and not plain(record) then leave_lines(id, record) end
+        if record and not plain(record) then
+          leave_lines(id, record)
+          free_name(id, record)
+        end
       end
     end
     if reply[place] > 0 and place < 4 then redis.call('LPOP', KEYS[1 + place], reply[place]) end

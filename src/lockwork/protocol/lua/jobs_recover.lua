@@ -3,7 +3,7 @@
 --   lines, books, sleeping, ring:0, ring:1, ring:2, notes, withdrawn
 -- ARGV: window ms, session, 1 when the caller knows that the session's process is gone
 -- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
--- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing
+-- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing; one with jobs left is in workers
 -- include: now
 -- include: push
 local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -24,6 +24,7 @@ local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
 redis.call('ZREM', workers, session)
 
+local had = redis.call('HLEN', run)
 local held = redis.call('HSCAN', run, 0, 'COUNT', 500)[2]
 local moved, outcomes, buried, cancelled = 0, {}, 0, 0
 for at = 1, #held, 2 do
@@ -71,5 +72,9 @@ if buried > 0 then
   redis.call('HINCRBY', stats, 'failed', buried)
 end
 if cancelled > 0 then redis.call('HINCRBY', stats, 'cancelled', cancelled) end
+local rest = redis.call('HLEN', run)
+count_freed(had - rest)
+-- should the caller die now, others find a session that is overdue, and go on; with 0 it cannot come back
+if rest > 0 then redis.call('ZADD', workers, 0, session) end
 wake(moved)
-return {moved, redis.call('HLEN', run)}
+return {moved, rest}

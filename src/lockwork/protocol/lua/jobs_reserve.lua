@@ -5,7 +5,7 @@
 -- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over; 2: jobs have
 --   expired, and nothing is leased before jobs_expire has ended them; 3: as 1, and last comes {id, note, id, note ...}
 -- Invariants: a job leaves its ready list or line and enters the session's run hash in one step; a token is never given
---   twice; a key has one job at a time, a group no more than its limit
+--   twice; a key has one job at a time, a group no more than its limit, and so has the queue; nothing is leased while it is paused
 -- include: now
 -- include: push
 local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
@@ -22,10 +22,12 @@ local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
 local reply = {1, now, -1}
 
-if not redis.call('ZSCORE', workers, ARGV[4]) then return {0, now, -1} end
+if (redis.call('ZSCORE', workers, ARGV[4]) or '0') == '0' then return {0, now, -1} end
 
 local function lease(id, attempt, record, leased)
-  local token = string.format(plain(record) and '%d %.0f %s' or '%d* %.0f %s', attempt, now, request)
+  local special = not plain(record)
+  if special then begun(id, record) end
+  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, now, request)
   leased[#leased + 1] = id
   leased[#leased + 1] = token
   reply[#reply + 1] = id
@@ -83,7 +85,9 @@ if #ripe > 0 then
   redis.call('ZREM', due, unpack(ripe))
 end
 
-local room, budget = want, want + 2000
+local room, wait = may_lease(want)
+local budget = want + 2000
+local begun = 0
 local retried = redis.call('EXISTS', tries) == 1
 
 local function lease_all(ids)
@@ -97,7 +101,7 @@ local function lease_all(ids)
       lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased)
     end
   end
-  if #leased > 0 then redis.call('HSET', run, unpack(leased)) end
+  if #leased > 0 then begun = begun + redis.call('HSET', run, unpack(leased)) end
   if limit and #leased > 0 then
     local started = {}
     for at = 1, #leased, 2 do started[#started + 1] = leased[at] end
@@ -128,6 +132,8 @@ for level = 2, 4 do
   end
 end
 
+count_leased(begun)
+
 local function look_again(wait)
   if reply[3] < 0 or wait < reply[3] then reply[3] = math.max(0, wait) end
 end
@@ -137,6 +143,7 @@ local next_group = grouped and redis.call('ZRANGE', sleeping, 0, 0, 'WITHSCORES'
 if next_due then look_again(tonumber(next_due) - today) end
 if next_group then look_again(tonumber(next_group) - today) end
 if limit then look_again(tonumber(limit) - today) end
+if wait then look_again(wait) end
 if budget <= 0 and room > 0 then
   reply[3] = 0 -- many were void: look again at once
 elseif #reply == 3 and ARGV[5] ~= '' then

@@ -2,14 +2,16 @@
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
 --   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2
 -- ARGV: again (1: an earlier try may have been applied), id, delay ms (negative: due at that moment)
--- Reply: revived; waiting (it has not ended), succeeded or unknown (nothing was done)
+-- Reply: revived; waiting (it has not ended), succeeded, taken (another job has its unique name) or unknown (nothing was done)
 -- Invariants: a job is in one place before and after; what it ended with is forgotten
 -- include: now
 -- include: control
 local again, id, wait = ARGV[1] == '1', ARGV[2], ARGV[3]
 local record = redis.call('HGET', jobs, id)
 if record then
-  if redis.call('ZREM', dead, id) == 0 then return again and 'revived' or 'waiting' end
+  if not redis.call('ZSCORE', dead, id) then return again and 'revived' or 'waiting' end
+  if not retake_name(id, record, dead) then return 'taken' end
+  redis.call('ZREM', dead, id)
   redis.call('HDEL', errors, id)
   redis.call('HDEL', tries, id)
 else
@@ -17,6 +19,7 @@ else
   if not blob then return 'unknown' end
   record = string.match(blob, '^[cx]%d+;(.*)$')
   if not record then return again and 'revived' or 'succeeded' end
+  if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)
 end
 redis.call('HDEL', results, id)

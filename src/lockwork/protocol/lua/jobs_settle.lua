@@ -96,12 +96,13 @@ for index, id in ipairs(ids) do
   end
 end
 
-if #over > 0 then redis.call('HDEL', run, unpack(over)) end
+local freed = #over > 0 and redis.call('HDEL', run, unpack(over)) or 0
+count_freed(freed)
 if #ended > 0 then redis.call('HDEL', jobs, unpack(ended)) end
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
 conclude(outcomes, window)
 for name, count in pairs(counts) do
   if count > 0 then redis.call('HINCRBY', stats, name, count) end
 end
-wake(again)
+wake(math.max(again, takers(freed, lines)))
 return reply

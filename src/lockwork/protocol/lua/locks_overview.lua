@@ -1,4 +1,4 @@
--- Reads locks (also a quorum's), read-write locks and semaphores: those named, or those that one step of a scan finds.
+-- Reads locks (also a quorum's, and those that live with queues), read-write locks and semaphores: those named, or those that one step of a scan finds.
 -- KEYS: none for a step of the scan, or the things to read
 -- ARGV: prefix with its colon, cursor, match, how many keys a step looks at, how many holders and waiters to name of each
 -- Reply: {next cursor, {key, kind, capacity, holders not named, places not looked at, ms kept with nobody, holders, line}...}
@@ -54,7 +54,7 @@ local function permits(key, kind)
   return {key, kind, tonumber(books[1] or 0), math.max(0, count - most), more, 0, holders, waiters}
 end
 
-local readers = {lock = lock, quorum = lock, rw = permits, sem = permits}
+local readers = {lock = lock, quorum = lock, queue = lock, rw = permits, sem = permits}
 local cursor, names = '0', KEYS
 if #names == 0 then
   local step = redis.call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4])
@@ -62,7 +62,8 @@ if #names == 0 then
 end
 local reply = {cursor}
 for _, key in ipairs(names) do
-  local kind = string.match(string.sub(key, #ARGV[1] + 1), '^{(%l+):[^}]*}$')
+  local name = string.sub(key, #ARGV[1] + 1)
+  local kind = string.match(name, '^{(%l+):[^}]*}$') or (string.find(name, '^{q:[^}]*}:lock:.') and 'queue')
   local read = readers[kind]
   if read and redis.call('TYPE', key)['ok'] == 'hash' then
     reply[#reply + 1] = work > 0 and read(key, kind) or {key}

@@ -1,14 +1,15 @@
 -- Confirms, releases or refunds a reservation, and enqueues a job with it, both or neither.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, books, holds
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, books, holds
 -- ARGV: total, c to confirm, r to release or f to refund, id, then, if a job: id, record, delay ms
 -- Reply: 1 done (now or before), 0 no such reservation (it expired, was released or refunded), -1 it is confirmed, so cannot be
---   released, -2 it is held, so cannot be refunded
+--   released, -2 it is held, so cannot be refunded; {waiting, size}: the job's queue has no room, and nothing was done
 -- Invariants: sold + held <= total; the job is enqueued once; who waits gets what comes back
 -- include: now
 -- include: push
 -- include: stock
 -- include: stock_line
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
+local no_room = #ARGV > 3 and refused(4, false, KEYS[10])
 open(ARGV[1])
 expire()
 local verb, id = ARGV[2], ARGV[3]
@@ -19,6 +20,10 @@ local wrong = kept and ((verb == 'r' and kept[1] == 'c' and -1) or (verb == 'f' 
 if not kept or wrong or (verb == 'c' and kept[1] == 'c') then
   serve()
   return wrong or (not kept and verb == 'c' and 0) or 1
+end
+if no_room then
+  serve()
+  return no_room
 end
 if verb == 'c' then
   redis.call('ZREM', holds, id)

@@ -1,8 +1,8 @@
 -- Reserves units for a buyer and enqueues a job, both or neither.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, books, holds
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, books, holds
 -- ARGV: total, limit per buyer (0: none), id, buyer, units, hold ms, key (''), then, if a job: id, record, delay ms
 -- Reply: {code, id, state, units, ms left, fence, created}: code 1 reserved (now or before), 0 sold out, -1 over the limit,
---   -2 the key is another buyer's
+--   -2 the key is another buyer's, -3 the job's queue has no room: units is what waits there, ms left how many may
 -- Invariants: sold + held <= total; one reservation per key; a job if and only if the reservation was made now; nobody overtakes
 --   those who wait and could have the units
 -- include: now
@@ -10,6 +10,7 @@
 -- include: stock
 -- include: stock_meet
 -- include: stock_line
+local no_room = #ARGV > 7 and refused(8, false, KEYS[10])
 open(ARGV[1])
 expire()
 local limit, id, buyer, units, key = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
@@ -23,6 +24,7 @@ if counts[5] then
 end
 if limit > 0 and (tonumber(counts[4] or 0)) + units > limit then return {-1, '', '', 0, 0, 0, 0} end
 if counts[1] - counts[2] - counts[3] < units then return {0, '', '', 0, 0, 0, 0} end
+if no_room then return {-3, '', '', no_room[1], no_room[2], 0, 0} end
 
 set_aside(id, buyer, units, key, now + ARGV[6] * 1000)
 if #ARGV > 7 then push(8, false) end

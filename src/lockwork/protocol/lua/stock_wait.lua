@@ -1,5 +1,5 @@
 -- Reserves units for a buyer and enqueues a job, both or neither; with too few on sale, the buyer stands in line for them.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, books, holds
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, books, holds
 -- ARGV: total, limit per buyer (0: none), id, buyer, units, hold ms, key (''), channel ('': not any more), then, if a job: id,
 --   record, delay ms
 -- Reply: as stock_reserve; if code is 0 and it waits, the fifth is the us until it should look again
@@ -9,6 +9,7 @@
 -- include: stock
 -- include: stock_meet
 -- include: stock_line
+local no_room = #ARGV > 8 and refused(9, false, KEYS[10])
 open(ARGV[1])
 expire()
 local limit, id, buyer, units, key = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
@@ -21,9 +22,15 @@ local function reserved(fence)
   return {1, id, 'h', units, hold, fence, 1}
 end
 
+-- The caller leaves the line, and with it what was handed over.
+local function turned_away()
+  return {-3, '', '', no_room[1], no_room[2], 0, 0}
+end
+
 serve()
 local kept = reservation(id)
 if kept and kept[1] == 'h' and kept[7] and kept[5] > now then
+  if no_room then return turned_away() end
   store(id, 'h', buyer, units, key, now + hold * 1000, kept[6])
   redis.call('ZADD', holds, now + hold * 1000, id)
   return reserved(kept[6])
@@ -40,6 +47,7 @@ if limit > 0 and (tonumber(counts[4] or 0)) + units > limit then
   return {-1, '', '', 0, 0, 0, 0}
 end
 if counts[1] - counts[2] - counts[3] >= units then
+  if no_room then return turned_away() end
   leave(id)
   set_aside(id, buyer, units, key, now + hold * 1000)
   return reserved(now)

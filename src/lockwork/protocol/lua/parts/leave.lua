@@ -20,6 +20,7 @@ local function withdraw(id, record, letter)
   redis.call('HDEL', tries, id)
   redis.call('HDEL', notes, id)
   redis.call('ZREM', expiry, id)
+  if not plain(record) then free_name(id, record) end
   take_out(id, record)
   return outcome
 end

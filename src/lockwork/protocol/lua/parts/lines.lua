@@ -7,6 +7,8 @@
 --     which its rate is used up, `r LEVEL GROUP` that it is in that level's ring; `@ ID` its number; `#` the last number
 --   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run
 
+-- include: names
+
 -- The header's parts; key is nil when there is none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
 local function header(record)
   local level, key, group, limits = string.match(record, '^([012]),%d+,([^,;]*),([^,;]*),?([^,;]*)')
@@ -95,6 +97,7 @@ local function left(id, record, over)
   local _, key, group = header(record)
   left_group(group)
   if key and over then left_key(key, id) end
+  if over then free_name(id, record) end
 end
 
 -- A job that waits leaves its line, if it stands in one, and gives its key away.

@@ -5,7 +5,7 @@ local jobs, due, idle, stats = KEYS[1], KEYS[5], KEYS[6], KEYS[7]
 touch('HLEN', 1, 1)
 touch('LLEN', 2, 4)
 touch('ZCARD', 5, 6)
-touch('HLEN', 7, 7)
+-- include: limits
 
 -- A record whose header cannot be read counts as one of normal priority: a worker will find out.
 local function level(record)
@@ -21,8 +21,9 @@ local function plain(record)
   return string.find(record, '^%d,%d+,,;') or not string.find(record, '^[012],%d+,[^;]+;')
 end
 
--- Wake up to `count` idle workers; a channel that nobody hears does not count.
+-- Wake up to `count` idle workers, if they may lease anything; a channel that nobody hears does not count.
 local function wake(count)
+  if at_rest() then return end
   for _ = 1, 100 do
     if count <= 0 then return end
     local channel = redis.call('ZPOPMIN', idle)[1]
@@ -63,7 +64,8 @@ local function push(from, again)
       redis.call('RPUSH', KEYS[1 + level], unpack(list, at, math.min(at + 999, #list)))
     end
   end
-  if pushed > 0 then redis.call('HINCRBY', stats, 'enqueued', pushed) end
+  -- sent again it writes in any case: who asks whether replicas have it is answered for what the connection wrote last
+  if pushed > 0 or again then redis.call('HINCRBY', stats, 'enqueued', pushed) end
   wake(ready > 0 and ready or (sooner and 1 or 0))
   return pushed
 end

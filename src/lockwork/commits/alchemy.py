@@ -1,0 +1,150 @@
+"""Transactions of SQLAlchemy: which jobs belong to which, and when it is certain that it was committed.
+
+Nothing is imported before somebody hands over an object of SQLAlchemy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from lockwork.commits.delivery import Kept, asend, deliver, send
+from lockwork.errors import ConfigError
+
+
+class SessionJobs:
+    """The jobs of one session, by its transactions; a savepoint's go to what is around it when it is released."""
+
+    def __init__(self, session: Any) -> None:
+        self._of: dict[Any, list[Kept]] = {}
+        self._next: list[Kept] = []
+        """They belong to the transaction that begins next."""
+        self._committed: Any = None
+        listen = import_module("sqlalchemy.event").listen
+        listen(session, "after_transaction_create", self._created)
+        listen(session, "after_commit", self._after_commit)
+        # not at `after_commit`: if enqueuing fails then, the session must be as it is after a commit
+        listen(session, "after_transaction_end", self._ended)
+
+    def add(self, session: Any, kept: Sequence[Kept]) -> None:
+        """Keep jobs for the innermost transaction, or for the next one."""
+        transaction = _innermost(session)
+        (self._next if transaction is None else self._of.setdefault(transaction, [])).extend(kept)
+
+    def _created(self, _: Any, transaction: Any) -> None:
+        if self._next and transaction.parent is None:
+            self._of[transaction], self._next = self._next, []
+
+    def _after_commit(self, session: Any) -> None:
+        self._committed = _innermost(session)
+
+    def _ended(self, _: Any, transaction: Any) -> None:
+        committed = self._committed is transaction
+        if committed:
+            self._committed = None
+        kept = self._of.pop(transaction, None)
+        if not kept or not committed:
+            return
+        around = transaction.parent
+        while around is not None and around.parent is not None and not around.nested:
+            around = around.parent
+        if around is None:
+            _deliver(kept)
+        else:
+            self._of.setdefault(around, []).extend(kept)
+
+
+class ConnectionJobs:
+    """The jobs of one connection's transaction, in order, and where in them its savepoints began."""
+
+    def __init__(self, connection: Any) -> None:
+        self._jobs: list[Kept] = []
+        self._next: list[Kept] = []
+        self._marks: list[int] = []
+        """Of savepoints that were there before, nothing is known: then all jobs are younger."""
+        listen = import_module("sqlalchemy.event").listen
+        for name in ("begin", "begin_twophase"):
+            listen(connection, name, self._begun)
+        for name in ("rollback", "rollback_twophase"):
+            listen(connection, name, self._rolled_back)
+        listen(connection, "savepoint", self._savepoint)
+        listen(connection, "release_savepoint", self._released)
+        listen(connection, "rollback_savepoint", self._rolled_back_to)
+        # the event named "commit" comes before the commit, which may still fail; nothing public comes after it
+        for name in ("_commit_impl", "_commit_twophase_impl"):
+            commit = getattr(connection, name, None)
+            if commit is None:
+                raise ConfigError("this SQLAlchemy does not say when a connection has committed: use a session")
+            setattr(connection, name, self._then(commit))
+
+    def add(self, connection: Any, kept: Sequence[Kept]) -> None:
+        """Keep jobs for the transaction, or for the next one."""
+        (self._jobs if connection.in_transaction() else self._next).extend(kept)
+
+    def _then(self, commit: Callable[..., None]) -> Callable[..., None]:
+        def committed(*args: Any) -> None:
+            commit(*args)
+            kept, self._jobs = self._jobs, []
+            if kept:
+                _deliver(kept)
+
+        return committed
+
+    def _begun(self, *_: object) -> None:
+        self._jobs, self._next = self._next, []
+        self._marks = []
+
+    def _rolled_back(self, *_: object) -> None:
+        self._jobs, self._marks = [], []
+
+    def _savepoint(self, *_: object) -> None:
+        self._marks.append(len(self._jobs))
+
+    def _released(self, *_: object) -> None:
+        if self._marks:
+            self._marks.pop()
+
+    def _rolled_back_to(self, *_: object) -> None:
+        del self._jobs[self._marks.pop() if self._marks else 0 :]
+
+
+_PLACE = "lockwork.on_commit"
+_connections: WeakKeyDictionary[Any, ConnectionJobs] = WeakKeyDictionary()
+
+
+def of_session(session: Any) -> SessionJobs:
+    """The jobs that wait for this session."""
+    found: SessionJobs | None = session.info.get(_PLACE)
+    if found is None:
+        found = session.info[_PLACE] = SessionJobs(session)
+    return found
+
+
+def of_connection(connection: Any) -> ConnectionJobs:
+    """The jobs that wait for this connection; raises ConfigError."""
+    found = _connections.get(connection)
+    if found is None:
+        found = _connections[connection] = ConnectionJobs(connection)
+    return found
+
+
+def _innermost(session: Any) -> Any:
+    return session.get_nested_transaction() or session.get_transaction()
+
+
+def _deliver(kept: Sequence[Kept]) -> None:
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and much cheaper than an exception
+        send(kept)
+        return
+    if "greenlet" not in sys.modules:
+        deliver(kept)
+        return
+    try:
+        # an AsyncSession, or AsyncConnection, commits in a greenlet, from where its task can be made to await
+        import_module("sqlalchemy.util").await_only(asend(kept))
+    except import_module("sqlalchemy.exc").MissingGreenlet:
+        deliver(kept)  # a blocking one, on a loop's thread

@@ -1,0 +1,101 @@
+-- Enqueues jobs with unique names. One whose name is taken is not enqueued: it meets the job that has the name.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, lines, books, sleeping, ring:0, ring:1,
+--   ring:2, tries, notes, dead, expiry, unique, unique:ends
+-- ARGV: again (1: an earlier try may have been applied), ms until they expire (negative: at that moment; '': never), ms for
+--   which a name is taken (0: until its job begins or ends, as its header says), what a taken name means: k (nothing), r (the
+--   job that has it, if it waits, becomes this one; without a delay it stays where it is), b (the same, and it is due after
+--   the delay), ms from the first call after which it is due at the latest (0: any); then for each job as jobs_push
+-- Reply: per job the id of the job that has the name, and n (new), k (nothing was changed), r (it became this one) or m (and
+--   was moved)
+-- Invariants: a name has one job; a job that runs or has ended stays as it is; it is in one place before and after
+-- include: now
+-- include: push
+local lines, books, sleeping, rings = KEYS[10], KEYS[11], KEYS[12], 13
+local tries, notes, dead, expiry, unique, ends = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
+touch('ZCARD', 10, 10)
+touch('HLEN', 11, 11)
+touch('ZCARD', 12, 12)
+touch('LLEN', 13, 15)
+touch('HLEN', 16, 17)
+touch('ZCARD', 18, 19)
+touch('HLEN', 20, 20)
+touch('ZCARD', 21, 21)
+-- include: lines
+local today = math.floor(now / 1000)
+local again, limit, time, meaning, longest = ARGV[1] == '1', ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local args, reply = {}, {}
+for at = 1, #ARGV do args[at] = ARGV[at] end
+for at = #ARGV, 1, -1 do ARGV[at] = nil end -- jobs are pushed from there
+
+-- Who has the name, and when it is due at the latest.
+local function holder_of(name)
+  local id, latest = name_holder(name, dead)
+  -- one that should have begun by now will not run
+  if id and tonumber(redis.call('ZSCORE', expiry, id) or today + 1) > today then return id, latest end
+  local owner, upto = string.match(redis.call('HGET', unique, name) or '', '^(%S+) (%d+)$')
+  if owner and tonumber(upto) > today then return owner end
+end
+
+local function take_name(name, id)
+  if time > 0 then
+    redis.call('HDEL', books, 'u ' .. name) -- of a job that was deleted by hand
+    redis.call('HSET', unique, name, string.format('%s %.0f', id, today + time))
+    redis.call('ZADD', ends, today + time, name)
+    for _, key in ipairs({unique, ends}) do
+      if redis.call('PTTL', key) < time + 60000 then redis.call('PEXPIRE', key, time + 60000) end
+    end
+  else
+    redis.call('HSET', books, 'u ' .. name, longest > 0 and string.format('%s %.0f', id, today + longest) or id)
+  end
+end
+
+-- A job of ours is the one that has the name.
+local function become(id, record, delay, latest)
+  local waits, stands = redis.call('ZSCORE', due, id), redis.call('HEXISTS', books, '@ ' .. id) == 1
+  local old = redis.call('HGET', jobs, id)
+  if meaning == 'k' or not old or not (waits or stands) then return 'k' end
+  local other = string.match(old, '^[^;]*') ~= string.match(record, '^[^;]*')
+  local at = (delay ~= '0' or meaning == 'b') and math.max(today, moment(delay)) or nil
+  if at and latest then at = math.max(today, math.min(at, latest)) end
+  redis.call('HSET', jobs, id, record)
+  -- what was written down, and tried, was another call's
+  redis.call('HDEL', tries, id)
+  redis.call('HDEL', notes, id)
+  if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) else redis.call('ZREM', expiry, id) end
+  if other or at then
+    leave_lines(id, old)
+    if at or stands then redis.call('ZADD', due, at or today, id) end
+    -- its key may have gone to another; who sleeps until it is due need not know that this is later now
+    local _, key = header(old)
+    if key or stands or (at and at < tonumber(waits)) then wake(1) end
+  end
+  return at and 'm' or 'r'
+end
+
+-- Enqueue it, unless its name is taken.
+local function come(id, record, delay)
+  if again then
+    local ended = redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1
+    if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end
+  end
+  local _, name = unique_name(record)
+  local holder, latest = holder_of(name)
+  if holder then return holder, become(holder, record, delay, latest) end
+  if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) end
+  ARGV[1], ARGV[2], ARGV[3] = id, record, delay
+  push(1, again)
+  take_name(name, id)
+  return id, 'n'
+end
+
+for at = 6, #args, 3 do
+  local id, change = come(args[at], args[at + 1], args[at + 2])
+  reply[#reply + 1] = id
+  reply[#reply + 1] = change
+end
+local over = redis.call('ZRANGEBYSCORE', ends, '-inf', today, 'LIMIT', 0, 500)
+if #over > 0 then
+  redis.call('HDEL', unique, unpack(over))
+  redis.call('ZREM', ends, unpack(over))
+end
+return reply

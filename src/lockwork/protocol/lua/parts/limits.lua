@@ -1,0 +1,84 @@
+-- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
+-- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
+-- run hashes together), drain (channels to be told when nothing runs).
+-- The script that includes this names: jobs, due, stats
+local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain')
+local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
+local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
+rate_jobs, rate_us = tonumber(rate_jobs), tonumber(rate_us or 0) * 1000
+
+-- Whether nothing may be leased now, whatever waits. Who changes that wakes the workers that sleep.
+local function at_rest()
+  return rules[1] or (at_once and at_work >= at_once)
+end
+
+-- The generic cell rate algorithm: a burst of `rate_jobs`, then one each `rate_us / rate_jobs`.
+-- A clock that was set back costs one period at most.
+local function rate_full()
+  return math.min(math.max(tonumber(rules[5] or 0), now), now + rate_us)
+end
+
+-- How many of `want` jobs may be leased now; and, when the rate allows none, the ms after which to come again.
+local function may_lease(want)
+  if rules[1] then return 0 end
+  if at_once then want = math.min(want, math.max(0, at_once - at_work)) end
+  if not rate_jobs or want == 0 then return want end
+  local full = rate_full()
+  local free = math.floor((now + rate_us - full) * rate_jobs / rate_us)
+  if free > 0 then return math.min(want, free) end
+  -- each who comes too early is told another moment, so that they do not all come at once
+  local each = rate_us / rate_jobs
+  local soonest = full + each - rate_us
+  local turn = math.max(soonest, tonumber(rules[6] or 0))
+  if turn > soonest + 1000000 then turn = soonest end
+  redis.call('HSET', stats, 'turn', string.format('%.0f', turn + each))
+  return 0, math.ceil((turn - now) / 1000)
+end
+
+-- So many jobs have come to a run hash.
+local function count_leased(count)
+  if count == 0 then return end
+  at_work = redis.call('HINCRBY', stats, 'running', count)
+  if rate_jobs then
+    redis.call('HSET', stats, 'full', string.format('%.0f', math.ceil(rate_full() + count * rate_us / rate_jobs)))
+  end
+end
+
+-- So many have left one.
+local was_full = false
+local function count_freed(count)
+  if count == 0 then return end
+  was_full = at_rest()
+  at_work = redis.call('HINCRBY', stats, 'running', -count)
+  if rules[8] and at_work <= 0 then
+    redis.call('HDEL', stats, 'drain')
+    for channel in string.gmatch(rules[8], '%S+') do redis.call('PUBLISH', channel, stats) end
+  end
+end
+
+-- How many workers to wake for so many places that are free again: they sleep although jobs wait when all places are taken.
+local function takers(count, lines)
+  if not at_once or count == 0 then return 0 end
+  -- nobody was woken for what was scheduled while all places were taken
+  local waiting = redis.call('ZCARD', lines) + (was_full and redis.call('ZCARD', due) > 0 and 1 or 0)
+  for level = 2, 4 do waiting = waiting + redis.call('LLEN', KEYS[level]) end
+  return math.min(count, waiting)
+end
+
+-- What waits, and the most that may, if the jobs in ARGV[from] and after would be too many, those left out that are known.
+-- `again`: as for push.
+local function refused(from, again, dead)
+  local size = tonumber(rules[7] or nil)
+  if not size then return nil end
+  -- what has a record waits, runs, or is dead
+  local waiting = redis.call('HLEN', jobs) - at_work - redis.call('ZCARD', dead)
+  if waiting + (#ARGV - from + 1) / 3 <= size then return nil end
+  local new = 0
+  for at = from, #ARGV, 3 do
+    local id = ARGV[at]
+    local known = redis.call('HEXISTS', jobs, id) == 1
+      or (again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1))
+    if not known then new = new + 1 end
+  end
+  return new > 0 and waiting + new > size and {waiting, size} or nil
+end

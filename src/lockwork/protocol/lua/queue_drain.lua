@@ -1,0 +1,18 @@
+-- Reads what a queue has yet to do, and asks to be told when nothing of it runs any more.
+-- KEYS: ready:0, ready:1, ready:2, due, lines, withdrawn, stats
+-- ARGV: 1 to count what is not due yet, too; channel ('' not to be told)
+-- Reply: {waiting, running, 1 if it is paused}
+-- Invariants: only the list of channels is written
+-- include: now
+local due, stats = KEYS[4], KEYS[7]
+local rules = redis.call('HMGET', stats, 'paused', 'running', 'drain')
+local waiting = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
+  + redis.call('ZCARD', KEYS[5]) - redis.call('SCARD', KEYS[6])
+  + (ARGV[1] == '1' and redis.call('ZCARD', due) or redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)))
+local running, channels = tonumber(rules[2] or 0), rules[3] or ''
+if ARGV[2] ~= '' and waiting + running > 0 and not string.find(channels, ARGV[2] .. ' ', 1, true) then
+  -- those who were killed while they waited stay listed until the next time that nothing runs
+  if #channels > 4000 then channels = '' end
+  redis.call('HSET', stats, 'drain', channels .. ARGV[2] .. ' ')
+end
+return {waiting, running, rules[1] and 1 or 0}

@@ -1,0 +1,30 @@
+-- Changes what holds for a whole queue, and wakes the workers which may have something to do for it.
+-- KEYS: jobs, idle, stats
+-- ARGV: 1 to wake workers, then name and value of each change, '' to take it away: paused (1), rate (jobs/per ms), concurrency, size
+-- Reply: {1 when more workers are to be woken by another call, paused since (ms) or '', rate or '', concurrency or '', size or ''}
+-- Invariants: a pause that is on keeps its beginning; a rate that changes keeps what is used up of it, up to one period
+-- include: now
+local jobs, idle, stats = KEYS[1], KEYS[2], KEYS[3]
+redis.call('ZCARD', idle)
+redis.call('HLEN', stats)
+for at = 2, #ARGV, 2 do
+  local name, value = ARGV[at], ARGV[at + 1]
+  if value == '' then
+    redis.call('HDEL', stats, name)
+  elseif name == 'paused' then
+    redis.call('HSETNX', stats, name, math.floor(now / 1000))
+  else
+    redis.call('HSET', stats, name, value)
+  end
+  if name == 'rate' then redis.call('HDEL', stats, 'turn', value == '' and 'full' or 'turn') end
+end
+local found = redis.call('HMGET', stats, 'paused', 'rate', 'concurrency', 'size')
+if ARGV[1] == '1' and not found[1] then
+  for _ = 1, 500 do
+    local channel = redis.call('ZPOPMIN', idle)[1]
+    if not channel then break end
+    redis.call('PUBLISH', channel, jobs)
+  end
+end
+local more = ARGV[1] == '1' and not found[1] and redis.call('ZCARD', idle) > 0
+return {more and 1 or 0, found[1] or '', found[2] or '', found[3] or '', found[4] or ''}

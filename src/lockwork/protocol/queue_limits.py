@@ -1,0 +1,98 @@
+"""What holds for a whole queue: a pause, limits of rate, concurrency and size; and waiting until it is empty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from lockwork.errors import QueueFull, WaitTimeout
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.looking import patience
+from lockwork.protocol.scripts import script
+
+_RECHECK = 1.0
+"""Seconds: not all that ends jobs which wait says so."""
+
+
+class Rules(NamedTuple):
+    """What holds for a queue; None is no limit. The rate is jobs and ms, the pause is since when, ms since 1970."""
+
+    paused: int | None
+    rate: tuple[int, int] | None
+    concurrency: int | None
+    size: int | None
+
+
+def room_for(queue: QueueKeys, reply: Any, ahead: int = 0) -> int:
+    """Return the reply of a script that enqueues; raises QueueFull if it says that there is no room.
+
+    `ahead`: how many jobs of the same batch were enqueued before.
+    """
+    if isinstance(reply, list):
+        waiting, limit = reply
+        raise QueueFull(
+            f"{waiting:,} jobs wait in queue {queue.name!r}, and its limit is {limit:,}: let its workers catch up, "
+            "or raise the limit",
+            queue.name, waiting, limit, ahead,
+        )  # fmt: skip
+    found: int = reply
+    return found
+
+
+def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[Rules]:
+    """Set the rules that are named, `paused` among them; an empty value takes one away. Wakes whoever may work now."""
+    args: list[Argument] = [1]
+    for name, value in changes.items():
+        args += (name, value)
+    while True:
+        more, *found = yield Call(script("queue_set"), _set_keys(queue), args)
+        if not more:
+            return _rules(*found)
+        args = [1]
+
+
+def rules(queue: QueueKeys) -> Protocol[Rules]:
+    """Read what holds."""
+    _, *found = yield Call(script("queue_set"), _set_keys(queue), [0])
+    return _rules(*found)
+
+
+def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[None]:
+    """Wait until nothing waits or runs, `delayed`: nor is scheduled. Raises WaitTimeout.
+
+    Interrupted, it leaves nothing but its channel in a list that is emptied the next time nothing runs.
+    """
+    began = yield Clock()
+    give_up = None if timeout is None else began + timeout
+    keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats)
+    while True:
+        sent = yield Clock()
+        here = channel if give_up is None or sent < give_up else ""
+        call = Call(script("queue_drain"), keys, [int(delayed), here], patience(give_up, sent))
+        waiting, running, paused = yield call
+        if not waiting and not running:
+            return
+        now = yield Clock()
+        if give_up is not None and now >= give_up:
+            still = ", and the queue is paused" if paused else ""
+            raise WaitTimeout(
+                f"queue {queue.name!r} was not drained within {timeout:g} s: {waiting:,} jobs wait, "
+                f"{running:,} run{still}"
+            )
+        until = now + _RECHECK
+        yield Park(queue.stats, until if give_up is None else min(until, give_up))
+
+
+def _set_keys(queue: QueueKeys) -> tuple[str, ...]:
+    return queue.jobs, queue.idle, queue.stats
+
+
+def _rules(paused: bytes, rate: bytes, concurrency: bytes, size: bytes) -> Rules:
+    jobs, _, per_ms = rate.partition(b"/")
+    return Rules(
+        int(paused) if paused else None,
+        (int(jobs), int(per_ms)) if rate else None,
+        int(concurrency) if concurrency else None,
+        int(size) if size else None,
+    )

@@ -1,0 +1,77 @@
+"""`lockwork queue`: pause, resume, limit, drain, and how a queue stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lockwork import Lockwork
+from lockwork.cli.commands import cli
+from lockwork.queue_limits import QueueLimits
+
+
+@pytest.fixture
+def command(lw: Lockwork, url: str, tmp_path: Path) -> Callable[..., Result]:
+    @lw.task(queue="mail")
+    def send(number: int) -> None: ...
+
+    send.enqueue_many([(1,), (2,)])
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(cli, ["queue", "--url", url, *words])
+
+    return run
+
+
+def test_pause_and_resume(lw: Lockwork, command: Callable[..., Result]) -> None:
+    assert command("pause", "mail").output == (
+        "queue mail: paused\n  2 ready, 0 scheduled, 0 running, 0 dead\n  limits: none\n"
+    )
+    assert lw.queue("mail").status().paused
+    assert json.loads(command("--json", "mail").output)["paused"]
+    assert command("resume", "mail").output.startswith("queue mail: open\n")
+    assert not lw.queue("mail").status().paused
+
+
+def test_limits(lw: Lockwork, command: Callable[..., Result]) -> None:
+    found = command("limit", "mail", "--rate", "100/s", "--concurrency", "50", "--size", "100000")
+    assert found.output.endswith("limits: rate 100/s, concurrency 50, size 100,000\n")
+    assert lw.queue("mail").limits() == QueueLimits("100/s", 50, 100_000)
+    assert command("limit", "mail", "--rate", "none", "--size", "0").output.endswith("concurrency 50, size 0\n")
+    found = command("limit", "mail", "--json", "--concurrency", "none")
+    assert json.loads(found.output)["limits"] == {"rate": None, "concurrency": None, "size": 0}
+    assert command("limit", "mail").output.endswith("limits: size 0\n"), "it shows what holds"
+
+
+def test_status_as_json(command: Callable[..., Result]) -> None:
+    found = json.loads(command("status", "mail", "--json").output)
+    assert (found["queue"], found["ready"], found["running"], found["paused"]) == ("mail", 2, 0, False)
+
+
+def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
+    found = command("drain", "mail", "--timeout", "0.1")
+    assert found.exit_code == 1
+    lw.queue("mail").clear()
+    assert command("drain", "mail").output.startswith("queue mail: open\n  0 ready")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give status, pause, resume, limit or drain, and the queue's name"),
+        (("pause",), "pause which queue?"),
+        (("stop", "mail"), "give status, pause"),
+        (("pause", "mail", "more"), "give status, pause"),
+        (("pause", "mail", "--size", "3"), "go with limit"),
+        (("status", "mail", "--delayed"), "go with drain"),
+        (("limit", "mail", "--size", "many"), "--size is a number of jobs, or none, not 'many'"),
+    ],
+)
+def test_wrong_words(command: Callable[..., Result], words: tuple[str, ...], said: str) -> None:
+    found = command(*words)
+    assert found.exit_code == 2
+    assert said in found.output

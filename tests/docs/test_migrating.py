@@ -1,0 +1,66 @@
+"""Every line of the page for those who come from other systems does what it says, on a real server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from docs.snippets import Reader, Step, steps
+from processes import until
+
+PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
+
+
+@pytest.mark.timeout(600)
+def test_every_line_of_the_page(url: str, admin: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = f"{url}?db=3"
+    monkeypatch.setenv("LOCKWORK_URL", own)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with redis.Redis.from_url(own) as client:
+        client.flushdb()
+
+        def working(process: subprocess.Popen[bytes]) -> None:
+            until(lambda: client.exists("lw:{q:mail}:workers", "lw:{q:orders}:workers"), "the worker works")
+
+        reader = Reader(tmp_path, working)
+        try:
+            for step in steps(PAGE):
+                client.delete("lw:{q:mail}:workers", "lw:{q:orders}:workers")
+                reader.run(step)
+        finally:
+            if "lw" in reader.names:
+                reader.names["lw"].close()
+            for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+                del sys.modules[name]
+            client.flushdb()
+
+
+def test_the_page_has_all_of_it() -> None:
+    found = steps(PAGE)
+    assert len(found) > 80
+    assert [step.file for step in found if step.file] == ["shop/tasks.py"]
+    assert sum(step.command for step in found) > 15
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Step(1, "1 + 1", "3"),
+        Step(1, "lockwork worker nothing.here:lw --burst"),
+        Step(1, "lockwork no-such-command"),
+    ],
+)
+def test_a_line_that_lies_is_noticed(lie: Step, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="line 1"):
+        Reader(tmp_path, lambda _: None).run(lie)
+
+
+def test_a_row_that_cannot_be_run_is_noticed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("| there | here | gives | |\n|---|---|---|---|\n| a | not code | | |\n")
+    with pytest.raises(ValueError, match="not code"):
+        steps(page)

@@ -1,0 +1,357 @@
+"""Unique jobs, and what a plain Python model says of them: who has which name, and what became of the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lockwork.protocol import dead, jobs, waiting
+from lockwork.protocol import job_control as control
+from lockwork.protocol.dead import Filter
+from lockwork.protocol.job_control import Note
+from lockwork.protocol.jobs import Leased, NewJob, Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.unique import Arrived, Terms, push_unique
+from model.bench import Bench
+
+_DELIVERIES = 3
+_WINDOW_MS = 3_600_000
+_SESSION = "host/1/a"
+_PAUSE = 1000
+_TERMS = (
+    Terms("done", "keep"),
+    Terms("done", "keep"),
+    Terms("start", "keep"),
+    Terms("done", "replace"),
+    Terms("start", "replace"),
+    Terms("start", "debounce"),
+    Terms("done", "debounce", 1500),
+    Terms(2000, "keep"),
+    Terms(2000, "replace"),
+)
+_KEYS = ["", "k", "k", "l"]
+_REPLACING = [terms for terms in _TERMS if terms.meaning != "keep"]
+_ENDED = ("dead", "cancelled", "expired")
+
+
+@dataclass
+class _Job:
+    name: str
+    until: str | int
+    key: str
+    record: bytes
+    due: int
+    expires: int | None
+    place: str = "waits"
+    tries: int = 0
+    noted: bool = False
+    asked: bool = False
+    died: int = 0
+
+
+class UniqueMachine(RuleBasedStateMachine):
+    """Rules are what producers, workers, operators and time do."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.jobs: dict[str, _Job] = {}
+        self.names: dict[str, tuple[str, int | None]] = {}
+        """Names that are taken until their jobs begin or end: the job, and when it is due at the latest."""
+        self.times: dict[str, tuple[str, int]] = {}
+        """Names that are taken until a time."""
+        self.leased: dict[str, Leased] = {}
+        self.requests = 0
+        self.join()
+
+    def join(self) -> None:
+        self.bench.run(jobs.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
+
+    @property
+    def ms(self) -> int:
+        return self.bench.now // 1000
+
+    # -- the model --------------------------------------------------------------------------------------------------
+
+    def _request(self) -> str:
+        self.requests += 1
+        return f"q{self.requests}"
+
+    def _at(self, *places: str) -> list[str]:
+        return sorted(id for id, job in self.jobs.items() if job.place in places)
+
+    def _overdue(self, job: _Job) -> bool:
+        return job.place == "waits" and job.expires is not None and job.expires <= self.ms
+
+    def _known_holder(self, name: str) -> str | None:
+        id = self.names.get(name, ("", None))[0]
+        return id if id and self.jobs[id].place != "lost" else None
+
+    def _holder(self, name: str) -> tuple[str, int | None] | None:
+        id = self._known_holder(name)
+        if id and not self._overdue(self.jobs[id]):
+            return self.names[name]
+        id, until = self.times.get(name, ("", 0))
+        return (id, None) if until > self.ms else None
+
+    def _free(self, id: str) -> None:
+        name = self.jobs[id].name
+        if self.names.get(name, ("", None))[0] == id:
+            del self.names[name]
+
+    def _end(self, id: str, place: str) -> None:
+        self.jobs[id].place = place
+        self.jobs[id].asked = False
+        self._free(id)
+
+    def _arrive(self, id: str, job: _Job, terms: Terms, *, delayed: bool) -> Arrived:
+        """What becomes of a call."""
+        holder = self._holder(job.name)
+        if holder is None:
+            self.jobs[id] = job
+            if isinstance(terms.until, int):
+                self.names.pop(job.name, None)
+                self.times[job.name] = (id, self.ms + terms.until)
+            else:
+                self.names[job.name] = (id, self.ms + terms.longest_ms if terms.longest_ms else None)
+            return Arrived(id, "new")
+        met, latest = holder
+        known = self.jobs[met]
+        if terms.meaning == "keep" or known.place != "waits":
+            return Arrived(met, "kept")
+        known.record, known.key, known.until, known.expires = job.record, job.key, job.until, job.expires
+        known.tries, known.noted = 0, False
+        if not delayed:
+            return Arrived(met, "replaced")
+        known.due = job.due if latest is None else max(self.ms, min(job.due, latest))
+        return Arrived(met, "moved")
+
+    # -- producers --------------------------------------------------------------------------------------------------
+
+    @rule(
+        terms=st.sampled_from(_TERMS),
+        calls=st.lists(st.tuples(st.sampled_from("aabc"), st.sampled_from(_KEYS)), min_size=1, max_size=3),
+        delay=st.sampled_from([0, 0, 1500]),
+        expires=st.sampled_from([None, None, 1200]),
+        twice=st.booleans(),
+    )
+    def push(self, terms: Terms, calls: list[tuple[str, str]], delay: int, expires: int | None, *, twice: bool) -> None:
+        self._push(terms, calls, delay, expires, twice=twice)
+
+    def _push(
+        self, terms: Terms, calls: list[tuple[str, str]], delay: int, expires: int | None, *, twice: bool
+    ) -> None:
+        wait = _PAUSE if terms.meaning == "debounce" else delay
+        batch = []
+        for name, key in calls:
+            id = f"j{self._request()}"
+            head = jobs.head(1, _DELIVERIES, key, unique=terms.mark(f"task/{name}"))
+            batch.append(NewJob(id, head + id.encode(), wait))
+        found = self.bench.run(push_unique(self.queue, batch, terms, expires), twice=twice)
+        ends = None if expires is None else self.ms + expires
+        expected = [
+            self._arrive(
+                new.id, _Job(name, terms.until, key, new.record, self.ms + wait, ends), terms, delayed=wait > 0
+            )
+            for new, (name, key) in zip(batch, calls, strict=True)
+        ]
+        assert found == expected
+        taken = self.bench.hash(self.queue.unique[0])
+        assert all(int(value.split()[1]) > self.ms for value in taken.values()), "what is over is swept away"
+        self.compare()
+
+    @precondition(lambda self: self._at("waits", "dead"))
+    @rule(
+        data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS), delay=st.sampled_from([0, 1500])
+    )
+    def push_again(self, data: st.DataObject, terms: Terms, key: str, delay: int) -> None:
+        """A call of a name that a job has which waits, or had which is dead."""
+        name = self.jobs[data.draw(st.sampled_from(self._at("waits", "dead")))].name
+        self._push(terms, [(name, key)], delay, None, twice=False)
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), twice=st.booleans())
+    def cancel(self, data: st.DataObject, *, twice: bool) -> None:
+        id = data.draw(st.sampled_from(self._at("waits", "running", *_ENDED) or ["none"]))
+        found = self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS), twice=twice)
+        if id == "none":
+            assert found == "unknown"
+        elif self.jobs[id].place == "waits":
+            assert found == "cancelled"
+            self.jobs[id].noted, self.jobs[id].expires = False, None
+            self._end(id, "cancelled")
+        elif self.jobs[id].place == "running":
+            assert found == "running"
+            self.jobs[id].asked = True
+
+    @precondition(lambda self: self._at("waits"))
+    @rule(data=st.data(), wait=st.sampled_from([0, 1500]))
+    def move(self, data: st.DataObject, wait: int) -> None:
+        id = data.draw(st.sampled_from(self._at("waits")))
+        assert self.bench.run(control.reschedule(self.queue, id, wait)) == "scheduled"
+        if wait or self.jobs[id].due > self.ms:
+            self.jobs[id].due = self.ms + wait
+
+    # -- operators --------------------------------------------------------------------------------------------------
+
+    def _take_again(self, id: str) -> bool:
+        job = self.jobs[id]
+        if isinstance(job.until, int):
+            return True
+        if self._known_holder(job.name) not in (None, id):
+            return False
+        self.names[job.name] = (id, None)
+        return True
+
+    @precondition(lambda self: self._at(*_ENDED))
+    @rule(data=st.data(), wait=st.sampled_from([0, 1500]), twice=st.booleans())
+    def revive(self, data: st.DataObject, wait: int, *, twice: bool) -> None:
+        id = data.draw(st.sampled_from(self._at(*_ENDED)))
+        found = self.bench.run(control.revive(self.queue, id, wait), twice=twice)
+        if not self._take_again(id):
+            assert found == "taken"
+            return
+        assert found == "revived"
+        job = self.jobs[id]
+        job.noted = job.noted and job.place == "dead"
+        job.place, job.due, job.tries, job.expires = "waits", self.ms + wait, 0, None
+
+    @precondition(lambda self: self._at("dead"))
+    @rule(anew=st.booleans())
+    def retry_the_dead(self, *, anew: bool) -> None:
+        moved = self.bench.run(dead.retry(self.queue, Filter(), self._request(), None, anew=anew))
+        again = [id for _, id in sorted((self.jobs[id].died, id) for id in self._at("dead")) if self._take_again(id)]
+        assert moved == len(again)
+        for id in again:
+            job = self.jobs[id]
+            job.place, job.due, job.expires = "waits", self.ms, None
+            job.tries = 0 if anew else job.tries
+        self.compare()
+
+    @precondition(lambda self: self._at("dead"))
+    @rule(data=st.data(), rarely=st.integers(0, 3))
+    def delete(self, data: st.DataObject, rarely: int) -> None:
+        if rarely:
+            return
+        id = data.draw(st.sampled_from(self._at("dead")))
+        assert self.bench.run(dead.delete_one(self.queue, id, self._request()))
+        self.jobs[id].place = "deleted"
+
+    @rule(rarely=st.integers(0, 3))
+    def clear(self, rarely: int) -> None:
+        if not rarely:
+            waits = self._at("waits")
+            assert self.bench.run(waiting.clear(self.queue, self._request(), _WINDOW_MS)) == len(waits)
+            for id in waits:
+                self._end(id, "cleared")
+
+    @precondition(lambda self: any(not self.jobs[id].key for id in self._at("waits")))
+    @rule(data=st.data(), rarely=st.integers(0, 2))
+    def lose(self, data: st.DataObject, rarely: int) -> None:
+        """Somebody deletes a record by hand."""
+        if not rarely:
+            id = data.draw(st.sampled_from([id for id in self._at("waits") if not self.jobs[id].key]))
+            self.bench.lose_field(self.queue.jobs, id)
+            self.jobs[id].place = "lost"
+
+    # -- workers ----------------------------------------------------------------------------------------------------
+
+    @rule(want=st.integers(2, 5), twice=st.booleans())
+    def reserve(self, want: int, *, twice: bool) -> None:
+        batch = self.bench.run(jobs.reserve(self.queue, _SESSION, want, self._request(), ""), twice=twice)
+        for id in self._at("waits"):
+            if self._overdue(self.jobs[id]):
+                self.jobs[id].noted, self.jobs[id].expires = False, None
+                self._end(id, "expired")
+        for leased in batch.jobs:
+            job = self.jobs[leased.id]
+            assert job.place == "waits"
+            assert job.due <= self.ms, "never early"
+            assert leased.record == job.record, "the last call counts"
+            assert leased.attempt == job.tries + 1
+            assert bool(Note.read(leased.note).steps) == job.noted, "steps are its own"
+            job.place, job.expires = "running", None
+            self.leased[leased.id] = leased
+            if job.until == "start":
+                self._free(leased.id)
+        running = {self.jobs[id].key for id in self.leased}
+        assert len(running - {""}) == sum(self.jobs[id].key != "" for id in self.leased), "one at a time per key"
+        if len(batch.jobs) < want:
+            alive = [self.jobs[id].key for id in self._at("waits", "running")]
+            for id in self._at("waits"):
+                job = self.jobs[id]
+                blocked = job.key and alive.count(job.key) > 1
+                assert job.due > self.ms or blocked, "nothing is left that may run"
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), kind=st.sampled_from("ssrrdddgzc"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
+    def settle(self, data: st.DataObject, kind: str, delay: int, *, twice: bool) -> None:
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        ended = Outcome(id, self.leased[id].token, kind, b"{}", delay if kind in "rz" else 0)  # type: ignore[arg-type]
+        settled = self.bench.run(jobs.settle(self.queue, _SESSION, [ended], _WINDOW_MS), twice=twice)
+        assert settled == [not twice]
+        del self.leased[id]
+        job = self.jobs[id]
+        if job.asked and kind != "s":
+            kind = "c"
+        job.tries += kind in "srdc"
+        job.noted = job.noted and kind not in "sc"
+        if kind in "sdc":
+            job.died = self.ms
+            self._end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
+        else:
+            job.place, job.due = "waits", self.ms + (delay if kind in "rz" else 0)
+
+    @precondition(lambda self: self.leased)
+    @rule()
+    def finish_steps(self) -> None:
+        for id, leased in self.leased.items():
+            assert self.bench.run(control.note(self.queue, _SESSION, leased, "step", b"1", 1000)) == 1
+            self.jobs[id].noted = True
+
+    @rule()
+    def recover(self) -> None:
+        """The worker has died with all it held."""
+        assert self.bench.run(jobs.recover(self.queue, _SESSION, _WINDOW_MS, gone=True)) == len(self.leased)
+        held, self.leased = self.leased, {}
+        for id in held:
+            job = self.jobs[id]
+            job.tries += 1
+            if job.asked:
+                job.noted = False
+                self._end(id, "cancelled")
+            elif job.tries >= _DELIVERIES:
+                job.died = self.ms
+                self._end(id, "dead")
+            else:
+                job.place, job.due = "waits", self.ms
+        self.join()
+
+    @rule(milliseconds=st.sampled_from([1, 700, 1500, 2500]))
+    def wait(self, milliseconds: int) -> None:
+        self.bench.now += milliseconds * 1000
+
+    # -- what must always hold ----------------------------------------------------------------------------------------
+
+    @rule()
+    def compare(self) -> None:
+        """The server knows who has which name, and keeps none that nobody has."""
+        books = self.bench.hash(self.queue.books)
+        owners = {name[2:]: value.split()[0] for name, value in books.items() if name.startswith("u ")}
+        assert owners == {f"task/{name}": id for name, (id, _) in self.names.items()}
+        times = self.bench.hash(self.queue.unique[0])
+        for name, (id, until) in self.times.items():
+            assert until <= self.ms or times[f"task/{name}"] == f"{id} {until}"
+        alive = self._at("waits", "running", "dead")
+        assert self.bench.fields(self.queue.jobs) == set(alive)
+        noted = {id for id in alive if self.jobs[id].noted or self.jobs[id].asked}
+        assert self.bench.fields(self.queue.notes) - set(self._at("lost")) == noted, "steps are a call's own"
+        due = self.bench.scores(self.queue.due)
+        for id in self._at("waits"):
+            job = self.jobs[id]
+            assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
+        status, _ = self.bench.run(jobs.status(self.queue))
+        assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))

@@ -1,0 +1,57 @@
+"""A session with many jobs is recovered in several calls; whoever does that may die in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork.protocol import hands, jobs
+from lockwork.protocol.effects import Call
+from lockwork.protocol.jobs import NewJob, SessionOver
+from lockwork.protocol.keys import QueueKeys
+from model.bench import Bench
+from simulation.server import Build, Server
+
+QUEUE = QueueKeys("sim", "q")
+DEAD, OTHER = "host/1/a", "host/2/b"
+COUNT = 1300
+WINDOW_MS = 60_000
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    """A dead session, of whose jobs some were given back when their recoverer died, too."""
+    server = Server(url)
+    bench = Bench(server, Build())
+    bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
+    bench.run(jobs.push(QUEUE, [NewJob(f"j{at:04}", jobs.head(1, 3) + b"body") for at in range(COUNT)]))
+    for call in range(2):
+        bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
+    recovery = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True)
+    first = next(recovery)
+    assert isinstance(first, Call)
+    _, left = bench.call(first)
+    assert left
+    recovery.close()
+    yield bench
+    server.close()
+
+
+def test_the_next_heartbeat_finds_the_rest(bench: Bench) -> None:
+    status, workers = bench.run(jobs.status(QUEUE))
+    assert status.ready + status.running == COUNT
+    assert not workers, "who is over is no worker"
+    assert bench.run(hands.heads(QUEUE)).lease_left is None
+    found = bench.run(jobs.beat(QUEUE, {OTHER: True}, 5000, 1.0))
+    assert found.overdue == DEAD
+    bench.run(jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=False))
+    status, workers = bench.run(jobs.status(QUEUE))
+    assert (status.ready, status.running, len(workers)) == (COUNT, 0, 1)
+    assert bench.run(jobs.beat(QUEUE, {OTHER: False}, 5000, 1.0)).overdue is None
+
+
+def test_the_session_does_not_come_back(bench: Bench) -> None:
+    assert bench.run(jobs.beat(QUEUE, {DEAD: False}, 5000, 1.0)).alive == {DEAD: False}
+    with pytest.raises(SessionOver):
+        bench.run(jobs.reserve(QUEUE, DEAD, 1, "late", ""))

@@ -1,0 +1,350 @@
+"""What holds for a whole queue, with real workers: paused, limited in rate, concurrency and size, and drained."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import ConfigError, Lockwork, QueueFull, ResultTimeout, WaitTimeout
+from lockwork.queue_limits import QueueLimits
+from processes import Started, until, worker
+
+
+@pytest.fixture
+def queue(own: Any) -> Any:
+    return own.lw.queue()
+
+
+@pytest.fixture
+def two_processes(own_url: str, apps: Path) -> Iterator[Started]:
+    with worker("chores:lw", "-p", "2", "-c", "10", "--lease", "2", url=own_url, folder=apps) as process:
+        yield process
+
+
+def most_at_once(history: History) -> int:
+    running = most = 0
+    for line in history.lines():
+        running += {"ran": 1, "done": -1}[line["event"]]
+        most = max(most, running)
+    return most
+
+
+# -- pause ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_paused_queue_begins_nothing_and_resume_wakes_the_workers(
+    own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    running = own.gated.enqueue(history.path, str(gate))
+    history.wait(1)
+    queue.pause()
+    queue.pause()
+    assert queue.status().paused
+    ready, delayed = own.add.enqueue(1), own.add.options(delay=0.1).enqueue(2)
+    gate.touch()
+    assert running.result(20) == 1, "what runs goes on"
+    with pytest.raises(ResultTimeout):
+        ready.result(0.5)
+    until(lambda: queue.status().scheduled == 0, "what is due lines up all the same")
+    assert queue.status().ready == 2
+    queue.resume()
+    assert (ready.result(20), delayed.result(20)) == (2, 3)
+    assert not queue.status().paused
+    assert queue.limits() == QueueLimits(None, None, None)
+
+
+def test_a_pause_outlives_workers(own: Any, queue: Any, own_url: str, apps: Path, history: History) -> None:
+    queue.pause()
+    job = own.add.enqueue(1)
+    with worker("chores:lw", "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0, "nothing could run now"
+    assert job.state() == "active"
+    queue.resume()
+    with worker("chores:lw", "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+    assert job.result(0) == 2
+
+
+# -- concurrency ------------------------------------------------------------------------------------------------------
+
+
+def test_concurrency_is_of_all_workers_together(own: Any, queue: Any, two_processes: Started, history: History) -> None:
+    assert queue.limit(concurrency=3).concurrency == 3
+    own.hold.enqueue_many([(history.path, 0.02)] * 60)
+    queue.drain(60)
+    assert len(history.lines("done")) == 60
+    assert most_at_once(history) <= 3
+
+
+def test_a_killed_process_gives_its_places_back(own: Any, queue: Any, two_processes: Started, history: History) -> None:
+    """kill -9 while the concurrency is used up: the count is right afterwards, and the other jobs run."""
+    queue.limit(concurrency=2)
+    own.hold_once.enqueue_many([(history.path,)] * 2)
+    history.wait(2)
+    others = own.add.enqueue_many([(number,) for number in range(20)])
+    assert queue.status().running == 2
+    for child in two_processes.children():
+        os.kill(child, signal.SIGKILL)
+    assert [job.result(30) for job in others] == list(range(1, 21))
+    queue.drain(30)
+    assert len(history.lines("ran")) == 4
+
+
+def test_a_killed_worker_gives_its_places_back(
+    own: Any, queue: Any, own_url: str, apps: Path, history: History
+) -> None:
+    """The whole machine dies: another worker finds its lease over."""
+    queue.limit(concurrency=1)
+    with worker("chores:lw", "--lease", "1", url=own_url, folder=apps) as first:
+        own.hold_once.enqueue(history.path)
+        history.wait(1)
+        job = own.add.enqueue(1)
+        with worker("chores:lw", "--lease", "1", url=own_url, folder=apps):
+            for pid in (first.pid, *first.children()):
+                os.kill(pid, signal.SIGKILL)
+            assert job.result(30) == 2
+            queue.drain(30)
+
+
+def test_more_concurrency_wakes_the_workers(
+    own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    queue.limit(concurrency=1)
+    own.gated.enqueue(history.path, str(gate))
+    history.wait(1)
+    job = own.add.enqueue(1)
+    with pytest.raises(ResultTimeout):
+        job.result(0.3)
+    queue.limit(concurrency=None)
+    assert job.result(20) == 2
+    gate.touch()
+    queue.drain(30)
+
+
+# -- rate -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rate_is_of_all_workers_together(own: Any, queue: Any, two_processes: Started, history: History) -> None:
+    queue.limit(rate="10/500ms")
+    own.mark.enqueue_many([(history.path, number) for number in range(30)])
+    queue.drain(60)
+    began = sorted(line["at"] for line in history.lines("ran"))
+    assert len(began) == 30
+    # ten at once, and then one each 50 ms; a worker may begin a job later than it was leased, not earlier
+    assert began[-1] - began[0] > 0.9
+    queue.limit(rate=None)
+    own.mark.enqueue_many([(history.path, number) for number in range(100)])
+    queue.drain(30)
+
+
+# -- size -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_queue_refuses(lw: Lockwork) -> None:
+    @lw.task
+    def work(number: int = 0) -> None: ...
+
+    queue = lw.queue()
+    queue.limit(size=5)
+    work.enqueue_many([(number,) for number in range(3)])
+    work.options(delay=60).enqueue()
+    with pytest.raises(QueueFull, match="4 jobs wait in queue 'default', and its limit is 5") as caught:
+        work.enqueue_many([(1,), (2,)])
+    found = caught.value
+    assert (found.queue, found.waiting, found.limit, found.enqueued) == ("default", 4, 5, 0)
+    copied = pickle.loads(pickle.dumps(found))
+    assert (str(copied), copied.__dict__) == (str(found), found.__dict__)
+    with pytest.raises(QueueFull):
+        work.options(expires=60).enqueue_many([(1,), (2,)])
+    assert queue.status().enqueued == 4, "all or nothing"
+    work.enqueue()
+    for task in (work, work.options(delay=1), work.options(expires=60), work.options(key="a")):
+        with pytest.raises(QueueFull):
+            task.enqueue()
+    queue.limit(size=0)
+    with pytest.raises(QueueFull):
+        work.enqueue()
+    queue.limit(size=None)
+    work.enqueue()
+
+
+def test_a_large_batch_says_what_it_has_enqueued(lw: Lockwork) -> None:
+    @lw.task
+    def work(number: int) -> None: ...
+
+    lw.queue().limit(size=2500)
+    with pytest.raises(QueueFull) as caught:
+        work.enqueue_many([(number,) for number in range(4000)])
+    assert caught.value.enqueued == 2000
+    assert lw.queue().status().ready == 2000
+
+
+async def test_tasks_that_enqueue_together_are_refused_one_by_one(alw: Lockwork) -> None:
+    """They share a round trip, and whoever came first is not refused for those who came later."""
+
+    @alw.task
+    async def work(number: int) -> None: ...
+
+    await alw.queue().alimit(size=10)
+    found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
+    refused = [each for each in found if isinstance(each, BaseException)]
+    assert len(refused) == 30
+    assert all(isinstance(each, QueueFull) for each in refused)
+    assert not any(isinstance(each, BaseException) for each in found[:10])
+    assert (await alw.queue().astatus()).enqueued == 10
+
+
+def test_threads_never_get_past_the_limit(lw: Lockwork) -> None:
+    @lw.task
+    def work(number: int) -> None: ...
+
+    lw.queue().limit(size=50)
+    refused = itertools.count()
+
+    def enqueue() -> None:
+        for number in range(40):
+            try:
+                work.enqueue_many([(number,)] * 3)
+            except QueueFull:
+                next(refused)
+
+    threads = [threading.Thread(target=enqueue) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lw.queue().status().ready == 48
+    assert next(refused) == 160 - 16
+
+
+def test_retries_and_what_is_given_back_are_never_refused(
+    own: Any, queue: Any, own_url: str, apps: Path, history: History
+) -> None:
+    job, held = own.fails_until.enqueue(history.path, 3), own.hold.enqueue(history.path, 600)
+    queue.limit(size=0)
+    with worker("chores:lw", "--grace", "0.1s", url=own_url, folder=apps) as process:
+        assert job.result(30) == 3
+        history.wait(4)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert held.state() == "active"
+    status = queue.status()
+    assert (status.ready, status.running, status.retried) == (1, 0, 2)
+    held.cancel()
+
+
+def test_a_stock_reserves_nothing_when_the_queue_is_full(lw: Lockwork) -> None:
+    @lw.task
+    def order(buyer: str) -> None: ...
+
+    phones = lw.stock("phone", 1)
+    queue = lw.queue()
+    queue.limit(size=0)
+    for wait in (0, 5):
+        with pytest.raises(QueueFull, match="0 jobs wait in queue 'default', and its limit is 0"):
+            phones.reserve("ann", enqueue=order.call("ann"), wait=wait)
+    assert phones.status().available == 1
+    held = phones.reserve("ann")
+    for step in (phones.confirm, phones.release):
+        with pytest.raises(QueueFull):
+            step(held, enqueue=order.call("ann"))
+    assert phones.status().reserved == 1
+    queue.limit(size=1)
+    phones.confirm(held, enqueue=order.call("ann"))
+    phones.confirm(held, enqueue=order.call("ann"))  # again, it does nothing
+    assert queue.status().enqueued == 1
+
+
+# -- drain ------------------------------------------------------------------------------------------------------------
+
+
+def test_drain_waits_for_what_waits_and_runs(
+    own: Any, queue: Any, two_processes: Started, history: History, tmp_path: Path
+) -> None:
+    queue.drain(0)
+    gate = tmp_path / "gate"
+    own.gated.enqueue(history.path, str(gate))
+    later = own.add.options(delay=600).enqueue(1)
+    history.wait(1)
+    with pytest.raises(WaitTimeout, match=r"was not drained within 0\.1 s: 0 jobs wait, 1 run"):
+        queue.drain(0.1)
+    drained = threading.Event()
+
+    def wait() -> None:
+        queue.drain(30)
+        drained.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    assert not drained.wait(0.2)
+    gate.touch()
+    assert drained.wait(20)
+    waiting.join()
+    with pytest.raises(WaitTimeout):
+        queue.drain(0.1, delayed=True)
+    later.cancel()
+    queue.drain(20, delayed=True)
+
+
+async def test_the_same_for_tasks(alw: Lockwork) -> None:
+    @alw.task
+    async def work() -> None: ...
+
+    queue = alw.queue()
+    await queue.apause()
+    assert (await queue.alimit(rate="5/m", concurrency=7)).rate == "5/m"
+    assert (await queue.alimits()).concurrency == 7
+    await work.aenqueue()
+    with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run, and the queue is paused"):
+        await queue.adrain(0.05)
+    await queue.aresume()
+    assert not (await queue.astatus()).paused
+    await queue.aclear()
+    await queue.adrain(5)
+
+
+# -- what is given ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [("100/s", "100/s"), ("5/m", "5/m"), ("10/30s", "10/30s"), ("3/250ms", "3/250ms"), ("1/h", "1/h")],
+)
+def test_a_rate_is_read_as_it_was_written(lw: Lockwork, rate: str, shown: str) -> None:
+    queue = lw.queue()
+    assert queue.limit(rate=rate).rate == shown
+    assert queue.limit(size=3).rate == shown, "what is not given stays"
+    assert queue.limits().rate == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "give one of them"),
+        ({"concurency": 3}, "did you mean 'concurrency'"),
+        ({"concurrency": 0}, r"from 1 to 1,000,000,000, not 0; pause\(\) the queue for none"),
+        ({"concurrency": True}, "whole number"),
+        ({"concurrency": "3"}, "whole number"),
+        ({"size": -1}, "from 0 to"),
+        ({"size": 1.5}, "whole number"),
+        ({"rate": 5}, "a rate is units per time"),
+        ({"rate": "5"}, "a rate is units per time"),
+        ({"rate": "5/1.5ms"}, "whole milliseconds"),
+    ],
+)
+def test_bad_limits(lw: Lockwork, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        lw.queue().limit(**given)
+    assert lw.queue().limits() == QueueLimits(None, None, None)

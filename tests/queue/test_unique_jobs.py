@@ -1,0 +1,341 @@
+"""A unique name has one job at a time: what other calls of it do, and when it is free again."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history import History
+from lockwork import ConfigError, Lockwork
+from lockwork.errors import JobCancelled
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.scripts import script
+from processes import until, worker
+from proxy import Phase, Proxy
+
+KEYS = QueueKeys("lw", "default")
+
+
+def waiting(app: Lockwork) -> int:
+    status = app.queue().status()
+    return status.ready + status.scheduled
+
+
+def names(admin: redis.Redis) -> list[str]:
+    fields: Any = admin.hkeys(KEYS.books)
+    return sorted(name.decode()[2:] for name in fields if name.startswith(b"u "))
+
+
+def report(app: Lockwork, **options: Any) -> Any:
+    """A unique task."""
+
+    registered: Any = app.task(**{"unique": "report:{user}", **options})
+
+    def report(user: int, version: int = 1) -> int:
+        return version
+
+    return registered(report)
+
+
+def calls(app: Lockwork) -> list[list[Any] | None]:
+    return [job.call.args for place in ("ready", "scheduled") for job in app.queue().peek(place=place)]
+
+
+# -- what another call does -------------------------------------------------------------------------------------------
+
+
+def test_another_call_meets_the_job_that_is_there(lw: Lockwork) -> None:
+    task = report(lw)
+    first, other, again = task.enqueue(1), task.enqueue(2), task.enqueue(1, version=2)
+    assert (first.new, other.new, again.new) == (True, True, False)
+    assert (again.id, again.arrival) == (first.id, "kept")
+    assert waiting(lw) == 2
+    assert calls(lw) == [[1], [2]]
+
+
+def test_all_arguments_make_the_name(lw: Lockwork) -> None:
+    """However they are given, and whatever is left to its default."""
+    task = report(lw, unique=True)
+    first = task.enqueue(1, 1)
+    assert [task.enqueue(*args).id == first.id for args in ((1,), (1, 1), (1, 2), (2,))] == [True, True, False, False]
+    assert task.enqueue(user=1).id == first.id
+    assert task.enqueue(version=1, user=1).id == first.id
+
+    @lw.task(unique=True)
+    def other(user: int, options: dict[str, int]) -> None: ...
+
+    assert other.enqueue(1, {"a": 1, "b": 2}).id == other.enqueue(1, {"b": 2, "a": 1}).id
+
+
+def test_a_name_is_its_tasks_own(lw: Lockwork) -> None:
+    """Else one task's job would stand for another's, which would never run."""
+
+    @lw.task(unique="user:{user}")
+    def one(user: int) -> None: ...
+
+    @lw.task(unique="user:{user}")
+    def two(user: int) -> None: ...
+
+    assert one.enqueue(1).new
+    assert two.enqueue(1).new
+    assert one.options(priority="high").enqueue(1).new is False
+
+
+def test_the_waiting_job_becomes_the_last_call(lw: Lockwork) -> None:
+    task = report(lw, on_duplicate="replace")
+    first = task.options(delay="1h").enqueue(1)
+    due = first.look().due
+    again = task.options(tags=["late"]).enqueue(1, 2)
+    assert (again.id, again.arrival) == (first.id, "replaced")
+    view = first.look()
+    assert (view.due, view.tags) == (due, ("late",))
+    moved = task.options(delay="2h").enqueue(1, 3)
+    assert (moved.id, moved.arrival) == (first.id, "moved")
+    assert first.look().due - due >= timedelta(minutes=59)
+    assert waiting(lw) == 1
+    task.options(at=datetime.now(UTC)).enqueue(1, 4)
+    assert [job.call.args for job in lw.queue().peek(place="scheduled")] == [[1, 4]]
+
+
+def test_each_call_puts_it_off(lw: Lockwork) -> None:
+    task = report(lw, debounce="1h", debounce_max="90m")
+    first = task.enqueue(1)
+    dues = [first.look().due]
+    for version in (2, 3):
+        again = task.enqueue(1, version)
+        assert (again.id, again.arrival) == (first.id, "moved")
+        dues.append(first.look().due)
+    assert all(later >= sooner for sooner, later in itertools.pairwise(dues))
+    assert calls(lw) == [[1, 3]]
+    limited = report(lw, name="limited", debounce="1h", debounce_max="1h")
+    job = limited.enqueue(1)
+    due = job.look().due
+    limited.enqueue(1)
+    assert job.look().due == due, "no later than so long after the first call"
+
+
+def test_options_of_one_call(lw: Lockwork) -> None:
+    task = report(lw)
+    first = task.enqueue(1)
+    assert task.options(unique=None).enqueue(1).new
+    assert task.options(unique="other:{user}").enqueue(1).new
+    assert task.options(on_duplicate="replace", unique_until="done").enqueue(1, 2).arrival == "replaced"
+    assert task.options(delay="1h").enqueue(1).id == first.id
+    assert waiting(lw) == 3
+
+
+def test_many_at_once(lw: Lockwork) -> None:
+    """Also within one call, and beyond what one round trip takes."""
+    task = report(lw)
+    jobs = task.enqueue_many([(number % 700,) for number in range(1400)])
+    assert Counter(job.new for job in jobs) == {True: 700, False: 700}
+    assert [job.id for job in jobs[:700]] == [job.id for job in jobs[700:]]
+    assert waiting(lw) == 700
+
+
+async def test_many_tasks_at_once(alw: Lockwork) -> None:
+    """RQ #719: to look and then to enqueue is a race; here one call does both."""
+    task = report(alw)
+    jobs = await asyncio.gather(*(task.aenqueue(1) for _ in range(50)))
+    assert Counter(job.new for job in jobs) == {True: 1, False: 49}
+    assert len({job.id for job in jobs}) == 1
+    others = await task.aenqueue_many([(2,), (2,)])
+    assert [job.new for job in others] == [True, False]
+
+
+@pytest.mark.parametrize("phase", ["request", "reply"])
+def test_a_call_whose_reply_is_lost_does_not_meet_itself(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
+    with Lockwork(proxy.url) as app:
+        task = report(app)
+        task.enqueue(0)
+        proxy.lose(script("jobs_push_unique").sha, phase)
+        job = task.enqueue(1)
+        proxy.lose(script("jobs_push_unique").sha, phase)
+        again = task.enqueue(1)
+        assert (job.new, again.new, again.id) == (True, False, job.id)
+        assert waiting(lw) == 2
+
+
+# -- when a name is free again ----------------------------------------------------------------------------------------
+
+
+def test_the_name_is_free_when_its_job_has_ended(lw: Lockwork, admin: redis.Redis) -> None:
+    task = report(lw)
+    first = task.enqueue(1)
+    assert names(admin) == ["report/report:1"]
+    assert first.cancel()
+    assert names(admin) == []
+    second = task.enqueue(1)
+    assert second.new
+    assert lw.queue().clear() == 1
+    assert names(admin) == []
+    assert task.enqueue(1).new
+
+
+def test_a_name_that_is_taken_for_a_time(lw: Lockwork, admin: redis.Redis) -> None:
+    """Whatever becomes of the job; and the server forgets it by itself."""
+    task = report(lw, unique_until="300ms")
+    first = task.enqueue(1)
+    assert first.cancel()
+    assert task.enqueue(1).id == first.id
+    assert all(0 < admin.pttl(key) <= 61_000 for key in KEYS.unique)
+    again: Any = until(lambda: job if (job := task.enqueue(1)).new else None, "the time is over")
+    assert again.id != first.id
+    longer = task.options(unique_until="1h").enqueue(2)
+    assert all(admin.pttl(key) > 3_600_000 for key in KEYS.unique)
+    until(lambda: task.enqueue(1).new, "the time is over again")
+    assert task.enqueue(2).id == longer.id
+    assert admin.zcard(KEYS.unique[1]) == 2
+
+
+def test_a_job_that_expires_has_no_name_any_more(lw: Lockwork, admin: redis.Redis) -> None:
+    """Nor has one that is overdue: it will not run, so another call must not count on it."""
+    task = report(lw, expires="20ms")
+    first = task.enqueue(1)
+    later: Any = until(lambda: job if (job := task.options(expires=None).enqueue(1)).new else None, "it is overdue")
+    assert first.state() == "expired"
+    until(lambda: first.look().state == "expired", "it is ended")
+    assert names(admin) == ["report/report:1"], "which is the other's"
+    assert task.enqueue(1).id == later.id
+
+
+def test_a_job_without_a_record_has_no_name(lw: Lockwork, admin: redis.Redis) -> None:
+    """However that came about: a name cannot be taken for ever."""
+    task = report(lw)
+    first = task.enqueue(1)
+    admin.hdel(KEYS.jobs, first.id)
+    assert task.enqueue(1).new
+
+
+def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
+    task = report(lw)
+    first = task.enqueue(1)
+    first.cancel()
+    assert first.retry()
+    assert task.enqueue(1).id == first.id
+    first.cancel()
+    second = task.enqueue(1)
+    assert not first.retry(), "another has its name"
+    assert first.state() == "cancelled"
+    second.cancel()
+    assert first.retry()
+
+
+# -- with workers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def uniques(own_url: str, load: Any) -> Any:
+    """The app of unique tasks; nobody works there yet."""
+    module = load(own_url, "uniques")
+    with module.lw:
+        yield module
+
+
+def test_a_running_job_keeps_its_name(uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+    gate = str(tmp_path / "gate")
+    with worker("uniques:lw", url=own_url, folder=apps):
+        job = uniques.report.enqueue(history.path, "a", 1, gate)
+        history.wait(1)
+        again = uniques.report.enqueue(history.path, "a", 2, gate)
+        assert (again.new, again.id) == (False, job.id)
+        Path(gate).touch()
+        assert again.result(30) == 1, "its result is there for everybody who called"
+        assert uniques.report.enqueue(history.path, "a", 3).result(30) == 3
+    assert [line["version"] for line in history.lines("ran")] == [1, 3]
+
+
+def test_no_change_is_lost_while_a_job_runs(
+    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """The last call that came while it ran runs after it; those between are never run."""
+    gate = str(tmp_path / "gate")
+    with worker("uniques:lw", "--concurrency", "4", url=own_url, folder=apps):
+        first = uniques.sync.enqueue(history.path, "a", 1, gate)
+        history.wait(1)
+        later = [uniques.sync.enqueue(history.path, "a", version) for version in (2, 3, 4)]
+        assert [job.arrival for job in later] == ["new", "replaced", "replaced"]
+        assert len({job.id for job in later} - {first.id}) == 1
+        Path(gate).touch()
+        assert [job.result(30) for job in later] == [4, 4, 4]
+    assert [line["version"] for line in history.lines("ran")] == [1, 4]
+
+
+def test_a_debounced_job_runs_once_with_the_last_call(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("uniques:lw", url=own_url, folder=apps):
+        jobs = [uniques.index.enqueue(history.path, "a", version) for version in range(20)]
+        assert jobs[-1].result(30) == 19
+        assert jobs[0].id == jobs[-1].id
+    assert [line["version"] for line in history.lines("ran")] == [19]
+
+
+def test_a_cancelled_job_frees_its_name(
+    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    with worker("uniques:lw", url=own_url, folder=apps):
+        job = uniques.report.enqueue(history.path, "a", 1, str(tmp_path / "never"))
+        history.wait(1)
+        assert job.cancel()
+        with pytest.raises(JobCancelled):
+            job.result(30)
+        assert uniques.report.enqueue(history.path, "a", 2).result(30) == 2
+
+
+# -- what cannot be ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"unique": "report:{usr}"}, "did you mean {user}"),
+        ({"unique": "a,b"}, "must not hold a comma or a semicolon"),
+        ({"unique": 7}, "a job's unique name must be 1 to 200 characters"),
+        ({"unique_until": "5x"}, "unique_until is 'start', 'done' or a time such as '10m', not '5x'"),
+        ({"on_duplicate": "drop"}, "on_duplicate is 'keep' or 'replace', not 'drop'"),
+        ({"on_duplicate": "debounce"}, "give debounce='2s' instead"),
+        ({"on_duplicate": "keep", "debounce": "2s"}, "always becomes the last call"),
+        ({"debounce_max": "2s"}, "give debounce=..., too"),
+        ({"debounce": "2s", "debounce_max": "1s"}, "must not be less than debounce"),
+        ({"debounce": "2s", "unique_until": "1h"}, "not after a time"),
+        ({"name": "a,b"}, "a unique task's name must not hold a comma"),
+        ({"unique_untl": "start"}, "did you mean 'unique' or 'unique_until'"),
+    ],
+)
+def test_options_that_make_no_sense(lw: Lockwork, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text.replace("(", "\\(").replace("{", "\\{")):
+        report(lw, **options)
+
+
+def test_options_without_a_name(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="unique_until is for unique jobs"):
+        report(lw, unique=None, unique_until="start").enqueue(1)
+
+    @lw.task
+    def plain(user: int) -> None: ...
+
+    with pytest.raises(ConfigError, match="on_duplicate is for unique jobs"):
+        plain.options(on_duplicate="replace")
+    assert plain.options(unique="{user}").enqueue(1).new
+    assert not plain.options(unique="{user}").enqueue(1).new
+
+
+def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
+    task = report(lw)
+    with pytest.raises(ConfigError, match="cannot be unique: call task.options"):
+        task.call(1)
+    assert task.options(unique=None).call(1).queue == "default"
+    with pytest.raises(ConfigError, match="cannot be unique"):
+        lw.task(every="1h", unique=True)(lambda: None)
+    with pytest.raises(ConfigError, match="can have no delay"):
+        task.options(debounce="2s", delay="1s")
+    with pytest.raises(ConfigError, match="must not hold a comma"):
+        lw.task(unique="{text}", name="texts")(lambda text: None).enqueue("a,b")
+    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
+        lw.task(unique=True, name="things")(lambda thing: None).enqueue(object())

@@ -1,0 +1,155 @@
+"""What went wrong with unique jobs elsewhere: names that stayed taken, or were freed by who did not have them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history import History
+from lockwork import JobFailed, Lockwork
+from lockwork.protocol.keys import QueueKeys
+from processes import until, worker
+
+KEYS = QueueKeys("lw", "default")
+
+
+@pytest.fixture
+def uniques(own_url: str, load: Any) -> Iterator[Any]:
+    """The app of unique tasks; nobody works there yet."""
+    module = load(own_url, "uniques")
+    with module.lw:
+        yield module
+
+
+def test_a_killed_worker_takes_no_name_with_it(
+    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """sidekiq-unique-jobs #861, #691, #170: after a SIGKILL the lock stayed, and nothing could be enqueued any more."""
+    gate = str(tmp_path / "gate")
+    with worker("uniques:lw", "--lease", "60s", url=own_url, folder=apps) as process:
+        job = uniques.report.enqueue(history.path, "a", 1, gate)
+        history.wait(1)
+        (child,) = process.children()
+        os.kill(child, signal.SIGKILL)
+        history.wait(2)
+        assert uniques.report.enqueue(history.path, "a", 2).id == job.id, "it runs again under its name"
+        Path(gate).touch()
+        assert job.result(30) == 1
+        assert uniques.report.enqueue(history.path, "a", 3).result(30) == 3
+    assert [line["version"] for line in history.lines("ran")] == [1, 1, 3]
+
+
+def test_a_whole_killed_machine_takes_no_name_with_it(
+    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """The same when the supervisor is killed, too: the next worker finds the session overdue."""
+    gate = str(tmp_path / "gate")
+    with worker("uniques:lw", "--lease", "1s", url=own_url, folder=apps) as dead:
+        job = uniques.report.enqueue(history.path, "a", 1, gate)
+        history.wait(1)
+        for pid in (dead.pid, *dead.children()):
+            os.kill(pid, signal.SIGSTOP)
+        for pid in (*dead.children(), dead.pid):
+            os.kill(pid, signal.SIGKILL)
+        Path(gate).touch()
+        with worker("uniques:lw", "--lease", "1s", url=own_url, folder=apps):
+            assert job.result(30) == 1
+            assert uniques.report.enqueue(history.path, "a", 2).result(30) == 2
+
+
+def test_a_job_that_dies_frees_its_name(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+    """Sidekiq #3240, sidekiq-unique-jobs #339: a job without retries that failed kept its lock until a time-out."""
+    with worker("uniques:lw", url=own_url, folder=apps):
+        for version in (1, 2):
+            job = uniques.fails.enqueue(history.path, "a", version)
+            assert job.new
+            with pytest.raises(JobFailed):
+                job.result(30)
+
+
+def test_a_job_that_cannot_begin_frees_its_name(uniques: Any, own_url: str, apps: Path) -> None:
+    """Laravel #49890, #54000: a job that could not be read never came to where its lock was released."""
+    bad = uniques.wants_numbers.enqueue("none")
+    unknown = uniques.lw.task(unique=True, name="nowhere", retries=0)(lambda: None)
+    lost = unknown.enqueue()
+    with worker("uniques:lw", url=own_url, folder=apps):
+        for job in (bad, lost):
+            with pytest.raises(JobFailed):
+                job.result(30)
+        until(lambda: uniques.lw.queue().status().dead == 2, "both are dead")
+        assert uniques.wants_numbers.enqueue("none").new
+        assert unknown.enqueue().new
+
+
+def test_deleting_an_old_dead_job_frees_nothing(lw: Lockwork, admin: redis.Redis) -> None:
+    """BullMQ #3232: removing a failed job released the key of the job that came after it."""
+
+    @lw.task(unique="report:{user}")
+    def report(user: int) -> None: ...
+
+    first = report.enqueue(1)
+    admin.zadd(KEYS.dead, {first.id: 1})  # as a worker buries it
+    admin.zrem(KEYS.due, first.id)
+    second = report.enqueue(1)
+    assert second.new
+    assert lw.queue().dead.delete(first.id)
+    assert report.enqueue(1).id == second.id
+
+
+def test_a_dead_job_does_not_come_back_beside_another(lw: Lockwork, admin: redis.Redis) -> None:
+    """A retry from the dead set is no way around uniqueness; the others of the same call are retried."""
+
+    @lw.task(unique="report:{user}")
+    def report(user: int) -> None: ...
+
+    dead = [report.enqueue(user) for user in (1, 2)]
+    for job in dead:
+        admin.zadd(KEYS.dead, {job.id: 1})
+        admin.zrem(KEYS.due, job.id)
+    other = report.enqueue(1)
+    assert lw.queue().dead.retry_all() == 1
+    assert [job.state() for job in dead] == ["dead", "scheduled"]
+    assert report.enqueue(2).id == dead[1].id
+    assert not lw.queue().dead.retry(dead[0].id)
+    assert other.cancel()
+    assert lw.queue().dead.retry(dead[0].id)
+
+
+def test_a_kept_result_does_not_keep_the_name(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+    """arq #432, #222: a name could not be used again until the result of its job had expired."""
+    with worker("uniques:lw", url=own_url, folder=apps):
+        first = uniques.report.enqueue(history.path, "a", 1)
+        assert first.result(30) == 1
+        assert uniques.report.enqueue(history.path, "a", 2).result(30) == 2
+        assert first.result(30) == 1
+
+
+def test_an_older_job_does_not_free_the_name_of_a_newer_one(
+    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """Laravel, before its locks knew their dispatch: an attempt that ended late released the lock of a newer job."""
+    gate = str(tmp_path / "gate")
+    with worker("uniques:lw", "--concurrency", "4", url=own_url, folder=apps):
+        first = uniques.sync.enqueue(history.path, "a", 1, gate)
+        history.wait(1)
+        second = uniques.sync.options(delay="1h").enqueue(history.path, "a", 2)
+        Path(gate).touch()
+        assert first.result(30) == 1
+        assert uniques.sync.enqueue(history.path, "a", 3).id == second.id
+
+
+def test_nothing_is_left_when_all_is_done(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+    """BullMQ #4311: stray keys of jobs that had gone."""
+    with worker("uniques:lw", url=own_url, folder=apps):
+        jobs = [uniques.report.enqueue(history.path, f"n{number}") for number in range(50)]
+        jobs += [uniques.sync.enqueue(history.path, f"n{number}") for number in range(50)]
+        for job in jobs:
+            job.result(30)
+    with redis.Redis.from_url(own_url) as admin:
+        assert set(admin.hkeys(KEYS.books)) == {b"#"}

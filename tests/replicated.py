@@ -1,0 +1,51 @@
+"""A primary with one replica that follows it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import redis
+
+from lockwork.runtime.embedded import start_private
+from ports import free_port
+from processes import until
+
+
+@dataclass
+class Pair:
+    """A primary's URL, and clients of both."""
+
+    url: str
+    primary: redis.Redis
+    replica: redis.Redis
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The replica does not move, and the primary does not know that."""
+        pid = int(self.replica.info("server")["process_id"])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def replicated(folder: Path) -> Iterator[Pair]:
+    """Start both; they end with the block."""
+    with start_private(folder / "primary") as primary, start_private(folder / "replica") as second:
+        with redis.Redis.from_url(primary.url) as client, redis.Redis.from_url(second.url) as replica:
+            # servers on unix sockets have no port to follow: give the primary one
+            port = free_port()
+            client.config_set("bind", "127.0.0.1")
+            client.config_set("port", port)
+            replica.replicaof("127.0.0.1", port)
+            until(
+                lambda: client.info("replication")["connected_slaves"] == 1 and client.wait(1, 100) == 1, "it follows"
+            )
+            yield Pair(primary.url, client, replica)

@@ -1,0 +1,135 @@
+"""Enqueue waits until so many replicas have the job; when they have not, it is enqueued all the same, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork import ConfigError, Lockwork
+from lockwork.errors import JobNotReplicated, NotReplicated
+from lockwork.protocol.effects import Call
+from lockwork.protocol.jobs import NewJob, push
+from lockwork.protocol.keys import QueueKeys
+from lockwork.tasks import Task
+from proxy import proxied
+from replicated import Pair, replicated
+
+Ship = Task[[int], None, None]
+JOBS = QueueKeys("lw", "default").jobs
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A primary and its replica."""
+    with replicated(tmp_path_factory.mktemp("servers")) as made:
+        yield made
+
+
+@pytest.fixture
+def pair(servers: Pair) -> Pair:
+    """The same, emptied."""
+    servers.primary.flushall()
+    servers.primary.wait(1, 5000)
+    return servers
+
+
+def ship_of(lw: Lockwork, replicas: int = 1) -> Ship:
+    @lw.task(replicas=replicas)
+    def ship(order: int) -> None: ...
+
+    return ship
+
+
+def test_the_replica_has_it(pair: Pair) -> None:
+    with Lockwork(pair.url) as lw:
+        ship = ship_of(lw)
+        for job in (ship.enqueue(1), *ship.enqueue_many([(2,), (3,)]), ship.options(expires="1h").enqueue(4)):
+            assert pair.replica.hexists(JOBS, job.id)
+
+
+async def test_the_same_for_tasks(pair: Pair) -> None:
+    async with Lockwork(pair.url) as lw:
+        ship = ship_of(lw)
+        jobs = await asyncio.gather(*(ship.aenqueue(number) for number in range(50)))
+        jobs += await ship.aenqueue_many([(100,), (101,)])
+        jobs.append(await ship.options(expires="1h").aenqueue(102))
+        assert all(pair.replica.hexists(JOBS, job.id) for job in jobs)
+
+
+def test_too_few_replicas_enqueue_it_all_the_same(pair: Pair) -> None:
+    with Lockwork(pair.url) as lw:
+        ship = ship_of(lw).options(replicas=2)
+        with pytest.raises(JobNotReplicated, match="enqueued, but only 1 of 2 replicas") as caught:
+            ship.enqueue(1)
+        (id,) = caught.value.ids
+        assert lw.job(id).state() == "active"
+        with pytest.raises(NotReplicated, match="2500 jobs are enqueued") as caught_many:
+            ship.enqueue_many([(number,) for number in range(2500)])
+        assert len(caught_many.value.ids) == 2500  # type: ignore[attr-defined]
+        assert lw.queue().status().ready == 2501
+
+
+async def test_each_task_hears_of_its_own_job(pair: Pair) -> None:
+    async with Lockwork(pair.url) as lw:
+        ship = ship_of(lw, 2)
+        ended = await asyncio.gather(*(ship.aenqueue(number) for number in range(20)), return_exceptions=True)
+        ids = [id for error in ended if isinstance(error, JobNotReplicated) for id in error.ids]
+        assert len(ids) == len(set(ids)) == (await lw.queue().astatus()).ready == 20
+
+
+def test_a_replica_that_does_not_move(pair: Pair) -> None:
+    with Lockwork(pair.url) as lw, pair.frozen():
+        with pytest.raises(JobNotReplicated, match="only 0 of 1 replicas"):
+            ship_of(lw).enqueue(1)
+
+
+def test_sent_again_it_is_not_taken_for_replicated(pair: Pair) -> None:
+    """The second try finds the job; replicas seem to have what a connection has not written."""
+    with proxied(pair.url) as proxy, Lockwork(proxy.url) as lw:
+        ship = ship_of(lw)
+        ship.enqueue(1)
+        with pair.frozen():
+            proxy.lose('"ship"', "reply")
+            with pytest.raises(JobNotReplicated):
+                ship.enqueue(2)
+            assert proxy.lost == 1
+        assert lw.queue().status().ready == 2
+
+
+def test_after_a_batch_that_too_few_have_it_does_not_wait_any_more() -> None:
+    jobs = [NewJob(f"j{number}", b"1,1,,;[]") for number in range(3500)]
+    pushing = push(QueueKeys("lw", "q"), jobs, 2)
+    answers = iter([(1000, 2), (1000, 1), 1000, 500])
+    waits = []
+    effect = next(pushing)
+    with pytest.raises(JobNotReplicated) as caught:
+        while True:
+            assert isinstance(effect, Call)
+            waits.append(effect.replicas)
+            effect = pushing.send(next(answers))
+    assert waits == [2, 2, 0, 0]
+    assert caught.value.ids == tuple(job.id for job in jobs[1000:])
+
+
+def test_the_error_travels() -> None:
+    error = JobNotReplicated("too few", ("a", "b"))
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.ids) == ("too few", ("a", "b"))
+
+
+@pytest.mark.parametrize("replicas", [-1, True, 1.5, "1", 101, None])
+def test_a_number_of_replicas_that_is_none(lw: Lockwork, replicas: int) -> None:
+    with pytest.raises(ConfigError, match="replicas must be a whole number from 0 to 100"):
+        lw.task(replicas=replicas)(print)
+    with pytest.raises(ConfigError, match="replicas must be a whole number"):
+        ship_of(lw).options(replicas=replicas)
+
+
+def test_what_is_enqueued_with_something_else_does_not_wait(lw: Lockwork) -> None:
+    ship = ship_of(lw)
+    with pytest.raises(ConfigError, match="does not wait for replicas"):
+        ship.call(1)
+    assert lw.stock("phone", 1).reserve("bob", enqueue=ship.options(replicas=0).call(1)).created

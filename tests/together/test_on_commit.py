@@ -1,0 +1,278 @@
+"""Jobs that wait for a transaction of SQLAlchemy: after its commit, and never after a rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork
+from lockwork.errors import JobNotReplicated, NotEnqueued
+from lockwork.tasks import Task
+from proxy import Proxy
+
+sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
+orm = pytest.importorskip("sqlalchemy.orm")
+
+Ship = Task[[int], None, None]
+INSERT = sqlalchemy.text("INSERT INTO orders (state) VALUES ('new')")
+
+
+@pytest.fixture
+def engine() -> Iterator[Any]:
+    """A database in memory, with savepoints that work."""
+    made = sqlalchemy.create_engine("sqlite://", poolclass=sqlalchemy.pool.StaticPool)
+    sqlalchemy.event.listen(made, "connect", lambda connection, _: setattr(connection, "isolation_level", None))
+    sqlalchemy.event.listen(made, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    with made.begin() as connection:
+        connection.execute(sqlalchemy.text("CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT NOT NULL)"))
+    yield made
+    made.dispose()
+
+
+@pytest.fixture(params=["session", "connection"])
+def opened(request: pytest.FixtureRequest, engine: Any) -> Callable[[], Any]:
+    """Opens a session or a connection."""
+    return (lambda: orm.Session(engine)) if request.param == "session" else engine.connect
+
+
+def waiting(lw: Lockwork) -> list[int]:
+    """The orders in the queue."""
+    return [(job.call.args or [0])[0] for job in lw.queue("mail").peek(100)]
+
+
+def rows(engine: Any) -> int:
+    with engine.begin() as connection:
+        return int(connection.execute(sqlalchemy.text("SELECT count(*) FROM orders")).scalar())
+
+
+def test_nothing_is_there_before_the_commit(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+    with opened() as work:
+        work.execute(INSERT)
+        job = ship.on_commit(work).enqueue(1)
+        ship.on_commit(work).enqueue_many([(2,), (3,)])
+        assert job.state() == "unknown"
+        work.commit()
+        assert job.state() == "active"
+        assert waiting(lw) == [1, 2, 3]
+        ship.on_commit(work).enqueue(4)
+        work.execute(INSERT)
+        assert waiting(lw) == [1, 2, 3]
+        work.commit()
+        work.execute(INSERT)
+        work.commit()
+    assert waiting(lw) == [1, 2, 3, 4], "each once"
+    assert rows(engine) == 3
+
+
+def test_a_rollback_forgets_it(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+    with opened() as work:
+        work.execute(INSERT)
+        ship.on_commit(work).enqueue(1)
+        work.rollback()
+        work.execute(INSERT)
+        ship.on_commit(work).enqueue(2)
+        work.commit()
+        work.execute(INSERT)
+        ship.on_commit(work).enqueue(3)
+    assert waiting(lw) == [2], "what is closed without a commit is rolled back"
+    with opened() as work:
+        work.execute(INSERT)
+        work.commit()
+    assert waiting(lw) == [2]
+
+
+def test_an_exception_in_a_block(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    for begin in (lambda: orm.Session(engine).begin(), engine.begin, orm.sessionmaker(engine).begin):
+        with suppress(ZeroDivisionError), begin() as work:
+            ship.on_commit(getattr(work, "session", work)).enqueue(1)
+            work_on = 1 / 0
+            assert work_on
+        with begin() as work:
+            ship.on_commit(getattr(work, "session", work)).enqueue(2)
+    assert waiting(lw) == [2, 2, 2]
+
+
+def test_savepoints(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+    with opened() as work:
+        work.execute(INSERT)
+        ship.on_commit(work).enqueue(1)
+        with work.begin_nested():
+            ship.on_commit(work).enqueue(2)
+            with work.begin_nested() as inner:
+                ship.on_commit(work).enqueue(3)
+                inner.rollback()
+            with work.begin_nested():
+                ship.on_commit(work).enqueue(4)
+        outer = work.begin_nested()
+        ship.on_commit(work).enqueue(5)
+        with work.begin_nested():
+            ship.on_commit(work).enqueue(6)
+        outer.rollback()
+        ship.on_commit(work).enqueue(7)
+        assert waiting(lw) == []
+        work.commit()
+    assert waiting(lw) == [1, 2, 4, 7]
+
+
+def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+    """The first job of a connection or session is kept inside of savepoints."""
+    for last, expected in ((True, [1, 2]), (False, [1, 2])):
+        with opened() as work:
+            work.execute(INSERT)
+            outer = work.begin_nested()
+            inner = work.begin_nested()
+            ship.on_commit(work).enqueue(1)
+            inner.commit()
+            ship.on_commit(work).enqueue(2)
+            outer.commit() if last else outer.rollback()
+            work.commit()
+        assert waiting(lw) == expected
+
+
+def test_a_commit_that_fails_enqueues_nothing(lw: Lockwork, ship: Ship, engine: Any, opened: Callable[[], Any]) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            sqlalchemy.text(
+                "CREATE TABLE lines (id INTEGER, of INTEGER REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)"
+            )
+        )
+    with engine.connect() as connection:
+        connection.connection.driver_connection.execute("PRAGMA foreign_keys = ON")
+    with opened() as work:
+        work.execute(sqlalchemy.text("INSERT INTO lines VALUES (1, 99)"))
+        ship.on_commit(work).enqueue(1)
+        with pytest.raises(sqlalchemy.exc.IntegrityError):
+            work.commit()
+        work.rollback()
+        engine.raw_connection().close()  # a connection sends no rollback after a commit that failed
+        work.execute(INSERT)
+        ship.on_commit(work).enqueue(2)
+        work.commit()
+    assert waiting(lw) == [2]
+
+
+def test_before_the_transaction_begins(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+    with opened() as work:
+        ship.on_commit(work).enqueue(1)
+        with work.begin():
+            work.execute(INSERT)
+            assert waiting(lw) == []
+    assert waiting(lw) == [1]
+
+
+def test_scoped_and_derived_sessions(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    scoped = orm.scoped_session(orm.sessionmaker(engine))
+    ship.on_commit(scoped).enqueue(1)
+    scoped.execute(INSERT)
+    scoped.commit()
+    scoped.remove()
+
+    class Mine(orm.Session):  # type: ignore[misc, name-defined]
+        pass
+
+    with Mine(engine) as session:
+        session.execute(INSERT)
+        ship.on_commit(session).enqueue(2)
+        session.commit()
+    with orm.Session(engine) as session:
+        ship.on_commit(session.connection()).enqueue(3)
+        session.commit()
+    assert waiting(lw) == [1, 2, 3]
+
+
+def test_what_is_flushed(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    """A flush has a transaction of its own inside of the session's."""
+    with orm.Session(engine) as session:
+        sqlalchemy.event.listen(session, "after_flush", lambda *_: ship.on_commit(session).enqueue(1))
+        base = orm.declarative_base()
+
+        class Order(base):  # type: ignore[misc, valid-type]
+            __tablename__ = "orders"
+            id = sqlalchemy.Column(sqlalchemy.Integer, primary_key=True)
+            state = sqlalchemy.Column(sqlalchemy.Text)
+
+        session.add(Order(state="new"))
+        session.flush()
+        assert waiting(lw) == []
+        session.add(Order(state="new"))
+        session.commit()
+    assert waiting(lw) == [1, 1]
+
+
+def test_options_travel_and_count_from_the_commit(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    with orm.Session(engine) as session:
+        session.execute(INSERT)
+        late = ship.options(delay="1h", tags=["late"]).on_commit(session).enqueue(1)
+        brief = ship.options(expires="1h").on_commit(session).enqueue(2)
+        high = ship.options(priority="high").on_commit(session).enqueue(3)
+        session.commit()
+    assert (late.state(), late.look().tags) == ("scheduled", ("late",))
+    assert brief.look().expires is not None
+    assert [job.id for job in lw.queue("mail").peek()] == [high.id, brief.id]
+
+
+def test_bad_arguments_are_refused_at_once(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    with orm.Session(engine) as session, session.begin():
+        with pytest.raises(TypeError):
+            ship.on_commit(session).enqueue()  # type: ignore[call-arg]
+        for where in (engine, orm.sessionmaker(engine), None, 5, orm.Session, "session"):
+            with pytest.raises(ConfigError, match="on_commit takes a session or connection"):
+                ship.on_commit(where).enqueue(1)
+    assert waiting(lw) == []
+
+
+def test_a_server_that_is_away_is_told_after_the_commit(
+    admin: redis.Redis, proxy: Proxy, engine: Any, opened: Callable[[], Any]
+) -> None:
+    with Lockwork(proxy.url, patience=0.05) as lw:
+
+        @lw.task(queue="mail")
+        def ship(order: int) -> None: ...
+
+        with opened() as work:
+            work.execute(INSERT)
+            job = ship.on_commit(work).enqueue(1)
+            proxy.refuse(True)
+            with pytest.raises(NotEnqueued, match="the transaction is committed, but 1 of its jobs") as caught:
+                work.commit()
+            assert caught.value.ids == (job.id,)
+        proxy.refuse(False)
+        assert rows(engine) == 1
+        with opened() as work:
+            work.execute(INSERT)
+            ship.on_commit(work).enqueue(2)
+            work.commit()
+        assert waiting(lw) == [2]
+
+
+def test_too_few_replicas_are_told_when_all_is_enqueued(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    with orm.Session(engine) as session:
+        session.execute(INSERT)
+        first = ship.options(replicas=1).on_commit(session).enqueue(1)
+        ship.on_commit(session).enqueue(2)
+        with pytest.raises(JobNotReplicated) as caught:
+            session.commit()
+    assert caught.value.ids == (first.id,)
+    assert waiting(lw) == [1, 2]
+
+
+def test_a_unique_task(lw: Lockwork, engine: Any) -> None:
+    """The transaction's job meets the one that has its name by then."""
+
+    @lw.task(queue="mail", unique="order:{order}")
+    def ship(order: int) -> None: ...
+
+    first = ship.enqueue(1)
+    with orm.Session(engine) as session:
+        session.execute(INSERT)
+        met = ship.on_commit(session).enqueue(1)
+        ship.on_commit(session).enqueue(2)
+        session.commit()
+    assert lw.queue("mail").status().enqueued == 2
+    assert (first.state(), met.state()) == ("scheduled", "unknown")
+    with pytest.raises(ConfigError, match="a unique job does not wait for replicas"):
+        ship.options(replicas=1)
