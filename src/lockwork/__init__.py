@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from lockwork.errors import (
         BlockingCallError,
         ConfigError,
-        DeliveryOver,
-        JobCancelled,
-        JobExpired,
         JobFailed,
         LimitReached,
         LockLost,
@@ -36,6 +33,9 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
 
+    # what a task function is given
+    from lockwork.injection import Depends
+
     # what the app hands out
     from lockwork.jobs import Job
     from lockwork.locks import Grant, Lock
@@ -49,12 +49,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockingCallError",
     "ConfigError",
-    "DeliveryOver",
+    "Depends",
     "Grant",
     "Job",
-    "JobCancelled",
     "JobContext",
-    "JobExpired",
     "JobFailed",
     "LimitReached",
     "Lock",
@@ -83,6 +81,7 @@ __all__ = [
 
 
 _ELSEWHERE = {
+    "Depends": "injection",
     "Grant": "locks",
     "Job": "jobs",
     "JobContext": "worker.context",

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
 from lockwork import tasks
-from lockwork.config import Config, Settings
+from lockwork.batch_tasks import BatchTask
+from lockwork.batches import Batching, BatchSettings
+from lockwork.config import Config, Settings, check_names
 from lockwork.delay_queues import DelayQueue
+from lockwork.durations import Duration
 from lockwork.errors import ConfigError
+from lockwork.failures import ErrorClass
 from lockwork.fencing.factory import Fencing
+from lockwork.hooks import Hooks
 from lockwork.jobs import Job
+from lockwork.lifespans import L, Lifespans
 from lockwork.locks.factory import Locks
 from lockwork.protocol import waiting
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
@@ -28,6 +36,7 @@ from lockwork.tasks import Registry, Task, TaskOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Lockwork(Locks, Synchronizers, Fencing, Schedules):
@@ -42,6 +51,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
         self.plans: dict[str, dict[str, Plan]] = {}
+        self.lifespans: Lifespans = Lifespans()
         self.runtime: Runtime = Runtime(
             _opener(url, client),
             prefix=self.config.prefix,
@@ -73,7 +83,13 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
     def job(self, id: str, queue: str = "default") -> Job[Any]:
         """A job that was enqueued elsewhere, found again by its id."""
         name = checked_queue(queue)
-        return Job(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a job's id"))
+        return Job(
+            self.runtime,
+            QueueKeys(self.config.prefix, name),
+            name,
+            checked(id, "a job's id"),
+            errors=self.registry.around.errors,
+        )
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
@@ -81,26 +97,77 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
     @overload
     def task(self, function: None = None, /, **options: Unpack[ScheduledTaskSettings]) -> _Decorator: ...
+    @overload
+    def task(
+        self, function: None = None, /, *, batch: int, linger: Duration = ..., **options: Unpack[ScheduledTaskSettings]
+    ) -> _BatchDecorator: ...
 
-    def task(self, function: Callable[..., Any] | None = None, /, **options: Unpack[ScheduledTaskSettings]) -> Any:
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        batch: int | None = None,
+        linger: Duration | None = None,
+        **options: Unpack[ScheduledTaskSettings],
+    ) -> Any:
         """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
 
-        For the options see lockwork.tasks.TaskSettings; with `cron` or `every`, and what else
+        With `batch`, one call runs up to so many jobs: see lockwork.batches.BatchSettings.
+        For the other options see lockwork.tasks.TaskSettings; with `cron` or `every`, and what else
         lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
+        check_names(options, _TaskSettings, "a task has no option")
+        batching = Batching.read(batch, linger)
         own, timing = split(options)
         chosen = TaskOptions.read(own)
+        if batching is not None and chosen.in_process:
+            raise ConfigError('a batch task cannot have executor="process": its jobs meet in the worker process')
         name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             gathering = self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, chosen.queue))
-            task = Task[Any, Any, Any](gathering, self.config, tasks.task_name(function, name), function, chosen)
+            called, around = tasks.task_name(function, name), self.registry.around
+            task: Task[Any, Any, Any]
+            if batching is None:
+                task = Task(gathering, self.config, called, function, chosen, around)
+            else:
+                task = BatchTask(gathering, self.config, called, function, chosen, around, batching)
             self.registry.add(task)
             if timing:
                 self.schedule(call_without_arguments(task), name=task.name, **timing)
             return task
 
         return register if function is None else register(function)
+
+    @property
+    def hooks(self) -> Hooks:
+        """Decorators for functions that are told what becomes of jobs: `@lw.hooks.dead`, and so on."""
+        return self.registry.around.hooks
+
+    def lifespan(self, function: L, /) -> L:
+        """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to take it down.
+
+        It takes no arguments and yields once, between the two. When it fails to begin, the worker stops.
+        """
+        return self.lifespans.add(function)
+
+    @overload
+    def error(self, error: ErrorClass, /) -> ErrorClass: ...
+    @overload
+    def error(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
+
+    def error(self, error: Any = None, /, *, name: str | None = None) -> Any:
+        """Register an exception class, as a decorator or by call: `job.result()` raises it when a task raised it.
+
+        All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
+        """
+        errors = self.registry.around.errors
+        return partial(errors.add, name=name) if error is None else errors.add(error, name)
+
+    def override(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> AbstractContextManager[None]:
+        """Within the `with` block, inject what `instead` provides wherever `provider` would have; for tests."""
+        return self.registry.around.overrides.put(provider, instead)
 
     def close(self) -> None:
         """Close connections and threads; locks still held end with their lease. A later call opens them again."""
@@ -125,6 +192,29 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class _TaskSettings(ScheduledTaskSettings, BatchSettings):
+    """All that `task` takes."""
+
+
+class _BatchDecorator(Protocol):
+    """What `task(batch=...)` returns."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Coroutine[Any, Any, None]], /
+    ) -> BatchTask[T, None, Coroutine[Any, Any, None]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Coroutine[Any, Any, Sequence[R | Exception]]], /
+    ) -> BatchTask[T, R, Coroutine[Any, Any, Sequence[R | Exception]]]: ...
+    @overload
+    def __call__(self, function: Callable[[list[T]], None], /) -> BatchTask[T, None, None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Sequence[R | Exception]], /
+    ) -> BatchTask[T, R, Sequence[R | Exception]]: ...
 
 
 class _Decorator(Protocol):

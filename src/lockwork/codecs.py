@@ -45,11 +45,13 @@ def convert(value: Any, wanted: Any) -> Any:
 
 
 class Signature:
-    """What a task function takes and returns, read once when it is registered."""
+    """What a task function takes and returns, read once when it is registered; `without` these parameters."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._signature = inspect.signature(function)
-        parameters = list(self._signature.parameters.values())
+    def __init__(self, function: Callable[..., Any], without: frozenset[str] = frozenset()) -> None:
+        whole = inspect.signature(function)
+        parameters = [parameter for parameter in whole.parameters.values() if parameter.name not in without]
+        self._signature = whole.replace(parameters=parameters)
+        self._without = without
         positional = [
             p
             for p in parameters
@@ -60,7 +62,8 @@ class Signature:
         self._most = len(positional)
         hints = _hints(function)
         self.returns: Any = hints.get("return", Any)
-        self._wanted = {name: hint for name, hint in hints.items() if name != "return" and not _is_plain(hint)}
+        skipped = without | {"return"}
+        self._wanted = {name: hint for name, hint in hints.items() if name not in skipped and not _is_plain(hint)}
         self._names = [p.name for p in positional]
         self._positions = [
             (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted
@@ -68,6 +71,9 @@ class Signature:
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""
+        if kwargs and not self._without.isdisjoint(kwargs):
+            name = min(self._without & kwargs.keys())
+            raise TypeError(f"{name!r} is injected by the worker, and is no argument of the job")
         if kwargs or not self._simple or not self._least <= len(args) <= self._most:
             self._signature.bind(*args, **kwargs)
 

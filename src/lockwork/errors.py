@@ -114,11 +114,28 @@ class PayloadTooLarge(LockworkError, ValueError):
 
 
 class JobFailed(LockworkError):
-    """The job ended without a result: it failed for good or was cancelled."""
+    """The job ended without a result: it failed for good or was cancelled.
+
+    `type`, `text` and `traceback` are those of the error that its task raised, as text.
+    """
+
+    def __init__(self, message: str, type: str = "", text: str = "", traceback: str = "") -> None:
+        super().__init__(message)
+        self.type: str = type
+        self.text: str = text
+        self.traceback: str = traceback
+
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[str, str, str, str]]:
+        return type(self), (str(self), self.type, self.text, self.traceback)
 
 
 class JobCancelled(JobFailed):
     """The job was cancelled; inside of a `def` job, the job is being cancelled."""
+
+    def __init__(
+        self, message: str = "the job is being cancelled", type: str = "", text: str = "", traceback: str = ""
+    ) -> None:
+        super().__init__(message, type, text, traceback)
 
 
 class JobExpired(JobFailed):

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lockwork.errors import ConfigError
-from lockwork.locks.naming import template
+from lockwork.naming import template
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.jobs import Limits
 from lockwork.protocol.keys import checked
-from lockwork.synchronizers.rates import parsed
+from lockwork.rates import parsed
 
 _MOST_AT_ONCE = 1_000_000
 
@@ -37,14 +37,21 @@ class Lines:
 
 
 class Heads:
-    """Makes the beginning of each record of one task."""
+    """Makes the beginning of each record of one task; `without` names its injected parameters."""
 
-    def __init__(self, function: Callable[..., Any], priority: int, deliveries: int, lines: Lines) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        priority: int,
+        deliveries: int,
+        lines: Lines,
+        without: frozenset[str] = frozenset(),
+    ) -> None:
         self._priority = priority
         self._deliveries = deliveries
         self._limits = lines.limits
-        self._key = _naming(lines.key, "a job's key", function)
-        self._group = _naming(lines.group, "a job's group", function)
+        self._key = _naming(lines.key, "a job's key", function, without)
+        self._group = _naming(lines.group, "a job's group", function, without)
         self.plain: bytes | None = (
             protocol.head(priority, deliveries) if lines.key is None and lines.group is None else None
         )
@@ -56,13 +63,13 @@ class Heads:
         return protocol.head(self._priority, self._deliveries, key, group, self._limits)
 
 
-def _naming(name: str | None, what: str, function: Callable[..., Any]) -> Callable[..., str]:
+def _naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
     if name is None:
         return lambda *_, **__: ""
     found = template(name, what)
     if found is None:
         return lambda *_, **__: name
-    made = found.bind(function)
+    made = found.bind(function, without)
     return lambda *args, **kwargs: _plain(made(*args, **kwargs), what)
 
 

@@ -17,7 +17,7 @@ from lockwork.backoff import Exponential, Policy
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 
-Errors = type[BaseException] | tuple[type[BaseException], ...]
+ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 _MOST = 1000
 _FAR = 366 * 86_400_000
 
@@ -172,7 +172,7 @@ def _name(known: type) -> str:
     return f"{known.__module__}.{known.__qualname__}"
 
 
-def _classes(given: Errors | Sequence[type[BaseException]], what: str) -> tuple[str, ...]:
+def _classes(given: ErrorClasses | Sequence[type[BaseException]], what: str) -> tuple[str, ...]:
     classes = tuple(given) if isinstance(given, list | tuple) else (given,)
     for one in classes:
         if not isinstance(one, type) or not issubclass(one, BaseException):

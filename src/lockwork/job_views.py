@@ -71,15 +71,6 @@ def read_error(stored: bytes) -> JobError:
         return JobError("unknown", stored.decode(errors="replace"))
 
 
-def describe(error: bytes) -> str:
-    """One line for a stored error."""
-    try:
-        fields = codecs.decode(error)
-        return f"{fields['type']}: {fields['message']}"
-    except (ValueError, KeyError, TypeError):
-        return error.decode(errors="replace")
-
-
 def _named(record: bytes) -> tuple[str | None, tuple[str, ...]]:
     try:
         call = codecs.decode(jobs.body(record))

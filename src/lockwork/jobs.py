@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from lockwork import codecs, job_options
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, JobCancelled, JobExpired, JobFailed, ResultTimeout, ResultUnavailable
-from lockwork.job_views import ENDINGS, JobError, JobView, State, describe, view
+from lockwork.failures import Errors, Failure
+from lockwork.job_views import ENDINGS, JobError, JobView, State, view
 from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
@@ -23,20 +24,23 @@ R = TypeVar("R")
 class Job(Generic[R]):
     """An enqueued call of a task; `id` and `queue` are all one needs to find it again."""
 
-    __slots__ = ("_keys", "_returns", "_runtime", "id", "queue")
+    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
 
-    def __init__(self, runtime: Runtime, keys: QueueKeys, queue: str, id: str, returns: Any = Any) -> None:
+    def __init__(
+        self, runtime: Runtime, keys: QueueKeys, queue: str, id: str, returns: Any = Any, errors: Errors | None = None
+    ) -> None:
         self._runtime = runtime
         self._keys = keys
         self._returns = returns
+        self._errors = errors
         self.id: str = id
         self.queue: str = queue
 
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
 
-        Raises JobFailed (JobCancelled, JobExpired), ResultTimeout, or ResultUnavailable when the result is not kept
-        (any more).
+        Raises the task's own error if its class is registered (`lw.error`), else JobFailed (JobCancelled, JobExpired).
+        Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more).
         """
         return self._read(self._runtime.run(self._outcome(timeout)))
 
@@ -179,13 +183,21 @@ class Job(Generic[R]):
             raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it had not begun when it had to")
         if found.state == "dead" or found.blob[:1] == b"f":
             error = found.blob if found.state == "dead" else found.blob[1:]
-            raise JobFailed(f"job {self.id} in queue {self.queue!r} failed: {describe(error)}")
+            self._raise(Failure.read(error))
         if found.state != "ended":
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
         if len(found.blob) == 1:
             raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
         value: R = codecs.convert(codecs.decode(found.blob[1:]), self._returns)
         return value
+
+    def _raise(self, failure: Failure) -> NoReturn:
+        message = f"job {self.id} in queue {self.queue!r} failed: {failure}"
+        failed = JobFailed(message, failure.type, failure.text, failure.traceback)
+        rebuilt = None if self._errors is None else self._errors.rebuilt(failure)
+        if rebuilt is None:
+            raise failed
+        raise rebuilt from failed
 
     def __repr__(self) -> str:
         return f"<Job {self.id} queue={self.queue!r}>"

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
 
 from lockwork import codecs, job_options
 from lockwork.backoff import Backoff
+from lockwork.batches import Batching
 from lockwork.config import Config, check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, UnknownTask
+from lockwork.failures import Errors
 from lockwork.gathering import Gathering
 from lockwork.heads import Heads, Lines
+from lockwork.hooks import Enqueued, Hooks
 from lockwork.ids import new_id, new_ids
-from lockwork.job_options import Errors, RunOptions
+from lockwork.injection import Injection, Overrides
+from lockwork.injection.alone import call_alone
+from lockwork.job_options import ErrorClasses, RunOptions
 from lockwork.jobs import Job
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
@@ -56,9 +63,9 @@ class TaskSettings(TypedDict, total=False):
     backoff: Backoff
     """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
     `Exponential`, a list of pauses, of which the last stays, or a function of the attempt that failed."""
-    retry_on: Errors | None
+    retry_on: ErrorClasses | None
     """Only after these exceptions, and what is derived from them, it is tried again; None: after all."""
-    give_up_on: Errors
+    give_up_on: ErrorClasses
     """After these it is not."""
     max_deliveries: int | None
     """How often it is handed to a worker at most, whether it fails or its worker dies; retries + 1 unless given."""
@@ -102,8 +109,8 @@ class CallSettings(TypedDict, total=False):
     """This and the following: as of the task; a function as `backoff` is only for tasks."""
     retries: int
     backoff: Backoff
-    retry_on: Errors | None
-    give_up_on: Errors
+    retry_on: ErrorClasses | None
+    give_up_on: ErrorClasses
     max_deliveries: int | None
     timeout: Duration | None
     hard_timeout: Duration | None
@@ -143,22 +150,46 @@ class TaskOptions(RunOptions):
         return job_options.read(given, options)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the app has for all of its tasks."""
+
+    hooks: Hooks = field(default_factory=Hooks)
+    errors: Errors = field(default_factory=Errors)
+    overrides: Overrides = field(default_factory=Overrides)
+
+
 class Task(Generic[P, R, C]):
     """A registered function: call it to run it here, `enqueue` it to run it in a worker."""
 
+    batching: Batching | None = None
+    """How its jobs are put together, when one call runs many."""
+
     def __init__(
-        self, gathering: Gathering, config: Config, name: str, function: Callable[P, C], options: TaskOptions
+        self,
+        gathering: Gathering,
+        config: Config,
+        name: str,
+        function: Callable[P, C],
+        options: TaskOptions,
+        around: Surroundings,
     ) -> None:
         self.name = name
         self.function = function
         self.options_in_force = options
-        self.signature: codecs.Signature = codecs.Signature(function)
         self.is_async: bool = inspect.iscoroutinefunction(function)
+        self.injection: Injection = Injection(function, around.overrides, is_async=self.is_async)
+        self.injected: bool = bool(self.injection.names)
+        self.plain: bool = self.is_async and not self.injected and self.batching is None
+        """Whether a worker has nothing to do for it but to call it, within its time limit."""
+        self._shape, self._without = self._wire()
+        self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
+        self._around = around
         self._gathering = gathering
         self._runtime = gathering.runtime
         self._config = config
         self._keys = gathering.keys
-        self._heads = Heads(function, options.priority, options.deliveries, options.lines)
+        self._heads = self._new_heads()
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
         self._delay_ms = 0
@@ -180,7 +211,9 @@ class Task(Generic[P, R, C]):
         if "expires" in changes:
             expires = changes["expires"]
             options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
-        task: Task[P, R, C] = Task(self._gathering, self._config, self.name, self.function, options)
+        task: Task[P, R, C] = copy(self)
+        task.options_in_force = options
+        task._heads = task._new_heads()
         due = job_options.moment(changes)
         task._delay_ms = self._delay_ms if due is None else due
         task._extra = {**self._extra, **job_options.sent(changes, options)}
@@ -193,6 +226,8 @@ class Task(Generic[P, R, C]):
         """
         job = self._new(args, kwargs)
         self._runtime.run(self._push([job]))
+        if self._around.hooks.on_enqueue:
+            self._tell([job])
         return self._handle(job)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -202,18 +237,24 @@ class Task(Generic[P, R, C]):
             await self._gathering.push(job)
         else:
             await self._runtime.arun(self._push([job]))
+        if self._around.hooks.on_enqueue:
+            self._tell([job])
         return self._handle(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """Enqueue one call per tuple of positional arguments, a thousand per round trip."""
         jobs = self._many(arguments)
         self._runtime.run(self._push(jobs))
+        if self._around.hooks.on_enqueue:
+            self._tell(jobs)
         return [self._handle(job) for job in jobs]
 
     async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for an asyncio task."""
         jobs = self._many(arguments)
         await self._runtime.arun(self._push(jobs))
+        if self._around.hooks.on_enqueue:
+            self._tell(jobs)
         return [self._handle(job) for job in jobs]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
@@ -225,9 +266,37 @@ class Task(Generic[P, R, C]):
             raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
         return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
 
+    def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
+        """The function as its jobs see it, and which of its parameters they do not give."""
+        return self.function, self.injection.names
+
+    def _new_heads(self) -> Heads:
+        options = self.options_in_force
+        return Heads(self._shape, options.priority, options.deliveries, options.lines, self._without)
+
     def _push(self, jobs: list[NewJob]) -> Protocol[int]:
         expires = self.options_in_force.expires_ms
         return protocol.push(self._keys, jobs) if expires is None else protocol.push_until(self._keys, jobs, expires)
+
+    async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the function here, with its dependencies as in a worker, without a server; for tests.
+
+        What is given for an injected parameter is used instead. Hooks, retries and time limits are left out.
+        """
+        value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
+        return value
+
+    def _tell(self, jobs: Sequence[NewJob]) -> None:
+        queue = self.options_in_force.queue
+
+        def event(job: NewJob) -> Enqueued:
+            _, args, *rest = codecs.decode(protocol.body(job.record))
+            kwargs = rest[0] if rest else {}
+            # a moment is negative
+            delay = max(0.0, (job.delay_ms if job.delay_ms >= 0 else -job.delay_ms - time.time() * 1000) / 1000)
+            return Enqueued(id=job.id, task=self.name, queue=queue, args=args, kwargs=kwargs, delay=delay)
+
+        self._around.hooks.enqueued(map(event, jobs))
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
@@ -250,7 +319,9 @@ class Task(Generic[P, R, C]):
         return head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _handle(self, job: NewJob) -> Job[R]:
-        return Job(self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns)
+        return Job(
+            self._runtime, self._keys, self.options_in_force.queue, job.id, self.signature.returns, self._around.errors
+        )
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"
@@ -260,6 +331,7 @@ class Registry:
     """The tasks of one app by name; nothing else is ever called for a name from the wire."""
 
     def __init__(self) -> None:
+        self.around: Surroundings = Surroundings()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._gatherings: dict[str, Gathering] = {}
 
@@ -285,6 +357,10 @@ class Registry:
     def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
         """Where the tasks of one queue enqueue."""
         return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
+
+    def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
+        """The tasks of these queues."""
+        return [task for task in self._tasks.values() if task.options_in_force.queue in queues]
 
     def queues(self) -> list[str]:
         """The queues that the tasks use."""

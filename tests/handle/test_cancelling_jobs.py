@@ -10,7 +10,8 @@ import pytest
 import redis
 
 from history import History
-from lockwork import JobCancelled, JobFailed, ResultUnavailable
+from lockwork import JobFailed, ResultUnavailable
+from lockwork.errors import JobCancelled
 from lockwork.protocol.keys import QueueKeys
 from processes import until, worker
 

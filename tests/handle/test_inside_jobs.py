@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork import ConfigError, DeliveryOver, JobFailed, Lockwork, PayloadTooLarge
+from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
+from lockwork.errors import DeliveryOver
 from lockwork.protocol import job_control, jobs
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys

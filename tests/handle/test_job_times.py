@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork import ConfigError, JobExpired, JobFailed
+from lockwork import ConfigError, JobFailed
+from lockwork.errors import JobExpired
 from processes import until, worker
 
 

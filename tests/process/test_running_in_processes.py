@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork import JobCancelled, JobFailed
-from lockwork.errors import ConfigError
+from lockwork import JobFailed
+from lockwork.errors import ConfigError, JobCancelled
 from processes import until, worker
 
 
@@ -158,6 +158,11 @@ def test_what_it_prints_is_seen_at_once(forge: Any, forge_url: str, forge_folder
 def test_another_executor_is_an_error(forge: Any, given: Any) -> None:
     with pytest.raises(ConfigError, match='executor must be "process", not'):
         forge.lw.task(executor=given)
+
+
+def test_a_batch_has_no_process_of_its_own(forge: Any) -> None:
+    with pytest.raises(ConfigError, match='a batch task cannot have executor="process"'):
+        forge.lw.task(executor="process", batch=10)
 
 
 def test_a_hard_timeout_is_the_longer_one(forge: Any) -> None:

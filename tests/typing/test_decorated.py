@@ -20,7 +20,9 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", ["decorated.py", "misused.py"])
+@pytest.mark.parametrize(
+    "name", ["decorated.py", "misused.py", "injected.py", "misinjected.py", "batched.py", "misbatched.py"]
+)
 def test_mypy_agrees(name: str, tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     options = ("--strict", "--warn-unused-ignores", "--cache-dir", str(tmp_path), "--follow-imports=silent")
@@ -38,14 +40,16 @@ def pyright(name: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.timeout(180)
-def test_pyright_agrees() -> None:
-    assert pyright("decorated.py") == []
+@pytest.mark.parametrize("name", ["decorated.py", "injected.py", "batched.py"])
+def test_pyright_agrees(name: str) -> None:
+    assert pyright(name) == []
 
 
 @pytest.mark.timeout(180)
-def test_pyright_sees_each_misuse(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["misused.py", "misinjected.py", "misbatched.py"])
+def test_pyright_sees_each_misuse(tmp_path: Path, name: str) -> None:
     """Every line that is marked as an error is one, once its mark is taken away."""
-    text = (HERE / "misused.py").read_text()
+    text = (HERE / name).read_text()
     marked = {number for number, line in enumerate(text.splitlines(), 1) if "# type: ignore" in line}
     bare = tmp_path / "bare.py"
     bare.write_text(re.sub(r"  # type: ignore\[.*\]", "", text))

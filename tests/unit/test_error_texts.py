@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 import redis
 
@@ -22,6 +24,19 @@ def test_one_root_and_fitting_builtins() -> None:
     assert issubclass(lockwork.ResultTimeout, TimeoutError)
     assert issubclass(lockwork.ConfigError, ValueError)
     assert issubclass(lockwork.ServerUnavailable, ConnectionError)
+
+
+def test_top_level_names_are_few() -> None:
+    """At most 30; what needs only few callers is found in the module of its theme."""
+    assert len(set(lockwork.__all__)) == len(lockwork.__all__) <= 30
+    assert sorted(lockwork.__all__) == lockwork.__all__
+    for module, names in {
+        "errors": ["DeliveryOver", "JobCancelled", "JobExpired"],
+        "injection": ["INJECTED", "Depends"],
+        "backoff": ["Exponential"],
+        "hooks": ["Enqueued", "Started", "Succeeded", "Failed", "Retrying", "Died", "Snoozed", "Cancelled"],
+    }.items():
+        assert all(hasattr(import_module(f"lockwork.{module}"), name) for name in names)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ import msgspec
 
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
+from lockwork.injection.calling import Caller
+from lockwork.lifespans import SetUpFailed
 from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.runtime.aio import AsyncDriver
@@ -27,9 +29,10 @@ from lockwork.worker.fetcher import Fetcher
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
-from lockwork.worker.options import READY, WORN, ChildOrders
+from lockwork.worker.options import READY, WORN, ChildOrders, WorkerOptions
 from lockwork.worker.overruns import Limits
 from lockwork.worker.processes import Processes
+from lockwork.worker.readiness import ready
 from lockwork.worker.reports import Reporter
 from lockwork.worker.settler import Settler
 from lockwork.worker.source import Source
@@ -38,17 +41,27 @@ from lockwork.worker.threads import Threads
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 OK, FAILED, SESSION_OVER = 0, 1, 3
+NOT_SET_UP = 4
+"""Exit status of a process that never came to run jobs, because what it needs first failed."""
 
 
 class _Work:
     """The parts of a child that run jobs, put together for its orders."""
 
-    def __init__(self, app: Lockwork, driver: AsyncDriver, orders: ChildOrders, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        app: Lockwork,
+        driver: AsyncDriver,
+        orders: ChildOrders,
+        reporter: Reporter,
+        threads: Threads,
+        caller: Caller,
+    ) -> None:
         options = orders.options
         window_ms = int(app.config.result_ttl * 1000)
         self.lanes = Lanes(options.concurrency)
-        self.threads = Threads(options.concurrency)
-        self.processes = Processes(options, orders.session)
+        self.processes = Processes(orders)
+        _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
         self.cancelling: list[asyncio.Task[None]] = []
@@ -59,7 +72,9 @@ class _Work:
             settler = Settler(driver, keys, orders.session, window_ms)
             desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
             limits = Limits(reporter, name)
-            executor = Executor(desk, app.registry, app.config, settler, self.threads, self.processes, limits)
+            executor = Executor(
+                desk, app.registry, app.config, settler, threads, caller, self.lanes, self.processes, limits
+            )
             listening = cancel(driver, desk, self.lanes, executor)
             self.cancelling.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
@@ -104,10 +119,43 @@ class _Work:
                 await self.settled()
 
 
+def _warn_of_large_batches(app: Lockwork, options: WorkerOptions) -> None:
+    for task in app.registry.of(options.queues):
+        if task.batching is not None and task.batching.size > options.concurrency and not options.once:
+            log.warning(
+                "task %r takes up to %d jobs in one call, but this process runs only %d at once: see --concurrency",
+                task.name,
+                task.batching.size,
+                options.concurrency,
+            )
+
+
 async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:
-    """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
+    """Set up, run jobs, and take down; returns the exit status."""
     app = load(orders.options.app)
-    parts = _Work(app, await app.runtime.driver(), orders, reporter)
+    threads = Threads(orders.options.concurrency)
+    status: int | None = None
+    try:
+        async with ready(app, orders.options, threads, control) as caller:
+            if caller is None:
+                status = OK  # told to end before there was anything to end
+            else:
+                parts = _Work(app, await app.runtime.driver(), orders, reporter, threads, caller)
+                status = await _run(parts, orders, control, reporter)
+    except SetUpFailed as error:
+        log.error("%s", error, exc_info=error.__cause__)
+        status = NOT_SET_UP
+    except Exception:
+        if status is None:
+            raise
+        log.exception("the jobs of this worker process are over, but taking down what was set up for them failed")
+    await app.aclose()
+    threads.close()
+    return status
+
+
+async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Reporter) -> int:
+    """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
     fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     reporter.tell(READY)
     await _first(fetching, control.reached(Urgency.QUIET))
@@ -122,8 +170,6 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
     if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
     await parts.give_up()
-    await app.aclose()
-    parts.threads.close()
     return status
 
 

@@ -52,7 +52,7 @@ class Again(BaseException):
 class JobContext:
     """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
 
-    __slots__ = ("_desk", "_leased", "_note", "cancelled", "tags", "task", "thread")
+    __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
 
     def __init__(self, leased: Leased, task: str, desk: Desk, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
@@ -63,6 +63,8 @@ class JobContext:
         self.thread: Interruptible | None = None
         self.cancelled: bool = False
         """Whether the job is being cancelled: for a thread to look at, where it cannot be interrupted."""
+        self.over: bool = False
+        """Whether only hooks are still told of it, so that there is nothing to cancel."""
 
     @property
     def id(self) -> str:
@@ -83,6 +85,10 @@ class JobContext:
     def fence(self) -> int:
         """For stores that refuse a write by an earlier delivery."""
         return self._leased.fence
+
+    def in_thread(self, run: Interruptible) -> None:
+        """The job's function is called in a thread from now on."""
+        self.thread = run
 
     @property
     def leased(self) -> Leased:
@@ -151,17 +157,19 @@ class JobContext:
 class Slot:
     """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
 
-    __slots__ = ("job", "task")
+    __slots__ = ("batch", "job", "task")
 
     def __init__(self) -> None:
         self.job: JobContext | None = None
+        self.batch: list[JobContext] = []
+        """Instead of one job, those that one call of a batch task runs."""
         self.task: asyncio.Task[None] | None = None
         """The lane's own task."""
 
     def stop(self) -> None:
         """Cancel the job in hand: a coroutine where it waits, a thread where it is."""
         job = self.job
-        if job is None:
+        if job is None or job.over:
             return
         job.cancelled = True
         if job.thread is not None:
@@ -176,9 +184,20 @@ slot: ContextVar[Slot | None] = ContextVar("lockwork_job", default=None)
 def current_job() -> JobContext:
     """Return the job that this code runs for; raises RuntimeError outside of a worker's job."""
     mine = slot.get()
+    if mine is not None and mine.batch:
+        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task asks for current_jobs()")
     if mine is None or mine.job is None:
         raise RuntimeError("no job is running here: current_job() works inside a task that a worker runs")
     return mine.job
+
+
+def current_jobs() -> list[JobContext]:
+    """Return the jobs that this call of a batch task runs, in the order of its items; elsewhere the only one.
+
+    Raises RuntimeError outside of a worker's job.
+    """
+    mine = slot.get()
+    return list(mine.batch) if mine is not None and mine.batch else [current_job()]
 
 
 def _step(name: object) -> str:

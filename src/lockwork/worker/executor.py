@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import traceback
+from contextvars import copy_context
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from lockwork import backoff, codecs, job_options
+from lockwork.batches import Batching
 from lockwork.config import Config
 from lockwork.errors import ConfigError, PayloadTooLarge, UnknownTask
+from lockwork.failures import line
+from lockwork.injection.calling import Caller
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.worker.batching import Batcher, WrongResults
+from lockwork.worker.calls import call
 from lockwork.worker.context import Again, Desk, JobContext, Slot
 from lockwork.worker.host import WorkerDied
+from lockwork.worker.lanes import Lanes
 from lockwork.worker.overruns import Limits
 from lockwork.worker.processes import Processes
-from lockwork.worker.threads import JobTimeout, Run, Threads
+from lockwork.worker.telling import CANCEL, SUCCESS, End, Teller
+from lockwork.worker.threads import JobThreads, JobTimeout, Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _NOTHING = b"null"
-_TRACE = 4000
-_MESSAGE = 1000
 _UNKNOWN = TaskOptions()
 
 
@@ -50,6 +56,8 @@ class Executor:
         config: Config,
         settler: Settles,
         threads: Threads,
+        caller: Caller,
+        lanes: Lanes,
         processes: Processes | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -59,8 +67,15 @@ class Executor:
         self._max_payload = config.max_payload + 1024
         self._settler = settler
         self._threads = threads
+        self._caller = caller
+        self._hooks = registry.around.hooks
+        self._errors = registry.around.errors
+        self._teller = Teller(self._hooks, threads)
+        self._lanes = lanes
         self._processes = processes
         self._limits = limits
+        self._surroundings = copy_context()
+        self._batchers: dict[str, Batcher] = {}
         self.giving_back = False
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
 
@@ -68,48 +83,43 @@ class Executor:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
         try:
             task, args, kwargs, options = self._read(job)
-        except UnknownTask as error:
-            self._failed(job, error, _UNKNOWN)
-            return
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
-            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
-            self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
+            await self._unread(job, error)
             return
         slot.job = context = JobContext(job, task.name, self.desk, options.tags)
+        watched = self._hooks.in_worker
+        began = perf_counter() if watched else 0.0
+        value: Any = None
+        end: End | None
         try:
-            if options.in_process or options.hard_timeout is not None:
-                value = await self._apart(task, context, args, kwargs, options)
-            elif task.is_async and options.timeout is None:
-                value = await task.function(*args, **kwargs)
+            try:
+                if (
+                    task.plain
+                    and options.timeout is None
+                    and not (watched or options.hard_timeout or options.in_process)
+                ):
+                    value = await task.function(*args, **kwargs)
+                else:
+                    value = await self._value(task, context, args, kwargs, options)
+            except BaseException as error:
+                if self.giving_back and isinstance(error, asyncio.CancelledError):
+                    if task.is_async or options.in_process:
+                        self.give_back(job)
+                    # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
+                    raise
+                end = self._raised(job, error, context, options)
             else:
-                value = await self._here(task, context, args, kwargs, options.timeout)
-        except BaseException as error:
-            if self._raised(job, error, context, task, options):
-                raise
-        else:
-            self._succeeded(job, task, value, options)
+                end = self._succeeded(job, task, value, options)
+            if context.cancelled and not self.giving_back:
+                self._forgive(slot)
+            if watched and end is not None:
+                # its outcome is on its way to the server: whatever hooks do changes nothing any more
+                context.over = True
+                await self._teller.ended(context, perf_counter() - began, value, end)
         finally:
             slot.job = None
-            if context.cancelled and slot.task is not None and not self.giving_back:
-                while slot.task.cancelling():  # the lane goes on
-                    slot.task.uncancel()
 
-    async def _here(
-        self,
-        task: Task[Any, Any, Any],
-        context: JobContext,
-        args: list[Any],
-        kwargs: dict[str, Any],
-        timeout: float | None,
-    ) -> Any:
-        if not task.is_async:
-            context.thread = run = Run(task.function, args, kwargs)
-            return await self._threads.run(run, timeout)
-        if timeout is None:
-            return await task.function(*args, **kwargs)
-        return await _limited(task, args, kwargs, timeout)
-
-    async def _apart(
+    async def _value(
         self,
         task: Task[Any, Any, Any],
         context: JobContext,
@@ -117,17 +127,58 @@ class Executor:
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
-        """Run a job in another process, or in this one with its supervisor watching how long it takes."""
-        job, limit, limits = context.leased, options.hard_timeout, self._limits
+        """Run a task that is not plain, or that hooks are told of."""
         if options.in_process and self._processes is not None:
-            return _Settled(await self._processes.run(job, context, limit))
-        if limit is None or limits is None:
-            return await self._here(task, context, args, kwargs, options.timeout)
-        limits.begun(self._too_long(job, options, limit), limit)
+            # hooks are told there
+            return _Settled(await self._processes.run(context.leased, context, options.hard_timeout))
+        if self._hooks.on_start:
+            await self._teller.started(context, args, kwargs)
+        if options.hard_timeout is None or self._limits is None:
+            return await self._called(task, context, args, kwargs, options)
+        self._limits.begun(self._too_long(context.leased, options, options.hard_timeout), options.hard_timeout)
         try:
-            return await self._here(task, context, args, kwargs, options.timeout)
+            return await self._called(task, context, args, kwargs, options)
         finally:
-            limits.ended(job.id)
+            self._limits.ended(context.id)
+
+    async def _called(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        if task.batching is not None:
+            task.signature.check(args, kwargs)
+            return await self._batcher(task, task.batching).join(context, args[0])
+        threads = JobThreads(self._threads, context.in_thread)
+        return await call(task, args, kwargs, options.timeout, threads, self._caller)
+
+    def _batcher(self, task: Task[Any, Any, Any], batching: Batching) -> Batcher:
+        found = self._batchers.get(task.name)
+        if found is None:
+            found = self._batchers[task.name] = Batcher(
+                task, batching, self._threads, self._caller, self._lanes, self._surroundings, lambda: self.giving_back
+            )
+        return found
+
+    async def _unread(self, job: Leased, error: Exception) -> None:
+        """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
+        if isinstance(error, UnknownTask):
+            end = self._failed(job, error, _UNKNOWN)
+        else:
+            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
+            end = self._dead(job, error)
+        if self._hooks.in_worker:
+            await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
+
+    @staticmethod
+    def _forgive(slot: Slot) -> None:
+        """Let the lane go on after its job was cancelled."""
+        if slot.task is not None:
+            while slot.task.cancelling():
+                slot.task.uncancel()
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""
@@ -153,27 +204,28 @@ class Executor:
         task.signature.convert(args, kwargs)
         return task, args, kwargs, options
 
-    def _raised(
-        self, job: Leased, error: BaseException, context: JobContext, task: Task[Any, Any, Any], options: TaskOptions
-    ) -> bool:
-        """Settle what did not return; True when the lane is to end, too."""
-        if self.giving_back and isinstance(error, asyncio.CancelledError):
-            if task.is_async or options.in_process:
-                self.give_back(job)
-            # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
-            return True
+    def _raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> End:
+        """Settle what did not return."""
         if context.cancelled:
             self.cancelled(job)
-        elif isinstance(error, Again):
-            self._again(job, error, options)
-        else:
-            self._failed(job, error, options)
-        return False
+            return CANCEL
+        if isinstance(error, WrongResults):
+            # as below: its work is done
+            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, error)
+            return self._dead(job, error)
+        if not isinstance(error, Again):
+            return self._failed(job, error, options)
+        if error.counted:
+            return self._failed(job, error, options, error.delay_ms)
+        delay_ms = error.delay_ms or 0
+        self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
+        return End("snooze", None, delay_ms / 1000)
 
-    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> None:
+    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> End | None:
+        """Settle what did return; None when hooks were told of it elsewhere."""
         if type(value) is _Settled:
             self._settler.add(value.outcome)
-            return
+            return None
         if not options.keep_result:
             encoded = b""
         elif value is None:
@@ -188,40 +240,38 @@ class Executor:
                     job.id,
                     error,
                 )
-                self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
-                return
+                return self._dead(job, error)
         self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
+        return SUCCESS
 
-    def _again(self, job: Leased, wish: Again, options: TaskOptions) -> None:
-        if wish.counted:
-            self._failed(job, wish, options, wish.delay_ms)
-        else:
-            self._settler.add(Outcome(job.id, job.token, "z", b"", wish.delay_ms or 0))
-
-    def _failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> None:
+    def _failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> End:
         deliveries = _deliveries(job, error, options)
-        stored = _stored(error)
         if job.attempt >= deliveries or not options.again(error):
-            log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, _line(error))
-            self._settler.add(Outcome(job.id, job.token, "d", stored))
-        else:
-            if delay_ms is None:
-                delay_ms = self._pause(job, options)
-            log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, _line(error))
-            self._settler.add(Outcome(job.id, job.token, "r", stored, delay_ms))
+            log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, line(error))
+            return self._dead(job, error)
+        if delay_ms is None:
+            delay_ms = self._pause(job, options)
+        log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, line(error))
+        self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
+        return End("retry", error, delay_ms / 1000)
+
+    def _dead(self, job: Leased, error: BaseException) -> End:
+        self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
+        return End("dead", error)
 
     def _too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
         """What becomes of a job for which this process had to be killed."""
         error = JobTimeout(f"it took longer than its hard time-out of {limit:g} s: its process was killed")
+        stored = self._errors.stored(error)
         if job.attempt >= _deliveries(job, error, options) or not options.again(error):
-            return Outcome(job.id, job.token, "d", _stored(error))
-        return Outcome(job.id, job.token, "r", _stored(error), self._pause(job, options))
+            return Outcome(job.id, job.token, "d", stored)
+        return Outcome(job.id, job.token, "r", stored, self._pause(job, options))
 
     def _pause(self, job: Leased, options: TaskOptions) -> int:
         try:
             return int(backoff.pause(job.attempt, options.backoff) * 1000)
         except Exception as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
-            log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, _line(error))
+            log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
             return 1000
 
 
@@ -231,36 +281,3 @@ def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
     if options.max_deliveries is None or isinstance(error, WorkerDied):
         return deliveries
     return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die
-
-
-async def _limited(task: Task[Any, Any, Any], args: list[Any], kwargs: dict[str, Any], timeout: float) -> Any:
-    limit = asyncio.timeout(timeout)
-    try:
-        async with limit:
-            return await task.function(*args, **kwargs)
-    except TimeoutError:
-        if limit.expired():
-            raise JobTimeout(f"it took longer than {timeout:g} s") from None
-        raise
-
-
-def _line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {_text(error)}"
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return _sendable(str(error)[:_MESSAGE])
-    except Exception as problem:  # noqa: BLE001 - a task's own exception class may do anything
-        return f"(its text cannot be had: {type(problem).__name__})"
-
-
-def _stored(error: BaseException) -> bytes:
-    # the traceback module survives an exception without a text
-    trace = _sendable("".join(traceback.format_exception(error))[-_TRACE:])
-    fields = {"type": type(error).__name__, "message": _text(error), "traceback": trace}
-    return codecs.encode(fields, "an error", 1 << 20)
-
-
-def _sendable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()

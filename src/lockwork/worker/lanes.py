@@ -88,6 +88,11 @@ class Lanes:
         """Whether there is no place for another job until one ends."""
         return self.running >= self._size
 
+    @property
+    def all_begun(self) -> bool:
+        """Whether every job that was fetched has its lane."""
+        return not self._inbox
+
     def cancel(self) -> None:
         """Cancel what runs, and give back the jobs that have not begun."""
         self.put_back(len(self._inbox))

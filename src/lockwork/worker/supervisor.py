@@ -15,7 +15,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.worker import loops
 from lockwork.worker.bounds import Keeper
-from lockwork.worker.child import FAILED, OK
+from lockwork.worker.child import FAILED, NOT_SET_UP, OK
 from lockwork.worker.crew import DIED, MAX_JOBS, TOO_LONG, Crew
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
@@ -52,12 +52,13 @@ class Supervisor:
         self._stopping = 0
         self._quiet = False
         self._begun = False
+        self._status = OK
         self._notify = Notify()
         queues = {name: QueueKeys(app.config.prefix, name) for name in options.queues}
         window_ms = int(app.config.result_ttl * 1000)
         bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
-        self.heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
+        self.heartbeat: Heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
         self._overruns = Overruns(self._too_long)
@@ -110,7 +111,6 @@ class Supervisor:
         previous = {number: signal.signal(number, self._on_signal) for number in numbers}
         self._reports.start()
         crew = self._crew
-        status = OK
         try:
             crew.fill(first=True)
             self.heartbeat.start()
@@ -120,10 +120,10 @@ class Supervisor:
                 self._look_after()
                 if self._options.ends and crew.stillborn >= _TRIES:
                     log.error("worker processes cannot be started: this worker ends without having done its work")
-                    status = FAILED
+                    self._status = FAILED
                     break
             log.info("stopped")
-            return status
+            return self._status
         finally:
             crew.kill()
             self._scheduler.stop()
@@ -225,6 +225,12 @@ class Supervisor:
         self._crew.gone(child)
         self._overruns.forget(child.session)
         given_back = self._returns.give_back(child, leaving=self._leaving)
+        if child.process.returncode == NOT_SET_UP and not self._stopping:
+            # trying again and again would only look like working: whoever started the worker is told
+            log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
+            self._status = FAILED
+            self._on_stop()
+            return
         if child.retiring or self._stopping:
             return
         if child.orderly and (self._options.once or (self._options.burst and not child.verdicts)):

@@ -12,6 +12,8 @@ from typing import Any
 
 from lockwork import owners
 
+Within = Callable[[Callable[..., Any]], Any]
+
 
 class JobTimeout(Exception):
     """The attempt took longer than its task's timeout."""
@@ -26,7 +28,18 @@ class Threads:
     def __init__(self, size: int) -> None:
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")
 
-    async def run(self, run: Run, timeout: float | None) -> Any:
+    async def run(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        timeout: float | None,
+        within: Within | None = None,
+    ) -> Any:
+        """Run a call in a thread and return its result; as `finish`."""
+        return await self.finish(Run(function, args, kwargs, within), timeout)
+
+    async def finish(self, run: Run, timeout: float | None) -> Any:
         """Run a call and return its result; raises JobTimeout once the thread has really stopped.
 
         Python can end a thread only between two of its own instructions: native code that blocks is waited for.
@@ -55,11 +68,32 @@ class Threads:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class Run:
-    """One call of a function in a thread."""
+class JobThreads:
+    """The threads as one job sees them: `begun` is told of each call, so that it can be interrupted."""
 
-    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        self._function, self._args, self._kwargs = function, args, kwargs
+    __slots__ = ("_begun", "_threads")
+
+    def __init__(self, threads: Threads, begun: Callable[[Run], None]) -> None:
+        self._threads = threads
+        self._begun = begun
+
+    async def run(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None, within: Within | None = None
+    ) -> Any:
+        """As Threads.run."""
+        run = Run(function, args, kwargs, within)
+        self._begun(run)
+        return await self._threads.finish(run, timeout)
+
+
+class Run:
+    """One call of a function in a thread.
+
+    With `within`, that function runs there and is given the call to make; only the call itself is interrupted.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, within: Within | None = None) -> None:
+        self._function, self._args, self._kwargs, self._within = function, args, kwargs, within
         self._lock = threading.Lock()
         self._thread: int | None = None
         self._refused: type[BaseException] | None = None
@@ -68,20 +102,22 @@ class Run:
     def __call__(self) -> tuple[BaseException | None, Any]:
         # what it raises is returned: a future cannot carry StopIteration, and treats others in its own way
         try:
-            return self._call()
+            if self._within is None:
+                return None, self._call(*self._args, **self._kwargs)
+            return None, self._within(self._call)
+        except BaseException as error:  # noqa: BLE001 - the executor decides
+            return error, None
         finally:
             owners.renew_thread()
 
-    def _call(self) -> tuple[BaseException | None, Any]:
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
         with self._lock:
             if self._refused is not None:
-                return self._refused(), None
+                raise self._refused
             self._begun = True
             self._thread = threading.get_ident()
         try:
-            return None, self._function(*self._args, **self._kwargs)
-        except BaseException as error:  # noqa: BLE001 - the executor decides
-            return error, None
+            return self._function(*args, **kwargs)
         finally:
             # an interrupt that is on its way strikes here at the latest, and is raised instead of the result
             with self._lock:

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lockwork import JobCancelled, Lockwork, current_job
+from lockwork import Lockwork, current_job
+from lockwork.errors import JobCancelled
 
 lw = Lockwork()
 

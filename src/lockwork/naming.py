@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from string import Formatter
 from typing import Any
@@ -34,9 +34,14 @@ class Template:
             f"fill them, not {self.text!r}"
         )
 
-    def bind(self, function: Callable[..., Any]) -> Callable[..., str]:
-        """Return what makes the name for a call of `function`; raises ConfigError for a parameter it does not have."""
+    def bind(self, function: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., str]:
+        """Return what makes the name for a call of `function`, which gives no arguments for `without`.
+
+        Raises ConfigError for a parameter that it does not have.
+        """
         signature = inspect.signature(function)
+        known = [parameter for parameter in signature.parameters.values() if parameter.name not in without]
+        signature = signature.replace(parameters=known)
         for field in self._fields:
             if field not in signature.parameters:
                 close = get_close_matches(field, signature.parameters, 1)

@@ -1,0 +1,159 @@
+"""Exceptions as data: what the server keeps of an error is text, and only registered classes are made of it again."""
+
+from __future__ import annotations
+
+import json
+import traceback
+import typing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lockwork import codecs
+from lockwork.errors import ConfigError
+
+_TYPE = 200
+_MESSAGE = 1000
+_TRACE = 4000
+_KNOWN = 4000
+"""Bytes that the arguments and attributes of a registered error may have; a larger one arrives as JobFailed."""
+
+ErrorClass = TypeVar("ErrorClass", bound=type[Exception])
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A stored error: its class by name, its text, its traceback as text, and what a registered class is made of."""
+
+    type: str
+    text: str
+    traceback: str
+    known: dict[str, Any] | None = None
+
+    @classmethod
+    def read(cls, stored: bytes) -> Failure:
+        """Read what a worker or a server script stored, or what anything else left there; never raises."""
+        try:
+            fields = codecs.decode(stored)
+            known = fields.get("known")
+            return cls(
+                str(fields["type"]),
+                str(fields["message"]),
+                str(fields.get("traceback", "")),
+                known if isinstance(known, dict) else None,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return cls("", stored.decode(errors="replace"), "")
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.text}" if self.type else self.text
+
+
+class Errors:
+    """The error classes of an app that survive the way through the server."""
+
+    def __init__(self) -> None:
+        self._names: dict[type[BaseException], str] = {}
+        self._classes: dict[str, type[Exception]] = {}
+
+    def add(self, error: ErrorClass, name: str | None = None) -> ErrorClass:
+        """Register a class; raises ConfigError when it is none, or its name is taken by another one."""
+        if not isinstance(error, type) or not issubclass(error, Exception):
+            raise ConfigError(f"what is registered as an error is an Exception class, not {error!r}")
+        called = error.__name__ if name is None else name
+        taken = self._classes.get(called)
+        if taken is not None and (taken.__module__, taken.__qualname__) != (error.__module__, error.__qualname__):
+            raise ConfigError(f"error {error!r} has the name of {taken!r}: register one of them with name=...")
+        self._names[error] = called
+        self._classes[called] = error
+        return error
+
+    def stored(self, error: BaseException) -> bytes:
+        """An error as bytes, whatever its class does when it is asked."""
+        # the traceback module survives an exception without a text
+        trace = sendable("".join(traceback.format_exception(error))[-_TRACE:])
+        fields: dict[str, Any] = {
+            "type": sendable(type(error).__name__[:_TYPE]),
+            "message": text(error),
+            "traceback": trace,
+        }
+        name = self._names.get(type(error))
+        if name is not None:
+            known = _taken_apart(name, error)
+            if known is not None:
+                fields["known"] = known
+        return codecs.encode(fields, "an error", 1 << 20)
+
+    def rebuilt(self, failure: Failure) -> Exception | None:
+        """The error itself, if its class is registered here and what was stored of it fits; else None.
+
+        Its `__init__` does not run: the arguments and attributes are put back.
+        """
+        known = failure.known
+        if known is None:
+            return None
+        name, args, state = known.get("name"), known.get("args"), known.get("state")
+        found = self._classes.get(name) if isinstance(name, str) else None
+        if found is None or not isinstance(args, list) or not isinstance(state, dict):
+            return None
+        try:
+            error = found.__new__(found, *args)
+            error.args = tuple(args)
+            hints = _hints(found)
+            for attribute, value in state.items():
+                if not attribute.startswith("__"):
+                    error.__dict__[attribute] = codecs.convert(value, hints.get(attribute, Any))
+            str(error)
+        except Exception:  # noqa: BLE001 - the class has changed since: then the error arrives as data
+            return None
+        return error
+
+
+def line(error: BaseException) -> str:
+    """One line for the log."""
+    return f"{type(error).__name__}: {text(error)}"
+
+
+def text(error: BaseException) -> str:
+    """The error's text, bounded."""
+    try:
+        return sendable(str(error)[:_MESSAGE])
+    except Exception as problem:  # noqa: BLE001 - a task's own exception class may do anything
+        return f"(its text cannot be had: {type(problem).__name__})"
+
+
+def sendable(given: str) -> str:
+    """Text that JSON can hold."""
+    return given.encode(errors="backslashreplace").decode()
+
+
+def _taken_apart(name: str, error: BaseException) -> dict[str, Any] | None:
+    try:
+        state = {key: value for key, value in vars(error).items() if not key.startswith("__")}
+        hints = _hints(type(error))
+        if not all(_plain(value) for value in error.args):
+            return None
+        if not all(_plain(value) or key in hints for key, value in state.items()):
+            return None
+        known = {"name": name, "args": list(error.args), "state": state}
+        encoded = codecs.encode(known, "an error's attributes", _KNOWN)
+    except Exception:  # noqa: BLE001 - what cannot be sent is left out
+        return None
+    found: dict[str, Any] = json.loads(encoded)
+    return found
+
+
+def _plain(value: object) -> bool:
+    if value is None or isinstance(value, bool | int | float | str):
+        return type(value) in (type(None), bool, int, float, str)
+    if type(value) is list:
+        return all(map(_plain, value))
+    if type(value) is dict:
+        return all(type(key) is str and _plain(one) for key, one in value.items())
+    return False
+
+
+def _hints(found: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(found)
+    except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
+        return {}

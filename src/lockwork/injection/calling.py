@@ -1,0 +1,111 @@
+"""One call of a function with what it depends on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any, TypeVar
+
+from lockwork.injection.plan import Injection, Plan
+from lockwork.injection.scopes import ThreadRunner, Values, WorkerScope, enter, enter_here
+
+T = TypeVar("T")
+Limited = Callable[[Awaitable[Any], float], Awaitable[Any]]
+"""Awaits something for so many seconds at most."""
+
+
+class Caller:
+    """Calls functions with their dependencies; `limited` ends what takes too long, in its own way."""
+
+    def __init__(self, threads: ThreadRunner, worker: WorkerScope, limited: Limited) -> None:
+        self.worker: WorkerScope = worker
+        self._threads = threads
+        self._limited = limited
+        self._abandoned: list[AsyncExitStack] = []
+
+    async def call(
+        self,
+        function: Callable[..., Any],
+        injection: Injection,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        *,
+        is_async: bool,
+        timeout: float | None,
+        threads: ThreadRunner | None = None,
+    ) -> Any:
+        """Provide, call, and clean up, whatever happens. Only providing and the call count for `timeout`.
+
+        `threads` runs a `def` function itself, if not the same as its providers.
+        """
+        plan = injection.plan()
+        if is_async:
+            return await self._call_async(function, injection, plan, args, kwargs, timeout)
+        return await self._call_in_thread(function, injection, plan, args, kwargs, timeout, threads or self._threads)
+
+    async def _call_async(
+        self,
+        function: Callable[..., Any],
+        injection: Injection,
+        plan: Plan,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+    ) -> Any:
+        async with AsyncExitStack() as stack:
+
+            async def whole() -> Any:
+                values = await self._provide(plan, stack)
+                chosen = {name: values[provider] for name, provider in plan.parameters.items()}
+                filled, named = injection.filled(args, kwargs, chosen)
+                return await function(*filled, **named)
+
+            return await self._in_time(whole(), timeout)
+
+    async def _call_in_thread(
+        self,
+        function: Callable[..., Any],
+        injection: Injection,
+        plan: Plan,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+        threads: ThreadRunner,
+    ) -> Any:
+        began = asyncio.get_running_loop().time()
+        async with AsyncExitStack() as stack:
+            values = await self._in_time(self._provide(plan, stack), timeout)
+
+            def within(call: Callable[..., Any]) -> Any:
+                with ExitStack() as inner:
+                    for provider in plan.inner:
+                        values[provider] = enter_here(provider, values, inner)
+                    chosen = {name: values[provider] for name, provider in plan.parameters.items()}
+                    filled, named = injection.filled(args, kwargs, chosen)
+                    return call(*filled, **named)
+
+            if timeout is not None:
+                timeout = max(0.0, began + timeout - asyncio.get_running_loop().time())
+            try:
+                return await threads.run(function, args, kwargs, timeout, within)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    # the thread goes on, and still uses what was provided: it must not even be collected
+                    self._abandoned.append(stack.pop_all())
+                raise
+
+    async def _provide(self, plan: Plan, stack: AsyncExitStack) -> Values:
+        if plan.worker:
+            await self.worker.provide(plan.worker)
+        values = dict(self.worker.values)
+        for provider in plan.outer:
+            values[provider] = await enter(provider, values, stack, self._threads)
+        return values
+
+    async def _in_time(self, awaitable: Awaitable[T], timeout: float | None) -> T:
+        if timeout is None:
+            return await awaitable
+        found: T = await self._limited(awaitable, timeout)
+        return found

@@ -1,0 +1,176 @@
+"""What a task function depends on, worked out when it is registered: no cycles, and each after what it needs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from lockwork.errors import ConfigError
+from lockwork.injection.depends import Depends, Scope, named
+from lockwork.injection.overriding import Overrides
+from lockwork.injection.reading import check_provider, dependencies
+
+Kind = Literal["value", "awaited", "generator", "async generator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One thing to provide; equal to another one of the same function and scope."""
+
+    call: Callable[..., Any]
+    scope: Scope
+    kind: Kind = field(compare=False)
+    needs: dict[str, Provider] = field(compare=False)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether only an event loop can provide it."""
+        return self.kind in ("awaited", "async generator")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to provide for one call, each after what it needs."""
+
+    parameters: dict[str, Provider]
+    worker: tuple[Provider, ...]
+    """Once per worker process."""
+    outer: tuple[Provider, ...]
+    """Per job, on the event loop: for a `def` task only what is asynchronous, and what that needs."""
+    inner: tuple[Provider, ...]
+    """Per job, in the thread of a `def` task."""
+
+
+class Injection:
+    """The injected parameters of one function; raises ConfigError when they cannot be."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        overrides: Overrides,
+        *,
+        is_async: bool,
+        marks: dict[str, Depends] | None = None,
+    ) -> None:
+        self._function = function
+        self._overrides = overrides
+        self._is_async = is_async
+        self._marks = dependencies(function) if marks is None else marks
+        self.names: frozenset[str] = frozenset(self._marks)
+        self._positional = _positional(function)
+        self._version = overrides.version
+        self._plan = self._make()
+
+    def without(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Injection:
+        """The same for a call that gives some of these parameters itself."""
+        given = inspect.signature(self._function).bind_partial(*args, **kwargs).arguments
+        marks = {name: mark for name, mark in self._marks.items() if name not in given}
+        return Injection(self._function, self._overrides, is_async=self._is_async, marks=marks)
+
+    def plan(self) -> Plan:
+        """The plan with the overrides of this moment."""
+        if self._version != self._overrides.version:
+            self._plan, self._version = self._make(), self._overrides.version
+        return self._plan
+
+    def filled(
+        self, args: list[Any], kwargs: dict[str, Any], values: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of the job together with what is injected, each in its place."""
+        given, left, rest = iter(args), len(args), dict(values)
+        filled: list[Any] = []
+        for name in self._positional:
+            if name in rest:
+                filled.append(rest.pop(name))
+            elif left:
+                filled.append(next(given))
+                left -= 1
+            else:
+                break
+        filled.extend(given)
+        return filled, {**kwargs, **rest}
+
+    def _make(self) -> Plan:
+        graph = _Graph(self._overrides)
+        parameters = {name: graph.add(mark, ()) for name, mark in self._marks.items()}
+        job = [provider for provider in graph.order if provider.scope == "job"]
+        outer = set(job) if self._is_async else _above(provider for provider in job if provider.is_async)
+        return Plan(
+            parameters,
+            tuple(provider for provider in graph.order if provider.scope == "worker"),
+            tuple(provider for provider in job if provider in outer),
+            tuple(provider for provider in job if provider not in outer),
+        )
+
+
+class _Graph:
+    def __init__(self, overrides: Overrides) -> None:
+        self._overrides = overrides
+        self._known: dict[tuple[Callable[..., Any], Scope], Provider] = {}
+        self.order: list[Provider] = []
+
+    def add(self, mark: Depends, path: tuple[Callable[..., Any], ...]) -> Provider:
+        call = self._overrides.chosen(mark.provider)
+        if call in path:
+            around = " needs ".join(named(one) for one in (*path[path.index(call) :], call))
+            raise ConfigError(f"these dependencies go round in a circle: {around}")
+        known = self._known.get((call, mark.scope))
+        if known is not None:
+            return known
+        marks = dependencies(call)
+        check_provider(call, marks)
+        needs: dict[str, Provider] = {}
+        for name, needed in marks.items():
+            if mark.scope == "worker" and needed.scope == "job":
+                raise ConfigError(
+                    f"{named(call)} lives as long as the worker, and cannot need {named(needed.provider)}, which lives "
+                    "as long as a job: give that one scope='worker', too"
+                )
+            needs[name] = self.add(needed, (*path, call))
+        provider = self._known[call, mark.scope] = Provider(call, mark.scope, _kind(call), needs)
+        self.order.append(provider)
+        return provider
+
+
+def _above(wanted: Any) -> set[Provider]:
+    """These and all that they need."""
+    found: set[Provider] = set()
+    left = list(wanted)
+    while left:
+        provider = left.pop()
+        if provider not in found:
+            found.add(provider)
+            left += provider.needs.values()
+    return found
+
+
+def _kind(call: Callable[..., Any]) -> Kind:
+    while isinstance(call, functools.partial):
+        call = call.func
+    candidates = [call]
+    if not inspect.isroutine(call) and not inspect.isclass(call):
+        candidates.append(type(call).__call__)
+    for candidate in candidates:
+        if inspect.isasyncgenfunction(candidate):
+            return "async generator"
+        if inspect.isgeneratorfunction(candidate):
+            return "generator"
+        if inspect.iscoroutinefunction(candidate):
+            return "awaited"
+    wrapped = getattr(call, "__wrapped__", None)
+    if wrapped is not None and (inspect.isgeneratorfunction(wrapped) or inspect.isasyncgenfunction(wrapped)):
+        raise ConfigError(
+            f"{named(call)} makes a context manager: give Depends the bare generator, without @contextmanager"
+        )
+    return "value"
+
+
+def _positional(function: Callable[..., Any]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        return [p.name for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+    except (TypeError, ValueError):
+        return []

@@ -1,0 +1,105 @@
+"""Reading a function's parameters: which of them are injected."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+from lockwork.errors import ConfigError
+from lockwork.injection.depends import Depends, named
+
+_BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def dependencies(function: Callable[..., Any]) -> dict[str, Depends]:
+    """The parameters that are injected; raises ConfigError for one that cannot be."""
+    found: dict[str, Depends] = {}
+    given = function.keywords if isinstance(function, functools.partial) else {}
+    for parameter in _parameters(function):
+        depends = _depends(function, parameter)
+        if depends is None or parameter.name in given:
+            continue
+        if parameter.kind not in _BY_KEYWORD:
+            raise ConfigError(
+                f"parameter {parameter.name!r} of {named(function)} cannot be injected: it takes no keyword"
+            )
+        found[parameter.name] = depends
+    return found
+
+
+def check_provider(provider: Callable[..., Any], injected: dict[str, Depends]) -> None:
+    """Raise ConfigError for a provider that has parameters which nobody gives."""
+    for parameter in _parameters(provider):
+        optional = parameter.default is not inspect.Parameter.empty
+        variable = parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if parameter.name not in injected and not optional and not variable:
+            raise ConfigError(
+                f"provider {named(provider)} has a parameter {parameter.name!r} that nobody gives: "
+                "write it as Annotated[..., Depends(...)], or give it a default"
+            )
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []  # some builtins have no signature that can be read
+
+
+def _depends(function: Callable[..., Any], parameter: inspect.Parameter) -> Depends | None:
+    annotation = parameter.annotation
+    if isinstance(annotation, str):
+        try:
+            annotation = _resolved(function, annotation)
+        except Exception as error:  # noqa: BLE001 - an annotation may be any expression
+            if "Depends" in annotation or "Annotated" in annotation:
+                raise ConfigError(
+                    f"the annotation of parameter {parameter.name!r} of {named(function)}, {annotation}, cannot be "
+                    f"read: {error}; its names must be importable at run time, not only for type checkers"
+                ) from None
+            return None  # a name for type checkers only
+    annotation = getattr(annotation, "__value__", annotation)  # `type Alias = ...`
+    if typing.get_origin(annotation) is Annotated:
+        marks = [mark for mark in annotation.__metadata__ if _is_mark(mark)]
+        if len(marks) == 1 and isinstance(marks[0], Depends):
+            return marks[0]
+        if marks:
+            raise ConfigError(
+                f"parameter {parameter.name!r} of {named(function)} needs one Depends(provider), not {marks!r}"
+            )
+    if _hidden(annotation):
+        raise ConfigError(
+            f"parameter {parameter.name!r} of {named(function)} has its Depends inside of another type: "
+            "write Annotated[TYPE, Depends(...)] outermost"
+        )
+    return None
+
+
+def _is_mark(mark: object) -> bool:
+    return mark is Depends or isinstance(mark, Depends)
+
+
+def _hidden(annotation: Any) -> bool:
+    if any(_is_mark(mark) for mark in getattr(annotation, "__metadata__", ())):
+        return True
+    return any(_hidden(part) for part in typing.get_args(annotation) if not isinstance(part, str))
+
+
+def _resolved(function: Callable[..., Any], annotation: str) -> Any:
+    holder = SimpleNamespace(__annotations__={"it": annotation})
+    return typing.get_type_hints(holder, globalns=_globals(function), include_extras=True)["it"]
+
+
+def _globals(function: Callable[..., Any]) -> dict[str, Any]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isclass(function):
+        function = function.__init__
+    elif not inspect.isroutine(function):
+        function = type(function).__call__
+    found: dict[str, Any] = getattr(inspect.unwrap(function), "__globals__", {})
+    return found

@@ -1,0 +1,102 @@
+"""Scopes: from providing to cleaning up, on the event loop and in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+from typing import Any, Protocol
+
+from lockwork.injection.plan import Provider
+
+Values = dict[Provider, Any]
+
+
+class ThreadRunner(Protocol):
+    """Who runs blocking code beside the event loop."""
+
+    async def run(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        timeout: float | None,
+        within: Callable[[Callable[..., Any]], Any] | None = None,
+    ) -> Any:
+        """Run a call in a thread; with `within`, that function is run there and given the call, which it makes."""
+
+
+class WorkerScope:
+    """What is provided once per worker process. Its values are cleaned up by the task that opened it."""
+
+    def __init__(self, threads: ThreadRunner) -> None:
+        self.values: Values = {}
+        self._threads = threads
+        self._stack = AsyncExitStack()
+        self._turn = asyncio.Lock()
+
+    async def provide(self, providers: Iterable[Provider]) -> None:
+        """Provide what is not there yet; one that fails is tried again by whoever needs it next."""
+        async with self._turn:
+            for provider in providers:
+                if provider not in self.values:
+                    self.values[provider] = await enter(provider, self.values, self._stack, self._threads)
+
+    async def close(self) -> None:
+        """Clean up, last first; raises what a clean-up raises, after all have had their turn."""
+        self.values = {}
+        await self._stack.aclose()
+
+
+async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threads: ThreadRunner) -> Any:
+    """Provide one value for the event loop's side, its clean-up on the stack. A `def` provider runs in a thread."""
+    arguments = {name: values[need] for name, need in provider.needs.items()}
+    if provider.kind == "awaited":
+        return await provider.call(**arguments)
+    if provider.kind == "async generator":
+        opened = contextlib.asynccontextmanager(provider.call)(**arguments)
+        value = await opened.__aenter__()
+
+        async def leave(
+            kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        ) -> None:
+            await opened.__aexit__(kind, error, trace)  # its answer is not passed on: a failure stays one
+
+        stack.push_async_exit(leave)
+        return value
+    if provider.kind == "generator":
+        return await _enter_in_thread(provider, arguments, stack, threads)
+    return await threads.run(provider.call, (), arguments, None)
+
+
+async def _enter_in_thread(
+    provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack, threads: ThreadRunner
+) -> Any:
+    opened = contextlib.contextmanager(provider.call)(**arguments)
+    entering = asyncio.ensure_future(threads.run(opened.__enter__, (), {}, None))
+
+    async def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # who was cancelled while the thread was at it leaves when it is done
+        await asyncio.wait([entering])
+        if not entering.cancelled() and entering.exception() is None:
+            await threads.run(opened.__exit__, (kind, error, trace), {}, None)
+
+    stack.push_async_exit(leave)
+    return await asyncio.shield(entering)
+
+
+def enter_here(provider: Provider, values: Values, stack: ExitStack) -> Any:
+    """Provide one value in this thread."""
+    arguments = {name: values[need] for name, need in provider.needs.items()}
+    if provider.kind != "generator":
+        return provider.call(**arguments)
+    opened = contextlib.contextmanager(provider.call)(**arguments)
+    value = opened.__enter__()
+
+    def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        opened.__exit__(kind, error, trace)
+
+    stack.push(leave)
+    return value

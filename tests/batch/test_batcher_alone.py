@@ -1,0 +1,165 @@
+"""The meeting place of a batch's jobs by itself: jobs that come and are cancelled at any step of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lockwork import Lockwork
+from lockwork.batches import Batching
+from lockwork.worker.batching import Batcher, _Batch, _Member
+
+SIZE = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One job: the turn of the loop in which it joins, and how many later it is cancelled."""
+
+    joins: int
+    cancelled: int | None
+    fails: bool
+
+
+PLANS = st.lists(
+    st.builds(Plan, st.integers(0, 12), st.none() | st.integers(0, 10), st.booleans()), min_size=1, max_size=12
+)
+
+
+class Places:
+    """Lanes that never say that anything is full, or on its way."""
+
+    full = False
+    all_begun = True
+
+
+class Reversed(Batcher):
+    """A broken twin: hands the results out in the wrong order."""
+
+    def _results(self, value: object, count: int) -> list[Any]:
+        return super()._results(value, count)[::-1]
+
+
+class Keeping(Batcher):
+    """A broken twin: a job that is cancelled while its batch gathers stays in it."""
+
+    def _leave(self, batch: _Batch, member: _Member) -> None:
+        return
+
+
+class Overfull(Batcher):
+    """A broken twin: never begins because a batch is full."""
+
+    def _begin(self, batch: _Batch) -> None:
+        if len(batch.members) != SIZE:
+            super()._begin(batch)
+
+
+class Noting(_Batch):
+    """Notes for how many jobs there was no other end than this."""
+
+    unheard = 0
+
+    def never_called(self, task: asyncio.Task[None]) -> None:
+        Noting.unheard += sum(not member.done.done() for member in self.members)
+        super().never_called(task)
+
+
+@dataclass
+class Context:
+    """What the batcher reads of a job."""
+
+    id: int
+    cancelled: bool = False
+
+
+async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float = 0.0) -> None:
+    """Let the jobs meet."""
+    calls: list[list[int]] = []
+    lw = Lockwork("redis://127.0.0.1:1", patience=0)
+
+    @lw.task(batch=SIZE)
+    async def together(items: list[int]) -> list[int | Exception]:
+        calls.append(list(items))
+        for _ in range(work):
+            await asyncio.sleep(0)
+        return [ValueError(item) if plans[item].fails else item * 10 for item in items]
+
+    surroundings: Any = (None, None, Places())
+    batcher = kind(together, Batching(SIZE, linger), *surroundings, copy_context(), lambda: False)
+    contexts = [Context(number) for number in range(len(plans))]
+
+    async def job(number: int, plan: Plan) -> object:
+        for _ in range(plan.joins):
+            await asyncio.sleep(0)
+        context: Any = contexts[number]
+        joining = asyncio.ensure_future(batcher.join(context, number))
+        if plan.cancelled is not None:
+            for _ in range(plan.cancelled):
+                await asyncio.sleep(0)
+            if not joining.done():
+                contexts[number].cancelled = True
+                joining.cancel()
+        return (await asyncio.gather(joining, return_exceptions=True))[0]
+
+    async with asyncio.timeout(5):
+        ends = await asyncio.gather(*(job(number, plan) for number, plan in enumerate(plans)))
+    check(plans, calls, contexts, ends)
+
+
+def check(plans: list[Plan], calls: list[list[int]], contexts: list[Context], ends: list[object]) -> None:
+    """What must hold of all ends."""
+    seen = [item for call in calls for item in call]
+    assert len(set(seen)) == len(seen), "an item was given to two calls"
+    assert all(len(call) <= SIZE for call in calls), "a call is larger than the batch"
+    for number, (plan, end) in enumerate(zip(plans, ends, strict=True)):
+        if isinstance(end, asyncio.CancelledError):
+            assert contexts[number].cancelled, "a job that nobody cancelled was cancelled"
+            mates = next((call for call in calls if number in call), [])
+            assert all(contexts[mate].cancelled for mate in mates), "a call was cancelled although others need it"
+        elif plan.fails:
+            assert isinstance(end, ValueError), end
+            assert end.args == (number,), "a job was told of another's failure"
+        else:
+            assert end == number * 10, "a job was given another's result"
+        assert contexts[number].cancelled or number in seen, "an item was given to no call"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(plans=PLANS, work=st.integers(0, 6), linger=st.sampled_from([0.0, 0.001]))
+def test_each_job_is_told_its_own_end(plans: list[Plan], work: int, linger: float) -> None:
+    asyncio.run(run(plans, Batcher, work, linger))
+
+
+def three(**changes: Any) -> list[Plan]:
+    first = Plan(**{"joins": 0, "cancelled": None, "fails": False, **changes})
+    return [first, Plan(0, None, False), Plan(0, None, False)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plans", "complaint"),
+    [
+        (Reversed, three(), "another's result"),
+        (Reversed, [*three(fails=True)[:2]], "ValueError|another's|10"),
+        (Keeping, three(cancelled=1)[:2], "although others need it"),
+        (Overfull, [*three(), Plan(0, None, False)], "larger than the batch"),
+    ],
+)
+def test_each_broken_twin_is_caught(kind: type[Batcher], plans: list[Plan], complaint: str) -> None:
+    asyncio.run(run(plans, Batcher, 2, 0.05))
+    with pytest.raises(AssertionError, match=complaint):
+        asyncio.run(run(plans, kind, 2, 0.05))
+
+
+def test_a_call_that_is_cancelled_before_its_first_step_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a full batch are cancelled in the very turn in which it began."""
+    monkeypatch.setattr("lockwork.worker.batching._Batch", Noting)
+    monkeypatch.setattr(Noting, "unheard", 0)
+    asyncio.run(run([Plan(0, 1, False)] * SIZE, Batcher, 2))
+    assert Noting.unheard == SIZE

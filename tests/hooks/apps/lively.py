@@ -1,0 +1,79 @@
+"""An app with lifespans; LIFE says how they go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
+
+from lockwork import Depends, Lockwork
+
+lw = Lockwork()
+LIFE = os.environ["LIFE"]
+state: dict[str, str] = {}
+
+
+@lw.lifespan
+async def first() -> AsyncIterator[None]:
+    note("first begins")
+    state["first"] = "ready"
+    yield
+    await asyncio.sleep(0)
+    note("first ends")
+
+
+@lw.lifespan
+def second() -> Iterator[None]:
+    note("second begins")
+    if LIFE == "fails":
+        raise ConnectionError("the database is away")
+    if LIFE == "exits":
+        sys.exit("no configuration")
+    if LIFE == "fails once" and not Path(os.environ["MARK"]).exists():
+        Path(os.environ["MARK"]).touch()
+        os._exit(9)
+    yield
+    note("second ends")
+    if LIFE == "ends badly":
+        raise ConnectionError("not closed")
+
+
+@lw.lifespan
+@asynccontextmanager
+async def third() -> AsyncIterator[None]:
+    if LIFE == "hangs":
+        note("hangs")
+        await asyncio.Event().wait()
+    if LIFE == "cancelled":
+        raise asyncio.CancelledError
+    if LIFE == "returns":
+        return
+    yield
+
+
+async def get_model() -> str:
+    if LIFE == "no model":
+        raise FileNotFoundError("the model is gone")
+    note("model")
+    return "model"
+
+
+@lw.task
+async def ready() -> str:
+    return state["first"]
+
+
+@lw.task
+async def kills() -> None:
+    os._exit(1)
+
+
+@lw.task(queue="models")
+async def infer(model: Annotated[str, Depends(get_model, scope="worker")]) -> str:
+    return model

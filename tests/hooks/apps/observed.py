@@ -1,0 +1,144 @@
+"""An app with hooks of every kind; NOTES is a file to which everything that happens is appended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from lockwork import Lockwork, current_job
+from lockwork.hooks import Cancelled, Died, Enqueued, Failed, Retrying, Snoozed, Started, Succeeded
+
+lw = Lockwork()
+
+
+def note(event: str, **facts: object) -> None:
+    """Append one line in one write."""
+    line = {"event": event, "pid": os.getpid(), **facts}
+    file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+@lw.hooks.enqueue
+def enqueued(event: Enqueued) -> None:
+    note("enqueue", id=event.id, task=event.task, queue=event.queue, args=event.args, kwargs=event.kwargs,
+         delay=event.delay)  # fmt: skip
+
+
+@lw.hooks.start
+async def started(event: Started) -> None:
+    note("start", id=event.id, task=event.task, attempt=event.attempt, args=event.args, current=current_job().id)
+
+
+@lw.hooks.start
+def started_too(event: Started) -> None:
+    note("start-too", id=event.id, thread=threading.current_thread().name, current=current_job().id)
+
+
+@lw.hooks.success
+async def succeeded(event: Succeeded) -> None:
+    await asyncio.sleep(0)
+    note("success", id=event.id, result=event.result, measured=event.seconds >= 0)
+
+
+@lw.hooks.failure
+def failed(event: Failed) -> None:
+    note("failure", id=event.id, task=event.task, error=repr(event.error), attempt=event.attempt)
+
+
+@lw.hooks.retry
+async def retrying(event: Retrying) -> None:
+    note("retry", id=event.id, attempt=event.attempt, delay=event.delay)
+
+
+@lw.hooks.dead
+async def died(event: Died) -> None:
+    note("dead", id=event.id, task=event.task, error=repr(event.error))
+
+
+@lw.hooks.snooze
+def snoozed(event: Snoozed) -> None:
+    note("snooze", id=event.id, task=event.task, attempt=event.attempt, delay=event.delay, current=current_job().id)
+
+
+@lw.hooks.cancel
+async def cancelled(event: Cancelled) -> None:
+    await asyncio.sleep(0)
+    note("cancel", id=event.id, task=event.task, attempt=event.attempt, current=current_job().id)
+
+
+@lw.task
+async def add(a: int, b: int = 1) -> int:
+    note("ran", id=current_job().id)
+    return a + b
+
+
+@lw.task
+def add_in_a_thread(a: int, b: int = 1) -> int:
+    note("ran", id=current_job().id)
+    return a + b
+
+
+@lw.task(retries=1, backoff="10ms")
+async def fails() -> None:
+    note("ran", id=current_job().id)
+    raise ValueError("never works")
+
+
+@lw.task(retries=0)
+async def returns_what_cannot_be_kept() -> Any:
+    return object()
+
+
+@lw.task(retries=0, timeout=0.1)
+async def too_slow() -> None:
+    await asyncio.sleep(60)
+
+
+@lw.task
+async def held(gate: str) -> None:
+    note("ran", id=current_job().id)
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+    note("through", id=current_job().id, at=time.time())
+
+
+@lw.task
+async def snoozes(path: str) -> int:
+    """Puts itself off once."""
+    note("ran", id=current_job().id)
+    if not Path(path).exists():
+        Path(path).touch()
+        current_job().snooze("10ms")
+    return current_job().attempt
+
+
+@lw.task(retries=1, backoff=60)
+def asks_again() -> None:
+    note("ran", id=current_job().id)
+    current_job().retry("10ms")
+
+
+@lw.task
+def held_in_a_thread() -> None:
+    note("ran", id=current_job().id)
+    while True:
+        time.sleep(0.005)
+
+
+@lw.task
+async def stubborn(gate: str) -> str:
+    """Finishes although it is cancelled."""
+    note("ran", id=current_job().id)
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        return "finished"
+    return "never"

@@ -1,0 +1,61 @@
+"""Hooks that fail in every way that a function can; each job runs and ends as it would without them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from observed import note  # type: ignore[import-not-found]  # beside it, when a worker runs it
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+PROBLEMS: dict[str, Any] = {
+    "error": ValueError,
+    "exit": SystemExit,
+    "interrupt": KeyboardInterrupt,
+    "cancelled": asyncio.CancelledError,
+    "generator": GeneratorExit,
+    "stop": StopAsyncIteration,
+    "base": BaseException,
+}
+
+
+def trouble(event: Any) -> None:
+    what = os.environ["TROUBLE"]
+    if what != "none":
+        raise PROBLEMS[what]("a hook's own problem")
+
+
+async def async_trouble(event: Any) -> None:
+    trouble(event)
+
+
+for register in (lw.hooks.start, lw.hooks.success, lw.hooks.failure, lw.hooks.retry, lw.hooks.dead):
+    register(trouble)
+    register(async_trouble)
+    register(lambda event: async_trouble(event))
+
+
+@lw.hooks.success
+def last(event: Any) -> None:
+    note("success", id=event.id)
+
+
+@lw.hooks.dead
+async def last_dead(event: Any) -> None:
+    note("dead", id=event.id)
+
+
+@lw.task
+async def add(a: int, b: int) -> int:
+    note("ran", id=current_job().id, attempt=current_job().attempt)
+    return a + b
+
+
+@lw.task(retries=1, backoff="10ms")
+def fails() -> None:
+    note("ran", id=current_job().id, attempt=current_job().attempt)
+    raise KeyError("never works")

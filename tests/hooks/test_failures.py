@@ -1,0 +1,181 @@
+"""Errors on their way through the server: data for all, and the error itself for whoever knows its class."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockwork import ConfigError, JobFailed, Lockwork
+from lockwork.failures import Errors, Failure
+
+Load = Callable[[str], Any]
+
+
+@pytest.mark.parametrize("task", ["fails", "fails_in_a_thread"])
+def test_a_registered_error_comes_back(app: Load, work: Any, task: str) -> None:
+    failing = app("failing")
+    with work("failing"):
+        with pytest.raises(failing.OutOfStock, match="^phone: only 2 left$") as caught:
+            getattr(failing, task).enqueue("out").result(30)
+        assert (caught.value.sku, caught.value.left) == ("phone", 2)
+        assert caught.value.since.year == 2026
+        # where it was raised is still there to be read
+        cause = caught.value.__cause__
+        assert isinstance(cause, JobFailed)
+        assert "in make" in cause.traceback or "raise make(what)" in cause.traceback
+        with pytest.raises(failing.Refused) as refused:
+            getattr(failing, task).enqueue("refused").result(30)
+        assert refused.value.args == ("card", 7)
+        with pytest.raises(failing.Refused) as noted:
+            getattr(failing, task).enqueue("noted").result(30)
+        assert noted.value.args == ("card", 7)
+
+
+def test_all_others_arrive_as_data(app: Load, work: Any) -> None:
+    """A class that is not registered, one with a registered parent or name, one whose contents cannot travel."""
+    failing = app("failing")
+    with work("failing"):
+        for what, type_name, text in [
+            ("stranger", "Stranger", "who?"),
+            ("child", "VeryOut", "phone: only 1 left"),
+            ("namesake", "OutOfStock", "another one of this name"),
+            ("builtin", "ValueError", "bad"),
+            ("object", "Holds", "it holds something"),
+            ("long", "Holds", "it holds something"),
+            ("tree", "ExceptionGroup", "several (2 sub-exceptions)"),
+        ]:
+            job = failing.fails.enqueue(what)
+            with pytest.raises(JobFailed) as caught:
+                job.result(30)
+            assert (caught.value.type, caught.value.text) == (type_name, text)
+            assert str(caught.value) == f"job {job.id} in queue 'default' failed: {type_name}: {text}"
+            assert "raise make(what)" in caught.value.traceback
+            assert caught.value.__cause__ is None
+        with pytest.raises(JobFailed) as caught:
+            failing.fails.enqueue("long name").result(30)
+        assert caught.value.type == "N" * 200
+
+
+async def test_the_same_for_an_app_that_does_not_know_the_class(app: Load, work: Any, own_url: str) -> None:
+    failing = app("failing")
+    with work("failing"):
+        job = await failing.fails.aenqueue("out")
+        with pytest.raises(failing.OutOfStock):
+            await job.aresult(30)
+        with pytest.raises(failing.OutOfStock):
+            await failing.lw.job(job.id).aresult(30)
+        async with Lockwork(own_url) as other:
+            with pytest.raises(JobFailed) as caught:
+                await other.job(job.id).aresult(30)
+            assert caught.value.type == "OutOfStock"
+        await failing.lw.aclose()
+
+
+def test_job_failed_travels_between_processes() -> None:
+    failed = JobFailed("job 1 failed", "ValueError", "bad", "Traceback ...")
+    copy = pickle.loads(pickle.dumps(failed))
+    assert (str(copy), copy.type, copy.text, copy.traceback) == ("job 1 failed", "ValueError", "bad", "Traceback ...")
+
+
+class Known(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(f"code {code}")
+        self.code = code
+
+
+class Ran(Exception):
+    """Notices when its `__init__` runs."""
+
+    ran = 0
+
+    def __init__(self, *args: object) -> None:
+        Ran.ran += 1
+        super().__init__(*args)
+
+
+class Texted(Exception):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text.upper()
+
+
+def test_a_round_trip_without_a_server() -> None:
+    errors = Errors()
+    errors.add(Known)
+    errors.add(Texted)
+    rebuilt = errors.rebuilt(Failure.read(errors.stored(Known(5))))
+    assert isinstance(rebuilt, Known)
+    assert (rebuilt.code, str(rebuilt)) == (5, "code 5")
+    assert str(errors.rebuilt(Failure.read(errors.stored(Texted("abc"))))) == "ABC"
+
+
+def test_no_init_runs() -> None:
+    errors = Errors()
+    errors.add(Ran)
+    stored = errors.stored(Ran("x"))
+    before = Ran.ran
+    assert isinstance(errors.rebuilt(Failure.read(stored)), Ran)
+    assert Ran.ran == before
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"5",
+        b'{"type":5,"message":null}',
+        b'{"type":"Known","message":"m","known":5}',
+        b'{"type":"Known","message":"m","known":{}}',
+        b'{"type":"Known","message":"m","known":{"name":"os.system","args":[],"state":{}}}',
+        b'{"type":"Known","message":"m","known":{"name":["Known"],"args":[],"state":{}}}',
+        b'{"type":"Known","message":"m","known":{"name":"Known","args":{},"state":{}}}',
+        b'{"type":"Texted","message":"m","known":{"name":"Texted","args":["x"],"state":{}}}',
+        b'{"type":"Texted","message":"m","known":{"name":"Texted","args":["x"],"state":{"text":5}}}',
+        b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+    ids=lambda stored: repr(stored[:40]),
+)
+def test_whatever_is_stored_is_read(stored: bytes) -> None:
+    """Nothing that lies on the server can do more than become a text."""
+    errors = Errors()
+    errors.add(Known)
+    errors.add(Texted)
+    failure = Failure.read(stored)
+    assert errors.rebuilt(failure) is None
+    assert isinstance(str(failure), str)
+
+
+def test_dunder_attributes_are_not_put_back() -> None:
+    errors = Errors()
+    errors.add(Known)
+    found = errors.rebuilt(
+        Failure(
+            "Known", "m", "", {"name": "Known", "args": ["m"], "state": {"__class__": 5, "__notes__": 5, "code": 1}}
+        )
+    )
+    assert type(found) is Known
+    assert vars(found) == {"code": 1}
+
+
+def test_what_cannot_be_registered() -> None:
+    lw = Lockwork("redis://127.0.0.1:1")
+    with pytest.raises(ConfigError, match="is an Exception class, not 5"):
+        lw.error(5)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match="is an Exception class"):
+        lw.error(KeyboardInterrupt)  # type: ignore[type-var]
+    assert lw.error(Known) is Known
+    assert lw.error(Known) is Known
+    other = type("Known", (Exception,), {"__qualname__": "Other.Known"})
+    with pytest.raises(ConfigError, match="has the name of .*: register one of them with name="):
+        lw.error(other)
+    assert lw.error(name="other")(other) is other

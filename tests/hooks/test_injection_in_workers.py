@@ -1,0 +1,154 @@
+"""Dependencies in a real worker: where they live, and that they are cleaned up however a job ends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import JobFailed
+from lockwork.errors import JobCancelled
+from processes import until
+
+Load = Callable[[str], Any]
+
+
+@pytest.fixture
+def injected(app: Load, work: Any) -> Iterator[Any]:
+    """The app, with a worker at work on it."""
+    module = app("injected")
+    with work("injected", "-c", "4"):
+        yield module
+
+
+def seen(history: History, *, pool: bool = False) -> list[str]:
+    return [line["event"] for line in history.lines() if pool or not line["event"].startswith("pool")]
+
+
+def test_a_task_gets_its_own_and_what_that_needs(injected: Any, history: History) -> None:
+    assert injected.reads.enqueue(7).result(30) == [7, "connection of pool 1", "user in connection of pool 1"]
+    # one connection for the task and for its user
+    assert seen(history) == ["connect", "ran", "commit", "disconnect"]
+    assert {line["thread"] for line in history.lines("ran")} == {"MainThread"}
+
+
+def test_a_def_task_has_its_blocking_ones_in_its_own_thread(injected: Any, history: History) -> None:
+    """A database connection that may only be used in the thread that made it is of use there."""
+    assert injected.reads_in_a_thread.enqueue(5).result(30) == [5, "connection of pool 1", "session", True]
+    assert injected.reads_in_a_thread.enqueue(number=6).result(30)[0] == 6
+    one = ["connect", "session", "ran", "session committed", "commit", "disconnect"]
+    assert seen(history) == one * 2
+    threads = [line["thread"] for line in history.lines() if line["event"] in ("session", "ran", "session committed")]
+    assert len(set(threads[:3])) == 1
+    assert history.lines("connect")[0]["thread"] == "MainThread"
+
+
+def test_blocking_ones_of_an_async_task_do_not_block_the_loop(injected: Any, history: History) -> None:
+    assert injected.reads_a_session.enqueue().result(30) == "session"
+    assert history.lines("session")[0]["thread"].startswith("lockwork-job")
+    assert seen(history) == ["session", "session committed"]
+
+
+@pytest.mark.parametrize(("task", "attempts"), [("fails", 2), ("fails_in_a_thread", 1)])
+def test_a_failure_is_seen_by_all_and_swallowed_by_none(
+    injected: Any, history: History, task: str, attempts: int
+) -> None:
+    """The session's provider does not raise again what it caught; the connection's must roll back all the same."""
+    with pytest.raises(JobFailed, match="ValueError: the task's own"):
+        getattr(injected, task).enqueue().result(30)
+    one = ["connect", "session", "session rolled back", "roll back", "disconnect"]
+    assert seen(history) == one * attempts
+    assert {line["error"] for line in history.lines("roll back")} == {"ValueError"}
+
+
+@pytest.mark.parametrize(("task", "error"), [("too_slow", "CancelledError"), ("too_slow_in_a_thread", "JobTimeout")])
+def test_clean_up_after_a_time_out(injected: Any, history: History, task: str, error: str) -> None:
+    with pytest.raises(JobFailed, match="JobTimeout: it took longer than"):
+        getattr(injected, task).enqueue().result(30)
+    assert seen(history) == ["connect", "session", "session rolled back", "roll back", "disconnect"]
+    assert {line["error"] for line in history.lines("session rolled back")} <= {error, "JobTimeout"}
+
+
+@pytest.mark.parametrize("task", ["provided_too_slowly", "provided_too_slowly_in_a_thread"])
+def test_providing_counts_for_the_time_out(injected: Any, history: History, task: str) -> None:
+    with pytest.raises(JobFailed, match="JobTimeout"):
+        getattr(injected, task).enqueue().result(30)
+    assert not history.lines("ran")
+    assert len(history.lines("connect")) == len(history.lines("disconnect"))
+
+
+@pytest.mark.parametrize("task", ["needs_what_fails", "needs_what_fails_in_a_thread"])
+def test_a_provider_that_fails_fails_the_attempt(injected: Any, history: History, task: str) -> None:
+    with pytest.raises(JobFailed, match="LookupError: nothing to give"):
+        getattr(injected, task).enqueue().result(30)
+    events = seen(history)
+    assert "ran" not in events
+    assert events[-1] in ("disconnect", "session rolled back")
+
+
+def test_a_clean_up_that_fails_fails_the_attempt(injected: Any, history: History) -> None:
+    """A commit that did not happen is no success."""
+    with pytest.raises(JobFailed, match="ConnectionError: commit failed"):
+        injected.cannot_commit.enqueue().result(30)
+
+
+def test_a_worker_has_one_from_its_beginning_to_its_end(app: Load, work: Any, history: History) -> None:
+    injected = app("injected")
+    with work("injected") as process:
+        assert len(history.wait(1, "pool")) == 1
+        for number in range(5):
+            assert injected.reads.enqueue(number).result(30)[1] == "connection of pool 1"
+        assert not history.lines("pool closed")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert seen(history, pool=True)[-1] == "pool closed"
+    assert (len(history.lines("pool")), len(history.lines("pool closed"))) == (1, 1)
+
+
+def test_a_job_that_is_given_back_is_cleaned_up_first(app: Load, work: Any, history: History, tmp_path: Path) -> None:
+    injected = app("injected")
+    with work("injected", "--grace", "100ms") as process:
+        injected.held.enqueue(str(tmp_path / "never"))
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert seen(history, pool=True) == ["pool", "connect", "ran", "roll back", "disconnect", "pool closed"]
+    assert injected.lw.queue().status().ready == 1
+
+
+def test_two_jobs_at_once_have_one_each(injected: Any, history: History, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    jobs = [injected.held.enqueue(str(gate)) for _ in range(3)]
+    history.wait(3)
+    assert {line["job"] for line in history.lines("connect")} == {job.id for job in jobs}
+    gate.touch()
+    assert {job.result(30) for job in jobs} == {"connection of pool 1"}
+    until(lambda: len(history.lines("disconnect")) == 3, "each is cleaned up")
+
+
+@pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
+def test_a_cancelled_job_is_cleaned_up(injected: Any, history: History, tmp_path: Path, task: str) -> None:
+    arguments = [str(tmp_path / "never")] if task == "held" else []
+    job = getattr(injected, task).enqueue(*arguments)
+    history.wait(1)
+    assert job.cancel()
+    with pytest.raises(JobCancelled):
+        job.result(30)
+    rolled = ["session rolled back"] if task == "held_in_a_thread" else []
+    begun = ["connect", "session", "ran"] if rolled else ["connect", "ran"]
+    assert seen(history) == [*begun, *rolled, "roll back", "disconnect"]
+
+
+def test_a_job_with_a_key_and_a_group_made_of_its_arguments(injected: Any) -> None:
+    jobs = [injected.grouped.enqueue(number % 2) for number in range(4)]
+    assert [job.result(30)[0] for job in jobs] == [0, 1, 0, 1]
+
+
+def test_what_the_clock_enqueues_is_injected_too(app: Load, work: Any, history: History) -> None:
+    app("clocked")
+    with work("clocked"):
+        assert history.wait(1, "tick")[0]["name"] == "provided"

@@ -1,0 +1,155 @@
+"""Lifespans of worker processes: they surround all jobs, and one that fails stops the worker with one clear error."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import ConfigError, Lockwork
+from lockwork.lifespans import Lifespans, SetUpFailed
+from processes import alive, until
+
+Load = Callable[[str], Any]
+
+
+@pytest.fixture
+def lively(app: Load, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """The app, whose lifespans go as they are told."""
+
+    def load(life: str) -> Any:
+        monkeypatch.setenv("LIFE", life)
+        return app("lively")
+
+    return load
+
+
+def seen(history: History) -> list[str]:
+    return [line["event"] for line in history.lines()]
+
+
+def test_it_surrounds_the_jobs_of_each_process(lively: Any, work: Any, history: History) -> None:
+    app = lively("well")
+    with work("lively", "--processes", "2") as process:
+        assert app.ready.enqueue().result(30) == "ready"
+        history.wait(2, "second begins")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert sorted(seen(history)) == sorted(["first begins", "second begins", "model", "second ends", "first ends"] * 2)
+    by_process: dict[int, list[str]] = {}
+    for line in history.lines():
+        by_process.setdefault(line["pid"], []).append(line["event"])
+    for events in by_process.values():
+        assert events == ["first begins", "second begins", "model", "second ends", "first ends"]
+
+
+@pytest.mark.parametrize(
+    ("life", "text"),
+    [
+        ("fails", "the lifespan second failed to begin: ConnectionError: the database is away"),
+        ("exits", "the lifespan second failed to begin: SystemExit: no configuration"),
+        ("cancelled", "what this worker process sets up first was cancelled"),
+        ("returns", "the lifespan third failed to begin: RuntimeError: generator didn't yield"),
+        ("no model", "what task 'infer' needs could not be provided: FileNotFoundError: the model is gone"),
+    ],
+)
+def test_one_that_fails_stops_the_worker_with_one_error(
+    lively: Any, work: Any, history: History, life: str, text: str
+) -> None:
+    app = lively(life)
+    job = app.ready.enqueue()
+    with work("lively") as process:
+        assert process.wait() == 1
+        assert process.errors.count(text) == 1
+        assert "could not set up what it needs (see above): the worker stops" in process.errors
+    assert seen(history).count("first begins") == 1
+    assert seen(history)[-1] == "first ends"
+    assert job.state() == "active"
+    assert app.lw.queue().status().ready == 1
+    assert app.lw.queue().workers() == []
+
+
+def test_one_that_fails_stops_the_other_processes_too(lively: Any, work: Any, history: History) -> None:
+    lively("fails")
+    with work("lively", "--processes", "3") as process:
+        assert process.wait() == 1
+    assert not [line["pid"] for line in history.lines() if alive(line["pid"])]
+
+
+def test_a_worker_without_the_queue_does_not_need_what_its_tasks_need(lively: Any, work: Any) -> None:
+    app = lively("no model")
+    with work("lively", "--queue", "default"):
+        assert app.ready.enqueue().result(30) == "ready"
+
+
+def test_it_can_be_stopped_while_it_begins(lively: Any, work: Any, history: History) -> None:
+    lively("hangs")
+    with work("lively", "--grace", "10m") as process:
+        history.wait(1, "hangs")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert seen(history)[-2:] == ["second ends", "first ends"]
+
+
+def test_it_ends_with_its_supervisor_while_it_begins(lively: Any, work: Any, history: History) -> None:
+    lively("hangs")
+    with work("lively") as process:
+        (line,) = history.wait(1, "hangs")
+        process.send(signal.SIGKILL)
+        until(lambda: not alive(line["pid"]), "the child is gone")
+
+
+def test_one_that_ends_badly_is_logged_and_no_more(lively: Any, work: Any, history: History) -> None:
+    app = lively("ends badly")
+    with work("lively") as process:
+        assert app.ready.enqueue().result(30) == "ready"
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "taking down what was set up for them failed" in process.errors
+        assert "not closed" in process.errors
+    assert seen(history)[-1] == "first ends"
+    assert app.lw.queue().status().running == 0
+
+
+def test_a_process_that_dies_while_it_begins_is_replaced(
+    lively: Any, work: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dying is no error of the set-up: it is tried again, as after any death."""
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    app = lively("fails once")
+    with work("lively"):
+        assert app.ready.enqueue().result(30) == "ready"
+    assert len(history.lines("second begins")) == 2
+
+
+def test_a_process_that_replaces_another_begins_anew(lively: Any, work: Any, history: History) -> None:
+    app = lively("well")
+    with work("lively"):
+        app.kills.options().enqueue()
+        history.wait(2, "first begins")
+        assert app.ready.enqueue().result(30) == "ready"
+
+
+def test_what_is_no_lifespan() -> None:
+    lw = Lockwork("redis://127.0.0.1:1")
+
+    async def no_generator() -> None: ...
+
+    with pytest.raises(ConfigError, match="a lifespan is a function with one yield, not 5"):
+        lw.lifespan(5)  # type: ignore[type-var]
+    with pytest.raises(ConfigError, match="a lifespan takes no arguments"):
+        lw.lifespan(lambda app: None)  # type: ignore[type-var]
+    with pytest.raises(ConfigError, match="a lifespan yields once"):
+        lw.lifespan(no_generator)
+
+
+async def test_what_returns_no_context_manager() -> None:
+    lifespans = Lifespans()
+    lifespans.add(lambda: 5)
+    with pytest.raises(SetUpFailed, match="it returned 5, and no context manager"):
+        async with lifespans.around():
+            pass
