@@ -91,8 +91,9 @@ async def run(plans: list[Plan], kind: type[Batcher], work: int, linger: float =
             await asyncio.sleep(0)
         return [ValueError(item) if plans[item].fails else item * 10 for item in items]
 
-    surroundings: Any = (None, None, Places())
-    batcher = kind(together, Batching(SIZE, linger), *surroundings, copy_context(), lambda: False)
+    nothing: Any = None  # no threads, no dependencies
+    places: Any = Places()
+    batcher = kind(together, Batching(SIZE, linger), nothing, nothing, places, copy_context(), lambda: False)
     contexts = [Context(number) for number in range(len(plans))]
 
     async def job(number: int, plan: Plan) -> object:
