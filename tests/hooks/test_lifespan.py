@@ -80,6 +80,17 @@ def test_one_that_fails_stops_the_other_processes_too(lively: Any, work: Any, hi
     assert not [line["pid"] for line in history.lines() if alive(line["pid"])]
 
 
+@pytest.mark.parametrize("option", ["--burst", "--once"])
+def test_a_worker_that_ends_by_itself_says_so_too(lively: Any, work: Any, history: History, option: str) -> None:
+    """Its work is not done, so that it ended is no success; and it is not tried three times."""
+    app = lively("fails")
+    app.ready.enqueue()
+    with work("lively", option) as process:
+        assert process.wait() == 1
+    assert seen(history).count("first begins") == 1
+    assert app.lw.queue().status().ready == 1
+
+
 def test_a_worker_without_the_queue_does_not_need_what_its_tasks_need(lively: Any, work: Any) -> None:
     app = lively("no model")
     with work("lively", "--queue", "default"):
