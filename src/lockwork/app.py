@@ -123,7 +123,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules):
         own, timing = split(options)
         chosen = TaskOptions.read(own)
         if batching is not None and chosen.in_process:
-            raise ConfigError('a batch task has no executor="process": its jobs meet in the worker process')
+            raise ConfigError('a batch task cannot have executor="process": its jobs meet in the worker process')
         name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:

@@ -160,6 +160,11 @@ def test_another_executor_is_an_error(forge: Any, given: Any) -> None:
         forge.lw.task(executor=given)
 
 
+def test_a_batch_has_no_process_of_its_own(forge: Any) -> None:
+    with pytest.raises(ConfigError, match='a batch task cannot have executor="process"'):
+        forge.lw.task(executor="process", batch=10)
+
+
 def test_a_hard_timeout_is_the_longer_one(forge: Any) -> None:
     with pytest.raises(ConfigError, match="must not be shorter than timeout"):
         forge.lw.task(timeout=5, hard_timeout=4)

@@ -60,8 +60,8 @@ class _Work:
         options = orders.options
         window_ms = int(app.config.result_ttl * 1000)
         self.lanes = Lanes(options.concurrency)
+        self.processes = Processes(orders)
         _warn_of_large_batches(app, options)
-        self.processes = Processes(options, orders.session)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
         self.cancelling: list[asyncio.Task[None]] = []

@@ -90,6 +90,7 @@ class Executor:
         watched = self._hooks.in_worker
         began = perf_counter() if watched else 0.0
         value: Any = None
+        end: End | None
         try:
             try:
                 if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
@@ -104,15 +105,10 @@ class Executor:
                     raise
                 end = self._raised(job, error, context, options)
             else:
-                if type(value) is _Settled:
-                    self._settler.add(value.outcome)
-                    watched = False  # the hooks were told there
-                    end = SUCCESS
-                else:
-                    end = self._succeeded(job, task, value, options)
+                end = self._succeeded(job, task, value, options)
             if context.cancelled and not self.giving_back:
                 self._forgive(slot)
-            if watched:
+            if watched and end is not None:
                 # its outcome is on its way to the server: whatever hooks do changes nothing any more
                 context.over = True
                 await self._teller.ended(context, perf_counter() - began, value, end)
@@ -128,20 +124,20 @@ class Executor:
         options: TaskOptions,
     ) -> Any:
         """Run a task that is not plain, or that hooks are told of."""
-        limit, limits = options.hard_timeout, self._limits
         if options.in_process and self._processes is not None:
-            return _Settled(await self._processes.run(context.leased, context, limit))
+            # hooks are told there
+            return _Settled(await self._processes.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
             await self._teller.started(context, args, kwargs)
-        if limit is None or limits is None:
-            return await self._here(task, context, args, kwargs, options)
-        limits.begun(self._too_long(context.leased, options, limit), limit)
+        if options.hard_timeout is None or self._limits is None:
+            return await self._called(task, context, args, kwargs, options)
+        self._limits.begun(self._too_long(context.leased, options, options.hard_timeout), options.hard_timeout)
         try:
-            return await self._here(task, context, args, kwargs, options)
+            return await self._called(task, context, args, kwargs, options)
         finally:
-            limits.ended(context.leased.id)
+            self._limits.ended(context.id)
 
-    async def _here(
+    async def _called(
         self,
         task: Task[Any, Any, Any],
         context: JobContext,
@@ -221,7 +217,11 @@ class Executor:
         self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
         return End("snooze", None, delay_ms / 1000)
 
-    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> End:
+    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> End | None:
+        """Settle what did return; None when hooks were told of it elsewhere."""
+        if type(value) is _Settled:
+            self._settler.add(value.outcome)
+            return None
         if not options.keep_result:
             encoded = b""
         elif value is None:

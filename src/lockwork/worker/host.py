@@ -13,9 +13,12 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.worker import frames, memory
 from lockwork.worker.frames import Free, Order, Stop
+from lockwork.worker.options import ChildOrders
 from lockwork.worker.process import fate
 from lockwork.worker.threads import JobTimeout
 
@@ -29,10 +32,9 @@ class WorkerDied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a runner is started with: the app's name, its child's session, its event loop, and the folder."""
+    """What a runner is started with: the orders of its child, its event loop, and the folder."""
 
-    app: str
-    session: str
+    orders: ChildOrders
     loop: str
     folder: str
 
@@ -59,6 +61,7 @@ class Host:
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
         self._job = ""
+        self._let_go = False
         self._ended: asyncio.Future[Outcome] | None = None
         self._problem: Exception | None = None
         self.over: bool = False
@@ -115,7 +118,8 @@ class Host:
                 self._kill_group()
 
     def leave(self) -> None:
-        """Let it go: it ends once nobody talks to it."""
+        """Let it go: it ends once nobody talks to it, and takes down what it has set up."""
+        self._let_go = True
         if self._writer is not None:
             self._writer.close()
 
@@ -136,7 +140,8 @@ class Host:
                 self._owner.on_free(self)
             elif self._ended is not None and not self._ended.done():
                 self._ended.set_result(message.outcome)
-        self.kill()  # a job may have closed the line: nothing more can be heard of it
+        if not self._let_go:
+            self.kill()  # a job may have closed the line: nothing more can be heard of it
 
     def _watch(self) -> None:
         # as long as it is not waited for, nobody else gets its number
@@ -185,7 +190,7 @@ async def start(place: Place, owner: Owner) -> Host:
 
 def _spawn(place: Place, descriptor: int) -> subprocess.Popen[bytes]:
     # by this thread: Linux lets the runner die with the thread that started it
-    line = [place.loop, str(descriptor), str(os.getpid()), place.session, place.app]
+    line = [place.loop, str(descriptor), str(os.getpid()), msgspec.json.encode(place.orders).decode()]
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "lockwork.worker.runner", *line],
         stdin=subprocess.DEVNULL,

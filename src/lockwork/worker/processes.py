@@ -17,7 +17,7 @@ from lockwork.worker import host
 from lockwork.worker.context import JobContext
 from lockwork.worker.host import Host, Place
 from lockwork.worker.memory import shown
-from lockwork.worker.options import WorkerOptions
+from lockwork.worker.options import ChildOrders
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -33,10 +33,11 @@ class NotStarted(Exception):
 class Processes:
     """At most `options.runners` at once."""
 
-    def __init__(self, options: WorkerOptions, session: str) -> None:
+    def __init__(self, orders: ChildOrders) -> None:
+        options = orders.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
         # jobs may go to another folder, and then the app is not found from there
-        self._place = Place(options.app, session, loop, str(Path.cwd()))
+        self._place = Place(orders, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
         self._hosts: set[Host] = set()
@@ -66,12 +67,14 @@ class Processes:
             starting.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
         for runner in self._hosts:
+            if runner in self._idle:
+                runner.leave()
+            else:
+                runner.kill()
+        await self._gone()
+        for runner in self._hosts:
             runner.kill()
-        self._empty.clear()
-        if self._hosts:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_END):
-                    await self._empty.wait()
+        await self._gone()
 
     def on_free(self, runner: Host) -> None:
         """A runner can take a job: the first that waits gets it."""
@@ -95,6 +98,13 @@ class Processes:
         if not runner.begun:
             self._not_started(runner.fate)
         self._fill()
+
+    async def _gone(self) -> None:
+        self._empty.clear()
+        if self._hosts:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END):
+                    await self._empty.wait()
 
     async def _take(self) -> Host:
         if self._idle:

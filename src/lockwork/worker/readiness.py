@@ -5,20 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Protocol
 
 from lockwork.app import Lockwork
 from lockwork.injection.calling import Caller
 from lockwork.injection.scopes import WorkerScope
 from lockwork.lifespans import SetUpFailed
 from lockwork.worker.calls import limited
-from lockwork.worker.control import Control, Urgency
+from lockwork.worker.control import Urgency
 from lockwork.worker.options import WorkerOptions
 from lockwork.worker.threads import Threads
 
 
+class Urged(Protocol):
+    """Who tells how urgently this process has to end."""
+
+    async def reached(self, urgency: Urgency, /) -> None:
+        """Wait until it is at least so urgent."""
+
+
 @contextlib.asynccontextmanager
 async def ready(
-    app: Lockwork, options: WorkerOptions, threads: Threads, control: Control
+    app: Lockwork, options: WorkerOptions, threads: Threads, control: Urged
 ) -> AsyncIterator[Caller | None]:
     """Set up, and take down at the end; None when told to end before that was done. Raises SetUpFailed."""
     async with contextlib.AsyncExitStack() as stack:

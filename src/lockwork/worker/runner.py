@@ -17,58 +17,63 @@ import sys
 import threading
 from typing import NoReturn
 
+import msgspec
+
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.injection.calling import Caller
-from lockwork.injection.scopes import WorkerScope
+from lockwork.lifespans import SetUpFailed
 from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker import frames, loops
-from lockwork.worker.calls import limited
 from lockwork.worker.context import Desk, Slot, slot
+from lockwork.worker.control import Urgency
 from lockwork.worker.executor import Executor
 from lockwork.worker.frames import Ended, Free, Order, Stop
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
+from lockwork.worker.options import ChildOrders
+from lockwork.worker.readiness import ready
 from lockwork.worker.threads import Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _PR_SET_PDEATHSIG = 1
+_TAKE_DOWN = 5.0
+"""Seconds to take down what was set up around the jobs."""
 
 
 class _Runner:
     """Runs what it is told to, one after the other."""
 
-    def __init__(self, app: Lockwork, session: str, connection: socket.socket) -> None:
+    def __init__(
+        self, app: Lockwork, session: str, connection: socket.socket, threads: Threads, caller: Caller
+    ) -> None:
         self._app = app
         self._session = session
         self._connection = connection
         self._loop = asyncio.get_running_loop()
-        self._orders: asyncio.Queue[Order] = asyncio.Queue()
-        self._threads = Threads(1)
+        self._orders: asyncio.Queue[Order | None] = asyncio.Queue()
+        self._threads = threads
+        self._caller = caller
+        self._lanes = Lanes(1)  # for batches, which meet in the worker process only
+        self._busy = False
         self._slot = Slot()
-        self._lanes = Lanes(1)
         self._executors: dict[str, Executor] = {}
 
     async def run(self) -> None:
-        """Run jobs for ever; the end comes with the end of the child, and takes nothing down."""
+        """Run jobs until the child lets this process go."""
         threading.Thread(target=self._listen, name="lockwork-listen", daemon=True).start()
-        scope = WorkerScope(self._threads)
-        self._caller = Caller(self._threads, scope, limited)
-        async with self._app.lifespans.around():
-            for task in self._app.registry.of(self._app.registry.queues()):
-                if task.options_in_force.in_process:
-                    await scope.provide(task.injection.plan().worker)
-            await self._serve()
-
-    async def _serve(self) -> None:
         while True:
             self._tell(Free())
             order = await self._orders.get()
+            if order is None:
+                return
+            self._busy = True
             # a task of its own: what a job leaves behind in context variables is not there for the next
             await self._loop.create_task(self._job(order), name="lockwork-job")
+            self._busy = False
 
     def add(self, outcome: Outcome) -> None:
         """What becomes of the job: for the executor, this is where outcomes go."""
@@ -97,6 +102,9 @@ class _Runner:
                 self._loop.call_soon_threadsafe(self._orders.put_nowait, message)
             else:
                 self._loop.call_soon_threadsafe(self._stop, message)
+        if not self._busy:
+            self._loop.call_soon_threadsafe(self._orders.put_nowait, None)
+            threading.Event().wait(_TAKE_DOWN)
         _leave(0)
 
     def _stop(self, message: Stop) -> None:
@@ -124,14 +132,25 @@ def _die_with(parent: int) -> None:
         os._exit(0)
 
 
-async def _main(app: str, session: str, descriptor: int) -> None:
+class _Never:
+    """Nobody tells a runner to end before it has begun: then it is killed."""
+
+    async def reached(self, _urgency: Urgency) -> None:
+        await asyncio.Event().wait()
+
+
+async def _main(orders: ChildOrders, descriptor: int) -> None:
     os.set_inheritable(descriptor, False)
-    await _Runner(load(app), session, socket.socket(fileno=descriptor)).run()
+    app, threads = load(orders.options.app), Threads(1)
+    async with ready(app, orders.options, threads, _Never()) as caller:
+        assert caller is not None
+        await _Runner(app, orders.session, socket.socket(fileno=descriptor), threads, caller).run()
+    await app.aclose()
 
 
 def main() -> None:
-    """Entry of `python -m lockwork.worker.runner LOOP DESCRIPTOR PARENT SESSION APP`."""
-    loop, descriptor, parent, session, app = sys.argv[1:]
+    """Entry of `python -m lockwork.worker.runner LOOP DESCRIPTOR PARENT ORDERS`, which are those of the child."""
+    loop, descriptor, parent, orders = sys.argv[1:]
     _die_with(int(parent))
     configure()
     faulthandler.enable()
@@ -142,7 +161,10 @@ def main() -> None:
         signal.signal(number, lambda _number, _frame: None)
     try:
         with asyncio.Runner(loop_factory=loops.factory(loop)) as runner:
-            runner.run(_main(app, session, int(descriptor)))
+            runner.run(_main(msgspec.json.decode(orders, type=ChildOrders), int(descriptor)))
+        _leave(0)
+    except SetUpFailed as error:
+        log.error("%s", error, exc_info=error.__cause__)
     except LockworkError as error:
         log.error("%s", error)
     except Exception:
