@@ -8,7 +8,7 @@ import pytest
 
 from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs, queue_limits
-from lockwork.protocol.effects import Argument
+from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.jobs import Batch, NewJob, Outcome
 from lockwork.protocol.keys import QueueKeys
 from model.bench import CHANNEL, SECOND, Bench
@@ -185,3 +185,18 @@ def test_the_clock_was_set_back(shop: Shop) -> None:
     assert not batch.jobs
     assert batch.next_due
     assert batch.next_due <= 1.0
+
+
+def test_who_drains_is_told_when_the_last_job_ends(shop: Shop) -> None:
+    shop.push(2)
+    batch = shop.reserve()
+    look = next(
+        effect for effect in queue_limits.drain(QUEUE, CHANNEL, None, delayed=False) if isinstance(effect, Call)
+    )
+    assert shop.bench.call(look) == [0, 2, 0]
+    assert shop.bench.call(look) == [0, 2, 0]
+    shop.settle(Batch(batch.jobs[:1], None))
+    assert not shop.bench.messages
+    shop.settle(Batch(batch.jobs[1:], None))
+    assert shop.bench.messages == [(CHANNEL, QUEUE.stats)], "once"
+    assert "drain" not in shop.bench.fields(QUEUE.stats)

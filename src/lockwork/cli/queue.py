@@ -41,11 +41,12 @@ def queue(
 
     Afterwards the queue's state is shown. `limit` without options changes nothing.
     """
-    if not words or len(words) > 2 or (len(words) == 2 and words[0] not in _ACTIONS):
+    *verbs, name = words or ("",)
+    action = verbs[0] if verbs else "status"
+    if not name or len(verbs) > 1 or action not in _ACTIONS:
         raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name")
-    if len(words) == 1 and words[0] in _ACTIONS:
-        raise click.UsageError(f"{words[0]} which queue?")
-    action, name = words if len(words) > 1 else ("status", words[0])
+    if not verbs and name in _ACTIONS:
+        raise click.UsageError(f"{name} which queue?")
     limits = _limits(given)
     if limits and action != "limit":
         raise click.UsageError("--rate, --concurrency and --size go with limit")
