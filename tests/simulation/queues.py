@@ -1,0 +1,61 @@
+"""A whole run of a queue: producers, callers, machines of workers, and all that goes wrong; a function of the seed."""
+
+from __future__ import annotations
+
+from lockwork.protocol.keys import QueueKeys
+from simulation import queue_users as users
+from simulation.faults import SECOND, Mix
+from simulation.process import Actor, Process, Sleep, Task
+from simulation.queue_actors import Plant
+from simulation.queue_checks import QueueChecker
+from simulation.queue_watch import QueueWatch
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Server
+from simulation.world import World
+
+
+def run(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Producers and worker machines on one queue; raises Broken. In a fifth of the runs nothing goes wrong."""
+    faultless = seed % 5 == 0
+    world = World(server, seed, build, Mix(slow=0.1) if faultless else None)
+    plant = Plant(world, QueueKeys("sim", "q"))
+    checker = QueueChecker(world, plant)
+    watch = QueueWatch(world, plant, checker, faultless=faultless)
+    world.checker = checker
+    random = world.random
+    producers, office = world.process("shop"), world.process("office")
+    for number in range(2):
+        world.start(producers, f"producer{number}", lambda _: users.producer(plant, random.randint(2, 5)))
+    world.start(producers, "caller", lambda task: users.caller(plant, watch, task))
+    world.start(office, "caller", lambda task: users.caller(plant, watch, task))
+    world.start(office, "handler", lambda _: users.handler(plant))
+    world.start(office, "undertaker", lambda _: users.undertaker(plant))
+    machines = 0
+
+    def populate() -> None:
+        nonlocal machines
+        machines += 1
+        plant.machine(f"m{machines}", random.randint(1, 2))
+
+    def victims() -> list[Process]:
+        return [process for process in world.processes if process.alive and process.name.startswith("m")]
+
+    def kill() -> None:
+        victim = random.choice(victims())
+        plant.end(victim)
+        if "/" not in victim.name:
+            world.after(random.randint(0, SECOND), populate)
+
+    def drain(task: Task) -> Actor:
+        while not world.calm or not checker.settled():
+            yield Sleep(0.5)
+
+    for _ in range(2):
+        populate()
+    judge = world.process("judge")
+    world.start(judge, "drain", drain)
+    world.start(judge, "watch", lambda _: watch.watch(), background=True)
+    incidents(world, kill, victims, 15 * SECOND)
+    if not faultless and random.random() < 0.25:
+        world.after(random.randint(0, 15 * SECOND), lambda: world.outage(random.randint(SECOND // 2, 6 * SECOND)))
+    return finished(world, seed, 20, 60, checker.at_end)
