@@ -20,7 +20,6 @@ from simulation.world import World
 LEASE = 2.0
 DELIVERIES = 3
 WINDOW_MS = 3_600_000
-_PLACES = 3
 
 
 @dataclass
@@ -31,8 +30,9 @@ class Child:
     session: str
     began: int
     """True time at which it began, us."""
+    free: int
+    """Places for one more job."""
     over: bool = False
-    free: int = _PLACES
     free_since: int | None = 0
     """True time since which it has a free place, us; None while it has none."""
     fetcher: Task = field(init=False)
@@ -128,7 +128,8 @@ class Plant:
                 self.gone.add(session)
                 yield Sleep(0.5)
                 continue
-            child = Child(self.world.process(session), session, self.world.now)
+            places = self.world.random.choice([1, 3])
+            child = Child(self.world.process(session), session, self.world.now, places)
             self.watchers[session] = task
             crew.append(child)
             self._staff(child)
