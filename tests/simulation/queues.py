@@ -47,7 +47,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
             world.after(random.randint(0, SECOND), populate)
 
     def drain(task: Task) -> Actor:
-        while not world.calm or not checker.settled():
+        while not world.calm or not checker.settled() or _others(world, task):
             yield Sleep(0.5)
 
     for _ in range(2):
@@ -59,3 +59,8 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     if not faultless and random.random() < 0.25:
         world.after(random.randint(0, 15 * SECOND), lambda: world.outage(random.randint(SECOND // 2, 6 * SECOND)))
     return finished(world, seed, 20, 60, checker.at_end)
+
+
+def _others(world: World, mine: Task) -> bool:
+    """Whether somebody else still uses the queue."""
+    return any(task.live and not task.background for task in world.tasks if task is not mine)
