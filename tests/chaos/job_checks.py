@@ -45,7 +45,7 @@ def unexplained(lines: Sequence[Line], troubles: Sequence[Trouble], given_up: se
         ended = ends.get((number, attempt), float("inf"))
         found = [
             trouble
-            for trouble in of_process[pid]
+            for trouble in of_process.get(pid, ())
             if line["fence"] / 1e6 <= trouble.until and trouble.since <= ended + _SETTLED
         ]
         if not found and (pid in of_process or pid not in given_up):

@@ -5,6 +5,7 @@ LOCKWORK_CHAOS_JOBS is how many jobs there are: `make chaos` takes 200,000. A se
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -23,8 +25,10 @@ from chaos.test_chaos import SEED, freeze, send
 from lockwork.runtime.embedded import start_private
 from processes import until
 
-JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "12000"))
+JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "6000"))
 KEYS, TENANTS = 50, 10
+WAVES = 10
+"""Seconds over which the jobs come, so that there is work while workers are killed."""
 _SLOWEST = 300
 """Jobs a second, on the busiest machine."""
 
@@ -37,24 +41,45 @@ def chaos_url(tmp_path: Path) -> Iterator[str]:
         yield server.url
 
 
-def enqueue(crew: Crew, count: int) -> tuple[dict[int, str], dict[int, str]]:
-    """Enqueue jobs: every tenth has a key, every twentieth a group; returns which."""
-    keys = {number: f"k{number // 10 % KEYS}" for number in range(0, count, 10)}
-    groups = {number: f"t{number // 20 % TENANTS}" for number in range(5, count, 20)}
-    crew.in_order.enqueue_many(keys.items())
-    crew.shared.enqueue_many(groups.items())
-    crew.step.enqueue_many((number,) for number in range(count) if number not in keys and number not in groups)
-    return keys, groups
+@dataclass
+class Load:
+    """Jobs by number: every tenth has a key, every twentieth a group, so many of which there are."""
+
+    crew: Crew
+    names: int = KEYS
+    count: int = 0
+    keys: dict[int, str] = field(default_factory=dict)
+    groups: dict[int, str] = field(default_factory=dict)
+
+    def add(self, count: int) -> None:
+        """Enqueue so many more."""
+        plain: list[tuple[int]] = []
+        keys: dict[int, str] = {}
+        groups: dict[int, str] = {}
+        for number in range(self.count, self.count + count):
+            if number % 10 == 0:
+                keys[number] = f"k{number // 10 % self.names}"
+            elif number % 20 == 5:
+                groups[number] = f"t{number // 20 % TENANTS}"
+            else:
+                plain.append((number,))
+        self.count += count
+        self.keys.update(keys)
+        self.groups.update(groups)
+        self.crew.in_order.enqueue_many(keys.items())
+        self.crew.shared.enqueue_many(groups.items())
+        self.crew.step.enqueue_many(plain)
 
 
 def test_jobs(chaos_url: str, tmp_path: Path) -> None:
     draw = random.Random(SEED)
     with ExitStack() as stack:
         crew = Crew(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
-        keys, groups = enqueue(crew, JOBS)
+        load = Load(crew)
         began = time.monotonic()
         ticks = 0
-        while crew.status().ready:
+        while load.count < JOBS or crew.status().ready:
+            load.add(min(math.ceil(JOBS / WAVES), JOBS - load.count))
             crew.kill(draw)
             crew.thaw()
             if ticks % 10 == 2:
@@ -68,7 +93,7 @@ def test_jobs(chaos_url: str, tmp_path: Path) -> None:
         runs = [line for line in lines if line["event"] == "run"]
         problems = job_problems(runs, status, JOBS)
         duplicates = unexplained(lines, crew.troubles, crew.given_up())
-        problems += duplicates + key_problems(lines, keys) + group_problems(lines, groups, 3)
+        problems += duplicates + key_problems(lines, load.keys) + group_problems(lines, load.groups, 3)
     lost = JOBS - len({line["number"] for line in runs})
     print(f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {crew.kills} killed, {crew.stops} frozen; lost {lost}, ", end="")
     print(f"ran again {len(runs) - JOBS + lost}, of those unexplained {len(duplicates)}; {status}")
@@ -103,7 +128,8 @@ def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Pat
 def test_a_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         crew = Crew(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
-        keys, _ = enqueue(crew, 2000)
+        load = Load(crew, names=2)
+        load.add(1000)
         crew.finish()
-        problems = key_problems(crew.history.lines(), keys)
+        problems = key_problems(crew.history.lines(), load.keys)
     assert problems

@@ -24,6 +24,7 @@ class LineChecker:
     def applied(self, step: Step, before: View, after: View) -> None:
         """Judge what a script did; raises Broken."""
         self._check_keys(after)
+        self._check_kept(step, before, after)
         leased = [
             id for id, place in after.places.items() if place[0] == "run" and before.places.get(id, place) != place
         ]
@@ -40,6 +41,13 @@ class LineChecker:
             key = self._made[id].key
             if key and (place[0] == "run" or place[1].startswith("g ")) and after.holders.get(key) != id:
                 raise Broken(f"one at a time per key: {id} is {place}, {key} has {after.holders.get(key)}")
+
+    def _check_kept(self, step: Step, before: View, after: View) -> None:
+        """Whoever will run again keeps its key."""
+        for key, id in before.holders.items():
+            handled = step.script == "jobs_reschedule" and step.args[0] == id
+            if after.holders.get(key) != id and after.kind(id) in ("due", "line", "run") and not handled:
+                raise Broken(f"in order: {id} is {after.places[id]}, and {after.holders.get(key)} has its key {key}")
 
     def _check_order(self, before: View, after: View, leased: set[str]) -> None:
         """Who leaves a line for its job or for the next line was the first there."""

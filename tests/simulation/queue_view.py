@@ -54,6 +54,9 @@ class View:
     running: Counter[str] = field(default_factory=Counter)
     """Jobs with a key or a group that run, by group."""
 
+    asleep: dict[str, int] = field(default_factory=dict)
+    """Groups whose rate is used up, and when they may go on, in ms of server time."""
+
     def kind(self, id: str) -> str:
         """Which kind of place a job is in; '' when it is nowhere."""
         return self.places[id][0] if id in self.places else ""
@@ -75,7 +78,7 @@ def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
         ("HKEYS", queue.tries),
         ("ZRANGE", queue.lines, 0, -1),
         ("HGETALL", queue.books),
-        ("ZRANGE", queue.sleeping, 0, -1),
+        ("ZRANGE", queue.sleeping, 0, -1, "WITHSCORES"),
         *(("LRANGE", key, 0, -1) for key in queue.rings),
         *(("HGETALL", queue.run(session)) for session in sessions),
     ]
@@ -103,8 +106,8 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     if not set(noted) | set(tried) <= set(known):
         raise Broken(f"Q1: notes or attempts of jobs that have ended: {(set(noted) | set(tried)) - set(known)}")
     books = {name.decode(): value.decode() for name, value in raw_books.items()}
-    asleep = {entry.decode() for entry in sleeping}
-    _check_books(view, made, books, asleep, [[group.decode() for group in ring] for ring in rings])
+    view.asleep = {entry.decode(): int(at) for entry, at in sleeping}
+    _check_books(view, made, books, [[group.decode() for group in ring] for ring in rings])
     _add_outcomes(view, older | newer)
     return view
 
@@ -133,9 +136,7 @@ def _add_outcomes(view: View, outcomes: Mapping[bytes, bytes]) -> None:
             raise Broken(f"Q1: {id} has an outcome, and is {view.places[id]}")
 
 
-def _check_books(
-    view: View, made: Mapping[str, Made], books: dict[str, str], asleep: set[str], rings: list[list[str]]
-) -> None:
+def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], rings: list[list[str]]) -> None:
     """What is noted of keys and groups is what a recount says, and nobody waits for nothing."""
     by_kind: dict[str, dict[str, str]] = defaultdict(dict)
     for name, value in books.items():
@@ -152,7 +153,7 @@ def _check_books(
     turns = [f"{level} {group}" for level, ring in enumerate(rings) for group in ring]
     if sorted(turns) != sorted(by_kind["r"]):
         raise Broken(f"Q10: the rings hold {turns}, the books say {sorted(by_kind['r'])}")
-    _check_nobody_is_stuck(view, made, {*turns, *asleep})
+    _check_nobody_is_stuck(view, made, {*turns, *view.asleep})
 
 
 def _check_nobody_is_stuck(view: View, made: Mapping[str, Made], turns: set[str]) -> None:
