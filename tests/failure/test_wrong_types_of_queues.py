@@ -105,7 +105,7 @@ def snapshot(client: redis.Redis) -> dict[bytes, bytes | None]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Redis, name: str) -> None:
     ask: Ask = lw.runtime.run
-    populated, numbers, problems = Populated(ask), itertools.count(), []
+    populated, numbers, refused, problems = Populated(ask), itertools.count(), 0, []
     key = f"{KEYS.base}:{name}"
     for what in populated.operations(itertools.count()):
         admin.flushall()
@@ -115,11 +115,13 @@ def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Red
         try:
             ask(populated.operations(numbers)[what]())
         except ServerRefused as error:
+            refused += 1
             if "holds somebody else's data" not in str(error):
                 problems.append(f"{what} says {error}")
             if snapshot(admin) != before:
                 problems.append(f"{what} was refused, and half done all the same")
     admin.flushall()
+    assert refused
     assert not problems
 
 
