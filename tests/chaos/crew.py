@@ -78,7 +78,7 @@ class Crew:
             self.workers[self.workers.index(machine)] = self._one_more()
 
     def freeze(self, draw: random.Random, seconds: float) -> None:
-        """Stop a machine; `thaw` lets it go on once the time is over, as if nothing had been."""
+        """Stop a machine; `thawed` lets it go on once the time is over, as if nothing had been."""
         up = [machine for machine in self.workers if machine not in self._frozen]
         if len(up) < 2:
             return
@@ -89,19 +89,15 @@ class Crew:
             _send(pid, signal.SIGSTOP)
         self.stops += 1
 
-    @property
-    def frozen(self) -> bool:
-        """Whether a machine is stopped."""
-        return bool(self._frozen)
-
-    def thaw(self, *, now: bool = False) -> None:
-        """Let those go on whose time is over, or all."""
+    def thawed(self) -> bool:
+        """Let those go on whose time is over; whether all do."""
         for machine, (pids, since, end) in list(self._frozen.items()):
-            if now or time.monotonic() >= end:
+            if time.monotonic() >= end:
                 del self._frozen[machine]
                 for pid in pids:
                     _send(pid, signal.SIGCONT)
                 self.troubles += [Trouble(pid, since, time.time()) for pid in pids]
+        return not self._frozen
 
     def finish(self, patience: float = 90) -> QueueStatus:
         """Wait until nothing is left to do."""

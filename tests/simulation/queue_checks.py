@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from lockwork.protocol.effects import Argument
 from simulation.queue_actors import DELIVERIES, Plant
 from simulation.queue_line_checks import LineChecker
 from simulation.queue_view import LIVE, Place, View, looks, read
@@ -174,7 +175,7 @@ class QueueChecker:
             raise Broken(f"Q3: {step.keys[10]} settled {id} with {given}, leased to {session} by {token}")
         if is_ is None or (is_[0] not in {places[str(kind)] for kind in kinds} and not asked):
             raise Broken(f"Q1: {id} went to {is_} when it was settled by {kinds}")
-        if is_[:2] == ("ended", "s") and after.blobs[id] not in (b"s", b"s" + bytes(kinds["s"])):
+        if is_[:2] == ("ended", "s") and after.blobs[id] not in (b"s", b"s" + _raw(kinds["s"])):
             raise Broken(f"Q3: {id} ended with {kinds}, and its result is {after.blobs[id]!r}")
         if not kinds.keys() & {"g", "z"}:
             self._deliveries[id] += 1
@@ -206,6 +207,10 @@ class QueueChecker:
             raise Broken(f"Q1: not at an end: {left}")
         if self.view.holders or self.view.running:
             raise Broken(f"Q10: all has ended, and {self.view.holders} have keys, {self.view.running} run")
+
+
+def _raw(value: Argument) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def _text(value: Any) -> str:

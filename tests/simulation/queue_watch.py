@@ -78,9 +78,9 @@ class QueueWatch:
             for child in chain.from_iterable(self._plant.crews)
         ):
             return
-        for group, at in self._checker.view.asleep.items():
-            if (self._world.server_now // 1000 - at) * 1000 > bound and not self._clock_moves:
-                raise Broken(f"Q4: the group {group} may go on for long, and a worker idles")
+        for asleep, until in self._checker.view.asleep.items():
+            if (self._world.server_now // 1000 - until) * 1000 > bound and not self._clock_moves:
+                raise Broken(f"Q4: the group {asleep} may go on for long, and a worker idles")
         for id, (kind, line, at) in places.items():
             if kind == "due":
                 late = self._world.server_now // 1000 - int(at)

@@ -12,7 +12,7 @@ from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 from simulation.world import Broken
 
-_SEEDS = 800
+_SEEDS = 400
 
 
 @pytest.mark.parametrize("seeds", blocks(10), ids=label)
