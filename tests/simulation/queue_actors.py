@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lockwork.errors import LockworkError
+from lockwork.protocol import hands, jobs
 from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.jobs import Leased, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
@@ -33,6 +33,8 @@ class Child:
     free: int
     """Places for one more job."""
     over: bool = False
+    retired: bool = False
+    """It ends because it was told to: what it holds is given back, and counts for nothing."""
     free_since: int | None = 0
     """True time since which it has a free place, us; None while it has none."""
     fetcher: Task = field(init=False)
@@ -83,6 +85,12 @@ class Plant:
         for process in self.world.processes:
             if process is victim or process.name.startswith(f"{victim.name}/"):
                 self._kill(process)
+
+    def retire(self) -> None:
+        """Let a child be replaced, as one is that has taken too much memory."""
+        if children := [child for crew in self.crews for child in crew if child.process.alive]:
+            child = self.world.random.choice(children)
+            child.over = child.retired = True
 
     def _kill(self, process: Process) -> None:
         if process.alive:
@@ -139,6 +147,8 @@ class Plant:
             crew.remove(child)
             while True:
                 try:
+                    if child.retired:
+                        yield from hands.give_back(self.queue, session, WINDOW_MS)
                     yield from jobs.recover(self.queue, session, WINDOW_MS, gone=True)
                     break
                 except LockworkError:

@@ -81,7 +81,13 @@ TWINS = {
         Build("an outcome is not found", (("jobs_outcome", "or redis.call('HGET', KEYS[2], id)", ""),)),
         Build("what has ended counts as active", (("jobs_outcome", "if blob then return", "if false then return"),)),
     ),
-    "Q7": (Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, attempt)", ""),)),),
+    "Q7": (
+        Build(
+            "what is given back counts",
+            (("jobs_settle", "elseif special == '*' then", "elseif redis.call('HSET', tries, id, attempt) < 0 then"),),
+        ),
+        Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, attempt)", ""),)),
+    ),
     "one job": (
         Build(
             "a job that is to be cancelled is retried",

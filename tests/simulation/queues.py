@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from lockwork.protocol.keys import QueueKeys
 from simulation import queue_users as users
 from simulation.faults import SECOND, Mix
@@ -30,12 +32,26 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.start(office, "caller", lambda task: users.caller(plant, watch, task))
     world.start(office, "handler", lambda _: users.handler(plant))
     world.start(office, "undertaker", lambda _: users.undertaker(plant))
-    machines = 0
+
+    def drain(task: Task) -> Actor:
+        while not world.calm or not checker.settled() or _others(world, task):
+            yield Sleep(0.5)
+
+    _staff(world, plant)
+    judge = world.process("judge")
+    world.start(judge, "drain", drain)
+    world.start(judge, "watch", lambda _: watch.watch(), background=True)
+    if not faultless and random.random() < 0.25:
+        world.after(random.randint(0, 15 * SECOND), lambda: world.outage(random.randint(SECOND // 2, 6 * SECOND)))
+    return finished(world, seed, 20, 60, checker.at_end)
+
+
+def _staff(world: World, plant: Plant) -> None:
+    """Start the machines, and plan what happens to them."""
+    numbers, random = itertools.count(1), world.random
 
     def populate() -> None:
-        nonlocal machines
-        machines += 1
-        plant.machine(f"m{machines}", random.randint(1, 2))
+        plant.machine(f"m{next(numbers)}", random.randint(1, 2))
 
     def victims() -> list[Process]:
         return [process for process in world.processes if process.alive and process.name.startswith("m")]
@@ -46,19 +62,11 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
         if "/" not in victim.name:
             world.after(random.randint(0, SECOND), populate)
 
-    def drain(task: Task) -> Actor:
-        while not world.calm or not checker.settled() or _others(world, task):
-            yield Sleep(0.5)
-
     for _ in range(2):
         populate()
-    judge = world.process("judge")
-    world.start(judge, "drain", drain)
-    world.start(judge, "watch", lambda _: watch.watch(), background=True)
+    for _ in range(random.choice([0, 0, 1, 3])):
+        world.after(random.randint(0, 15 * SECOND), plant.retire)
     incidents(world, kill, victims, 15 * SECOND)
-    if not faultless and random.random() < 0.25:
-        world.after(random.randint(0, 15 * SECOND), lambda: world.outage(random.randint(SECOND // 2, 6 * SECOND)))
-    return finished(world, seed, 20, 60, checker.at_end)
 
 
 def _others(world: World, mine: Task) -> bool:
