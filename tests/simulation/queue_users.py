@@ -61,7 +61,8 @@ def handler(plant: Plant) -> Actor:
         with suppress(LockworkError, Cancelled):
             yield Sleep(random.uniform(0, 2))
             if plant.acknowledged:
-                id = random.choice(plant.acknowledged)
+                # the newest are those that still wait, or run
+                id = random.choice(plant.acknowledged[-random.choice([3, 100]) :])
                 wait = random.choice([0, 1, 500, 3000])
                 what = random.choice("ccmr")
                 if what == "c":
