@@ -92,7 +92,10 @@ class QueueChecker:
         if step.script not in ("jobs_push", "jobs_push_until") or not fine:
             raise Broken(f"Q1: {step.script} brought {id} to {where}")
         self._recount["enqueued"] += 1
-        self.cleared.discard(id)
+        if id in self.cleared:
+            # the queue was cleared before its producer had an answer, and sent it again
+            self.cleared.discard(id)
+            self._deliveries[id] = 0
 
     def _leased(self, step: Step, before: View, id: str, is_: Place) -> None:
         if step.script != "jobs_reserve" or step.args[3] != is_[1]:
