@@ -29,7 +29,7 @@ JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "6000"))
 KEYS, TENANTS = 50, 10
 WAVES = 10
 """Seconds over which the jobs come, so that there is work while workers are killed."""
-_SLOWEST = 300
+_SLOWEST = 150
 """Jobs a second, on the busiest machine."""
 
 pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
