@@ -69,7 +69,11 @@ class Crew:
         machine = draw.choice(up)
         children = machine.children()
         whole = draw.random() < 0.1
-        for pid in [machine.pid, *children] if whole else [draw.choice(children)]:
+        victims = [machine.pid, *children] if whole else [draw.choice(children)]
+        if whole:
+            for pid in victims:
+                _send(pid, signal.SIGSTOP)  # all at once: a process that outlives its supervisor gives back what it has
+        for pid in victims:
             _send(pid, signal.SIGKILL)
             self.troubles.append(Trouble(pid, (at := time.time()), at))
         self.kills += 1
