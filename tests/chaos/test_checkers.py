@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.checkers import Line, job_problems, lock_problems
+from chaos.job_checks import Trouble, group_problems, key_problems, unexplained
 from lockwork.protocol.jobs import QueueStatus
 
 FINE = QueueStatus(ready=0, scheduled=0, running=0, dead=0, enqueued=3, succeeded=3, failed=0, retried=0, recovered=0)
@@ -58,3 +59,49 @@ def test_locks(lines: list[Line], accepted: list[int], value: int, problem: str)
 def test_locks_that_are_fine() -> None:
     lines = turns((1, "enter", 5), (2, "held", 5), (3, "enter", 6), (3.5, "exit", 5), (4, "held", 6))
     assert lock_problems(lines, [5, 5, 6], 3) == []
+
+
+def told(*lines: tuple[str, int, int, int, float]) -> list[Line]:
+    """Event, job, attempt, process, seconds; leased a second before."""
+    return [
+        {"event": event, "number": number, "attempt": attempt, "pid": pid, "at": at, "fence": int((at - 1) * 1e6)}
+        for event, number, attempt, pid, at in lines
+    ]
+
+
+TWICE = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 0, 2, 8, 30), ("end", 0, 2, 8, 31))
+
+
+@pytest.mark.parametrize(
+    ("troubles", "given_up", "count"),
+    [
+        ([], set(), 1),
+        ([], {8}, 1),
+        ([], {7}, 0),
+        ([Trouble(7, 10.5, 10.5)], set(), 0),
+        ([Trouble(7, 10.5, 20)], set(), 0),
+        ([Trouble(8, 10.5, 10.5)], set(), 1),
+        ([Trouble(7, 2, 3)], {7}, 1),
+        ([Trouble(7, 20, 20)], {7}, 1),
+    ],
+)
+def test_attempts_that_were_followed(troubles: list[Trouble], given_up: set[int], count: int) -> None:
+    assert len(unexplained(TWICE, troubles, given_up)) == count
+
+
+def test_keys() -> None:
+    keys = {0: "a", 1: "a", 2: "b"}
+    fine = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 11), ("run", 1, 1, 7, 12), ("end", 1, 1, 7, 13))
+    other = told(("run", 2, 1, 7, 10), ("end", 2, 1, 7, 14))
+    assert key_problems(fine + other, keys) == []
+    late = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 12.5))
+    assert "ran at once" in key_problems(late + fine[2:], keys)[0]
+    early = told(("run", 1, 1, 7, 9), ("end", 1, 1, 7, 9.5))
+    assert "was leased before" in key_problems(fine[:2] + early, keys)[0]
+
+
+def test_groups() -> None:
+    lines = told(("run", 0, 1, 7, 10), ("end", 0, 1, 7, 12), ("run", 1, 1, 7, 11), ("end", 1, 1, 7, 13))
+    assert group_problems(lines, {0: "a", 1: "a"}, 2) == []
+    assert group_problems(lines, {0: "a", 1: "b"}, 1) == []
+    assert "2 jobs of the group a" in group_problems(lines, {0: "a", 1: "a"}, 1)[0]

@@ -98,7 +98,7 @@ def test_a_killed_worker_gives_its_keys_and_groups_back(tenants: Any, history: H
 
 
 def test_groups_take_turns(tenants: Any, history: History) -> None:
-    """A tenant with many jobs does not keep another one waiting."""
+    """A tenant with many jobs does not keep another one waiting. (Wished for in asynq#328, #609, river#1145.)"""
     for _ in range(200):
         tenants.by_turns.enqueue(history.path, "big")
     for _ in range(10):

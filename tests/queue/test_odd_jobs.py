@@ -115,6 +115,7 @@ def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
     ids=lambda body: repr(body[:24]),
 )
 def test_a_record_of_another_program_goes_dead_and_holds_nobody_up(odd: Any, body: bytes) -> None:
+    """celery#1825: a body that could not be unpacked ended the worker, and the next one, and the next."""
     job = push(odd, body)
     with pytest.raises(JobFailed):
         job.result(10)

@@ -27,7 +27,7 @@ def ended(app: Any, count: int) -> Any:
 
 
 def test_a_killed_childs_jobs_restart_at_once(own: Any, own_url: str, apps: Path, history: History) -> None:
-    """Q4: although the lease has a minute left."""
+    """Q4: although the lease has a minute left. (rq#1571, rq#1041: minutes later, and then as failed.)"""
     with worker("chores:lw", "--lease", "60s", url=own_url, folder=apps) as process:
         jobs = own.hold_once.enqueue_many([(history.path,)] * 3)
         first = history.wait(3)
@@ -111,6 +111,7 @@ def test_a_machine_that_was_frozen_past_its_lease_settles_nothing(
 def test_scripts_flushed_and_connections_killed_while_it_works(
     own: Any, own_url: str, apps: Path, history: History
 ) -> None:
+    """arq#386, taskiq-redis#65: a broken connection ended the worker."""
     with worker("chores:lw", "-c", "50", url=own_url, folder=apps), redis.Redis.from_url(own_url) as admin:
         own.lw.queue().status()
         jobs = own.mark.enqueue_many([(history.path, number) for number in range(1500)])
@@ -135,7 +136,10 @@ def test_a_thousand_jobs_run_once_each_by_many_processes(own: Any, own_url: str,
 
 @pytest.mark.timeout(100)
 def test_a_server_that_was_killed_and_comes_back(tmp_path: Path, load: Any, apps: Path, history: History) -> None:
-    """Q1 and Q4 under an append-only file: nothing acknowledged is lost, and the worker goes on within five seconds."""
+    """Q1 and Q4 under an append-only file: nothing acknowledged is lost, and the worker goes on within five seconds.
+
+    celery#1789, sidekiq#2999, asynq#55: jobs were lost with the server; dramatiq#527: delayed ones came hours later.
+    """
     folder = tmp_path / "server"
     first = start_private(folder, durable=True)
     try:

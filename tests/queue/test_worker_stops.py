@@ -47,6 +47,7 @@ def test_it_finishes_what_it_has_and_takes_nothing_more(
 def test_what_does_not_end_within_the_grace_is_given_back_at_once(
     own: Any, own_url: str, apps: Path, history: History, task: str
 ) -> None:
+    """celery#3802, huey#598, #796, procrastinate#307, rq#507: a deployment lost what ran, or held it for hours."""
     with worker("chores:lw", "--grace", "200ms", "--lease", "60s", url=own_url, folder=apps) as process:
         jobs = getattr(own, task).enqueue_many([(history.path,)] * 3)
         history.wait(3)

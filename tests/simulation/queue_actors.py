@@ -1,4 +1,4 @@
-"""Who uses a queue: producers, worker machines of a supervisor and its children, and callers that wait."""
+"""Who works on a queue: machines with a supervisor and its children. Their users are in queue_users."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lockwork.errors import LockworkError
+from lockwork.protocol import hands, jobs
 from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs
 from lockwork.protocol.effects import Clock, Park
-from lockwork.protocol.jobs import Leased, NewJob, Outcome, SessionOver
+from lockwork.protocol.jobs import Leased, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
-from simulation.process import Actor, Cancelled, Process, Sleep, Task
+from simulation.process import Actor, Process, Sleep, Task
+from simulation.queue_view import Made
 from simulation.world import World
 
 LEASE = 2.0
 DELIVERIES = 3
 WINDOW_MS = 3_600_000
-_PLACES = 3
 
 
 @dataclass
@@ -28,7 +28,16 @@ class Child:
 
     process: Process
     session: str
+    began: int
+    """True time at which it began, us."""
+    free: int
+    """Places for one more job."""
     over: bool = False
+    retired: bool = False
+    """It ends because it was told to: what it holds is given back, and counts for nothing."""
+    free_since: int | None = 0
+    """True time since which it has a free place, us; None while it has none."""
+    fetcher: Task = field(init=False)
     held: dict[str, Leased] = field(default_factory=dict)
     stopping: set[str] = field(default_factory=set)
     """Jobs that its worker was told to cancel."""
@@ -43,62 +52,20 @@ class Plant:
     sessions: list[str] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
     """Sessions whose process has ended."""
+    died: dict[str, int] = field(default_factory=dict)
+    """When it ended, true time, us."""
+    watchers: dict[str, Task] = field(default_factory=dict)
+    """Which supervisor's task looks after a session."""
+    beats: list[tuple[int, Task]] = field(default_factory=list)
+    """The supervisors' heartbeats, with the true time at which each began."""
+    crews: list[list[Child]] = field(default_factory=list)
+    made: dict[str, Made] = field(default_factory=dict)
     acknowledged: list[str] = field(default_factory=list)
-    told: dict[str, str] = field(default_factory=dict)
-    """What callers were told of a job's end."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-    # -- producers --------------------------------------------------------------------------------------------------
-
-    def producer(self, rounds: int) -> Actor:
-        """Enqueue a few jobs at a time, now or later."""
-        random = self.world.random
-        for _ in range(rounds):
-            with suppress(LockworkError, Cancelled):
-                yield Sleep(random.uniform(0, 3))
-                new = [self._job() for _ in range(random.randint(1, 4))]
-                if random.random() < 0.25:
-                    limit = random.randint(1, 5000)
-                    moment = -(self.world.server_now // 1000 + limit)
-                    yield from jobs.push_until(self.queue, new, random.choice([limit, moment]))
-                else:
-                    yield from jobs.push(self.queue, new)
-                self.acknowledged += [job.id for job in new]
-
-    def caller(self, task: Task) -> Actor:
-        """Wait for the outcome of some jobs."""
-        random = self.world.random
-        with suppress(LockworkError, Cancelled):
-            for _ in range(3):
-                yield Sleep(random.uniform(0, 5))
-                if self.acknowledged:
-                    id, timeout = random.choice(self.acknowledged), random.uniform(0, 10)
-                    found = yield from jobs.outcome(self.queue, id, task.process.channel, timeout)
-                    if found.state in ("ended", "dead"):
-                        self.told[id] = found.state
-
-    def handler(self) -> Actor:
-        """Cancel, move and revive jobs."""
-        random = self.world.random
-        for _ in range(random.choice([0, 3, 8])):
-            with suppress(LockworkError, Cancelled):
-                yield Sleep(random.uniform(0, 2))
-                if self.acknowledged:
-                    id = random.choice(self.acknowledged)
-                    wait = random.choice([0, 1, 500, 3000])
-                    what = random.choice("ccmr")
-                    if what == "c":
-                        yield from control.cancel(self.queue, id, "sim", WINDOW_MS)
-                    elif what == "m":
-                        yield from control.reschedule(self.queue, id, wait)
-                    else:
-                        yield from control.revive(self.queue, id, wait)
-
-    def _job(self) -> NewJob:
-        random = self.world.random
-        delay = random.choice([0, 0, 0, random.randint(1, 4000)])
-        record = jobs.head(random.randint(0, 2), DELIVERIES) + b"body"
-        return NewJob(f"j{next(self.numbers)}", record, delay)
+    def dead(self) -> list[str]:
+        """Ids of dead jobs, as somebody read them a moment ago."""
+        return [id.decode() for id in self.world.server.command("ZRANGE", self.queue.dead, 0, -1)]
 
     # -- a machine: a supervisor, and children that it watches --------------------------------------------------------
 
@@ -106,17 +73,30 @@ class Plant:
         """Start a supervisor with children; returns its process, and those of the first children."""
         supervisor = self.world.process(name)
         crew: list[Child] = []
-        self.world.start(supervisor, "beat", lambda _: self._beat(crew), background=True)
+        self.crews.append(crew)
+        beat = self.world.start(supervisor, "beat", lambda _: self._beat(crew), background=True)
+        self.beats.append((self.world.now, beat))
         for _ in range(children):
-            self.world.start(supervisor, "watch", lambda _: self._watch(supervisor, crew), background=True)
+            self.world.start(supervisor, "watch", lambda task: self._watch(supervisor, crew, task), background=True)
         return [supervisor]
 
     def end(self, victim: Process) -> None:
         """Kill a child, or a supervisor and its children with it."""
         for process in self.world.processes:
             if process is victim or process.name.startswith(f"{victim.name}/"):
-                self.world.kill(process)
-                self.gone.add(process.name)
+                self._kill(process)
+
+    def retire(self) -> None:
+        """Let a child be replaced, as one is that has taken too much memory."""
+        if children := [child for crew in self.crews for child in crew if child.process.alive]:
+            child = self.world.random.choice(children)
+            child.over = child.retired = True
+
+    def _kill(self, process: Process) -> None:
+        if process.alive:
+            self.world.kill(process)
+            self.died[process.name] = self.world.now
+        self.gone.add(process.name)
 
     def _beat(self, crew: list[Child]) -> Actor:
         """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
@@ -144,7 +124,7 @@ class Plant:
                 pause = 0.5
             yield Sleep(pause)
 
-    def _watch(self, supervisor: Process, crew: list[Child]) -> Actor:
+    def _watch(self, supervisor: Process, crew: list[Child], task: Task) -> Actor:
         """Run one child after the other; a dead one's jobs are given back at once."""
         while True:
             session = jobs.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
@@ -156,17 +136,19 @@ class Plant:
                 self.gone.add(session)
                 yield Sleep(0.5)
                 continue
-            child = Child(self.world.process(session), session)
+            places = self.world.random.choice([1, 3])
+            child = Child(self.world.process(session), session, self.world.now, places)
+            self.watchers[session] = task
             crew.append(child)
             self._staff(child)
             while child.process.alive and supervisor.alive and not child.over:
                 yield Sleep(0.1)
-            if child.process.alive:
-                self.world.kill(child.process)
-            self.gone.add(session)
+            self._kill(child.process)
             crew.remove(child)
             while True:
                 try:
+                    if child.retired:
+                        yield from hands.give_back(self.queue, session, WINDOW_MS)
                     yield from jobs.recover(self.queue, session, WINDOW_MS, gone=True)
                     break
                 except LockworkError:
@@ -175,9 +157,8 @@ class Plant:
     # -- a child: a fetcher, and a task for each job ------------------------------------------------------------------
 
     def _staff(self, child: Child) -> None:
-        free = [_PLACES]
-        self.world.start(child.process, "fetch", lambda task: self._fetch(child, free), background=True)
-        self.world.start(child.process, "cancel", lambda task: self._listen(child), background=True)
+        child.fetcher = self.world.start(child.process, "fetch", lambda _: self._fetch(child), background=True)
+        self.world.start(child.process, "cancel", lambda _: self._listen(child), background=True)
 
     def _listen(self, child: Child) -> Actor:
         """Hear which jobs are to be cancelled, as a worker does."""
@@ -191,15 +172,15 @@ class Plant:
             child.stopping |= asked & child.held.keys()
             pause = control.SOON if heard and heard not in asked else min(jobs.RECHECK, pause * 2)
 
-    def _fetch(self, child: Child, free: list[int]) -> Actor:
+    def _fetch(self, child: Child) -> Actor:
         for request in itertools.count():
-            while not free[0]:
+            while not child.free:
                 yield Park("places", (yield Clock()) + 3600)
             again = False
             while True:
                 try:
                     batch = yield from jobs.reserve(
-                        self.queue, child.session, free[0], f"{request:x}", child.process.channel, again=again
+                        self.queue, child.session, child.free, f"{request:x}", child.process.channel, again=again
                     )
                     break
                 except SessionOver:
@@ -209,16 +190,18 @@ class Plant:
                     again = True
                     yield Sleep(0.2)
             for job in batch.jobs:
-                free[0] -= 1
+                child.free -= 1
                 child.held[job.id] = job
-                self.world.start(child.process, job.id, self._runner(child, job, free), background=True)
+                self.world.start(child.process, job.id, self._runner(child, job), background=True)
+            if not child.free:
+                child.free_since = None
             if not batch.jobs:
                 yield from jobs.idle(self.queue, batch)
 
-    def _runner(self, child: Child, job: Leased, free: list[int]) -> Callable[[Task], Actor]:
-        return lambda _: self._run(child, job, free)
+    def _runner(self, child: Child, job: Leased) -> Callable[[Task], Actor]:
+        return lambda _: self._run(child, job)
 
-    def _run(self, child: Child, job: Leased, free: list[int]) -> Actor:
+    def _run(self, child: Child, job: Leased) -> Actor:
         random = self.world.random
         yield Sleep(random.choice([0.0, random.uniform(0, 0.1), random.uniform(0, 2)]))
         if random.random() < 0.3:
@@ -233,7 +216,9 @@ class Plant:
                 break
             except LockworkError:
                 yield Sleep(0.2)
-        free[0] += 1
+        child.free += 1
+        if child.free_since is None:
+            child.free_since = self.world.now
         child.held.pop(job.id, None)
         child.stopping.discard(job.id)
         child.process.mail.deliver("places", "one")
@@ -242,7 +227,7 @@ class Plant:
         random = self.world.random
         draw = random.random()
         if draw < 0.6:
-            return Outcome(job.id, job.token, "s", b"done")
+            return Outcome(job.id, job.token, "s", job.token, random.choice([0, 0, 1500]))
         if draw < 0.65:
             return Outcome(job.id, job.token, "g")
         if draw < 0.7:

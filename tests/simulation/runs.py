@@ -9,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from lockwork.protocol.keys import QueueKeys
 from simulation.faults import SECOND
 from simulation.lock_actors import Players
 from simulation.lock_checks import LockChecker
-from simulation.process import Actor, Process, Sleep, Task
-from simulation.queue_actors import Plant
-from simulation.queue_checks import QueueChecker
+from simulation.process import Process, Task
 from simulation.server import Build, Server
 from simulation.world import Broken, World
 
@@ -99,41 +96,3 @@ def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[
 def close(task: Task) -> None:
     """Let go of a task that did not come to its end, as a killed process does: nothing of it runs."""
     task.actor.close()
-
-
-def queue(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Producers and worker machines on one queue; raises Broken."""
-    world = World(server, seed, build)
-    plant = Plant(world, QueueKeys("sim", "q"))
-    checker = QueueChecker(world, plant)
-    world.checker = checker
-    producers = world.process("shop")
-    for number in range(2):
-        world.start(producers, f"producer{number}", lambda _: plant.producer(world.random.randint(2, 5)))
-    world.start(producers, "caller", plant.caller)
-    world.start(world.process("office"), "handler", lambda _: plant.handler())
-    machines = 0
-
-    def populate() -> None:
-        nonlocal machines
-        machines += 1
-        plant.machine(f"m{machines}", world.random.randint(1, 2))
-
-    def victims() -> list[Process]:
-        return [process for process in world.processes if process.alive and process.name.startswith("m")]
-
-    def kill() -> None:
-        victim = world.random.choice(victims())
-        plant.end(victim)
-        if "/" not in victim.name:
-            world.after(world.random.randint(0, SECOND), populate)
-
-    def drain(task: Task) -> Actor:
-        while not world.calm or not checker.settled():
-            yield Sleep(0.5)
-
-    for _ in range(2):
-        populate()
-    world.start(world.process("judge"), "drain", drain)
-    incidents(world, kill, victims, 15 * SECOND)
-    return finished(world, seed, 20, 60, checker.at_end)

@@ -1,4 +1,4 @@
-"""What must hold for schedules: each slot is enqueued once, never early, and missed only as its policy says."""
+"""What must hold for schedules (Q8): each slot is enqueued once, never early, and missed only as its policy says."""
 
 from __future__ import annotations
 

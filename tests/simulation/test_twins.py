@@ -25,8 +25,3 @@ def _caught(run: runs.Run, server: Server, twin: Build) -> None:
 @pytest.mark.parametrize("twin", list(chain(*twins.LOCKS.values())), ids=lambda twin: twin.name)
 def test_a_broken_lock_is_caught(simulated: Server, twin: Build) -> None:
     _caught(runs.locks, simulated, twin)
-
-
-@pytest.mark.parametrize("twin", list(chain(*twins.QUEUES.values())), ids=lambda twin: twin.name)
-def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
-    _caught(runs.queue, simulated, twin)

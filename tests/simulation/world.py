@@ -69,6 +69,8 @@ class World:
         self.ahead: int = 0
         """How far the server's clock was moved, in all."""
         self.moved_forward: bool = False
+        self.down_until: int = 0
+        """True time until which the server cannot be reached, us."""
         self.calm: bool = False
         """No more faults: what is under way comes to its end."""
         self.checker: Checker | None = None
@@ -148,6 +150,11 @@ class World:
         self.ahead += microseconds
         self.moved_forward = self.moved_forward or microseconds > 0
 
+    def outage(self, microseconds: int) -> None:
+        """Let no call reach the server for a while."""
+        self.note("server", f"AWAY for {microseconds / SECOND:.2f} s")
+        self.down_until = max(self.down_until, self.now + microseconds)
+
     def flush_scripts(self) -> None:
         """Let the server forget its scripts."""
         self.note("server", "SCRIPTS FLUSHED")
@@ -212,6 +219,7 @@ class World:
         if not self.calm:
             lost = "CALL" if draw < mix.unsent else "REPLY" if draw < mix.unsent + mix.unanswered else ""
             lost = "LATE CALL" if mix.tardy and self.random.random() < mix.tardy else lost
+        lost = "CALL" if self.now < self.down_until else lost
         ended = self.now if lost == "CALL" and draw < mix.unsent / 2 else self._end_abandoned(task.process)
         arrival = max(ended + self._latency(), task.process.sent_until + 1)
         if lost in ("", "REPLY"):

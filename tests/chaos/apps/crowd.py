@@ -1,41 +1,73 @@
-"""The jobs of the chaos run: each attempt appends a line before it does anything."""
+"""The jobs of the chaos run: each attempt appends a line before it does anything, and one when it has done it.
+
+CHAOS_BROKEN names a twin that must be caught: `settle` believes whoever says that a job is done, whether or not it is
+still his; `key` does not look whether a key is taken.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import sys
+import time
+
+import msgspec
 
 from lockwork import Lockwork, current_job
 from lockwork.protocol import jobs
 from lockwork.protocol.scripts import Script, script
 
 HISTORY = os.environ["CHAOS_HISTORY"]
-BROKEN = os.environ.get("CHAOS_BROKEN") == "1"
+BROKEN = os.environ.get("CHAOS_BROKEN", "")
+LONGEST = float(os.environ.get("CHAOS_LONGEST", "0.04"))
+_EDITS = {
+    "settle": ("jobs_settle", "if tokens[index] ~= token then"),
+    "key": ("jobs_reserve", "if holder and holder ~= id then"),
+}
 
 if BROKEN:
-    # the twin that must be caught: whoever says that a job is done is believed, whether or not it is still his
-    _CHECK = "if tokens[index] ~= token then"
+    _broken, _check = _EDITS[BROKEN]
 
     def _without_check(name: str) -> Script:
         real = script(name)
-        if name != "jobs_settle":
+        if name != _broken:
             return real
-        if _CHECK not in real.source:
+        if _check not in real.source:
             sys.exit(f"{name}.lua has changed: break it in another way")
-        return Script(name, real.source.replace(_CHECK, "if false then"))
+        return Script(name, real.source.replace(_check, "if false then"))
 
     jobs.script = _without_check  # type: ignore[attr-defined,assignment]
 
 lw = Lockwork()
 _file = os.open(HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+_pid = os.getpid()
+
+
+def _note(event: str, number: int) -> None:
+    job = current_job()
+    line = {
+        "event": event, "number": number, "attempt": job.attempt, "fence": job.fence, "pid": _pid, "at": time.time()
+    }  # fmt: skip
+    os.write(_file, msgspec.json.encode(line) + b"\n")
+
+
+async def _work(number: int) -> None:
+    _note("run", number)
+    await asyncio.sleep(random.uniform(0, LONGEST))
+    _note("end", number)
 
 
 @lw.task(retries=200, backoff=0, keep_result=False)
 async def step(number: int) -> None:
-    job = current_job()
-    line = {"event": "run", "number": number, "id": job.id, "attempt": job.attempt, "fence": job.fence}
-    os.write(_file, json.dumps(line).encode() + b"\n")
-    await asyncio.sleep(random.uniform(0.02, 0.08))
+    await _work(number)
+
+
+@lw.task(retries=200, backoff=0, keep_result=False, key="{key}")
+async def in_order(number: int, key: str) -> None:
+    await _work(number)
+
+
+@lw.task(retries=200, backoff=0, keep_result=False, group="{tenant}", group_concurrency=3)
+async def shared(number: int, tenant: str) -> None:
+    await _work(number)

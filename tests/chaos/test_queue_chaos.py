@@ -1,0 +1,135 @@
+"""Workers are killed every second, and frozen past their lease: no job is lost, and none runs twice without a reason.
+
+LOCKWORK_CHAOS_JOBS is how many jobs there are: `make chaos` takes 200,000. A seed is printed with a failure.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from chaos.checkers import job_problems
+from chaos.crew import Crew
+from chaos.job_checks import group_problems, key_problems, unexplained
+from chaos.test_chaos import SEED, freeze, send
+from lockwork.runtime.embedded import start_private
+from processes import until
+
+JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "6000"))
+KEYS, TENANTS = 50, 10
+WAVES = 10
+"""Seconds over which the jobs come, so that there is work while workers are killed."""
+_SLOWEST = 150
+"""Jobs a second, on the busiest machine."""
+
+pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
+
+
+@pytest.fixture
+def chaos_url(tmp_path: Path) -> Iterator[str]:
+    with start_private(tmp_path / "server") as server:
+        yield server.url
+
+
+@dataclass
+class Load:
+    """Jobs by number: every tenth has a key, every twentieth a group, so many of which there are."""
+
+    crew: Crew
+    names: int = KEYS
+    count: int = 0
+    keys: dict[int, str] = field(default_factory=dict)
+    groups: dict[int, str] = field(default_factory=dict)
+
+    def add(self, count: int) -> None:
+        """Enqueue so many more."""
+        plain: list[tuple[int]] = []
+        keys: dict[int, str] = {}
+        groups: dict[int, str] = {}
+        for number in range(self.count, self.count + count):
+            if number % 10 == 0:
+                keys[number] = f"k{number // 10 % self.names}"
+            elif number % 20 == 5:
+                groups[number] = f"t{number // 20 % TENANTS}"
+            else:
+                plain.append((number,))
+        self.count += count
+        self.keys.update(keys)
+        self.groups.update(groups)
+        self.crew.in_order.enqueue_many(keys.items())
+        self.crew.shared.enqueue_many(groups.items())
+        self.crew.step.enqueue_many(plain)
+
+
+def test_jobs(chaos_url: str, tmp_path: Path) -> None:
+    draw = random.Random(SEED)
+    with ExitStack() as stack:
+        crew = Crew(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
+        load = Load(crew)
+        began = time.monotonic()
+        ticks = 0
+        while load.count < JOBS or crew.status().ready:
+            load.add(min(math.ceil(JOBS / WAVES), JOBS - load.count))
+            crew.kill(draw)
+            crew.thawed()
+            if ticks % 10 == 2:
+                crew.freeze(draw, 5)
+            ticks += 1
+            threading.Event().wait(1)
+        until(lambda: crew.thawed(), "all go on")
+        status = crew.finish(max(60, JOBS / _SLOWEST))
+        took = time.monotonic() - began
+        lines = crew.history.lines()
+        runs = [line for line in lines if line["event"] == "run"]
+        problems = job_problems(runs, status, JOBS)
+        duplicates = unexplained(lines, crew.troubles, crew.given_up())
+        problems += duplicates + key_problems(lines, load.keys) + group_problems(lines, load.groups, 3)
+    lost = JOBS - len({line["number"] for line in runs})
+    print(f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {crew.kills} killed, {crew.stops} frozen; lost {lost}, ", end="")
+    print(f"ran again {len(runs) - JOBS + lost}, of those unexplained {len(duplicates)}; {status}")
+    assert crew.kills >= 3
+    assert crew.stops
+    assert problems == []
+    assert status.recovered > 0
+
+
+def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Path) -> None:
+    """A worker that was frozen past its lease settles jobs that are others' by now: the checker must see it."""
+    with ExitStack() as stack:
+        crew = Crew(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
+        count, problems = 0, []
+        for _ in range(10):
+            crew.step.enqueue_many((number,) for number in range(count, count + 1000))
+            count += 1000
+            victim = crew.workers[0]
+            pids = [victim.pid, *victim.children()]
+            until(lambda: crew.status().running > 30, "both work")
+            send(victim.pid, signal.SIGSTOP)
+            freeze(pids[1:], 2.5)
+            threading.Event().wait(0.3)  # time for its processes, before it learns that they are given up and ends them
+            send(victim.pid, signal.SIGCONT)
+            status = crew.finish()
+            problems = job_problems(crew.history.lines("run"), status, count)
+            if problems:
+                break
+    assert any("were settled" in problem for problem in problems), problems
+
+
+def test_a_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        crew = Crew(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
+        load = Load(crew, names=2)
+        load.add(1000)
+        crew.finish()
+        problems = key_problems(crew.history.lines(), load.keys)
+    assert problems

@@ -1,0 +1,64 @@
+"""The tasks of the named bugs; `path` is a file to which each attempt appends a line before it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+
+def note(path: str, event: str) -> None:
+    """Append one line in one write, so that lines of several processes never mix."""
+    job = current_job()
+    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), "at": time.time()}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+@lw.task(retries=3, backoff=0)
+async def mark(path: str) -> int:
+    note(path, "ran")
+    return current_job().attempt
+
+
+@lw.task(retries=3, backoff=0)
+async def sleeps(path: str, seconds: float) -> int:
+    note(path, "ran")
+    await asyncio.sleep(seconds)
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=3, backoff=0)
+async def blocks_the_loop(path: str, seconds: float) -> int:
+    note(path, "ran")
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the point
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=3, backoff=0)
+def computes(path: str, seconds: float) -> int:
+    note(path, "ran")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+    note(path, "done")
+    return current_job().attempt
+
+
+@lw.task(retries=3, backoff=0)
+async def gated(path: str, gate: str) -> int:
+    note(path, "ran")
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+    return current_job().attempt

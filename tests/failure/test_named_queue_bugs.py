@@ -1,0 +1,261 @@
+"""Bugs of other queues by their names, with real workers: jobs that ran twice, were lost, or were never run.
+
+More of them, where the server is looked at: test_named_queue_bugs_server.py. Those of the worker's life (signals,
+reconnecting, recycling) are named in tests/worker, those of poison jobs and of cancelling in tests/handle.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history import History
+from lockwork import JobFailed, Lockwork
+from lockwork.protocol import job_control, jobs
+from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.scripts import script
+from lockwork.runtime.embedded import Embedded
+from processes import until, worker
+from proxy import proxied
+
+KEYS = QueueKeys("lw", "default")
+
+
+class Tasks:
+    """What this process enqueues; it is run by workers on the app `named`."""
+
+    def __init__(self, lw: Lockwork) -> None:
+        self.lw = lw
+        self.mark = lw.task(name="mark", retries=3)(_of_path)
+        self.sleeps = lw.task(name="sleeps", retries=3)(_of_seconds)
+        self.blocks_the_loop = lw.task(name="blocks_the_loop", retries=3)(_of_seconds)
+        self.computes = lw.task(name="computes", retries=3)(_of_seconds)
+        self.gated = lw.task(name="gated", retries=3)(_of_gate)
+
+
+def _of_path(path: str) -> int: ...  # type: ignore[empty-body]
+
+
+def _of_seconds(path: str, seconds: float) -> int: ...  # type: ignore[empty-body]
+
+
+def _of_gate(path: str, gate: str) -> int: ...  # type: ignore[empty-body]
+
+
+@pytest.fixture
+def tasks(spoiled: Embedded) -> Iterator[Tasks]:
+    with Lockwork(spoiled.url) as lw:
+        yield Tasks(lw)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "history")
+
+
+def test_kombu_337_a_delay_longer_than_the_lease(tasks: Tasks, spoiled: Embedded, apps: Path, history: History) -> None:
+    """kombu#337, celery#2481, #3270, #4400, #9882, dramatiq#431: a job that was due after the visibility time-out was
+    held by a worker until then, given to others again and again, and run by all of them."""
+    with (
+        worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
+        worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
+    ):
+        found = tasks.mark.options(delay="3s").enqueue_many([(history.path,)] * 5)
+        assert [job.result(30) for job in found] == [1] * 5
+        status = tasks.lw.queue().status()
+    assert (status.succeeded, status.recovered) == (5, 0)
+    assert len(history.lines("ran")) == 5
+
+
+@pytest.mark.parametrize("kind", ["sleeps", "blocks_the_loop", "computes"])
+def test_celery_5935_a_job_longer_than_the_lease(
+    tasks: Tasks, spoiled: Embedded, apps: Path, history: History, kind: str
+) -> None:
+    """celery#5935, laravel#15457, taskiq-redis#101, dramatiq#692, saq#277: a long job was run again while it ran.
+
+    bull#412, bullmq#631, #3183, python-redis-lock#91: so was one whose code kept the lease's renewal from running.
+    """
+    with (
+        worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
+        worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
+    ):
+        until(lambda: len(tasks.lw.queue().workers()) == 2, "both are there")
+        assert getattr(tasks, kind).enqueue(history.path, 3.5).result(30) == 1
+        status = tasks.lw.queue().status()
+    assert (status.succeeded, status.recovered) == (1, 0)
+    assert [line["event"] for line in history.lines()] == ["ran", "done"]
+
+
+def test_rq_2061_a_worker_that_dies_between_taking_a_job_and_knowing_it(
+    tasks: Tasks, spoiled: Embedded, apps: Path, history: History
+) -> None:
+    """rq#2061, rq#1568, rq#2236, airflow#21225, go-redis#697: a job that had been popped, and whose worker never
+    learned of it, was in no list any more."""
+    with proxied(spoiled.url) as proxy:
+        with worker("named:lw", "--lease", "1s", url=proxy.url, folder=apps) as dying:
+            assert tasks.mark.enqueue(history.path).result(30) == 1
+            proxy.lose(script("jobs_reserve").sha, "reply")
+            job = tasks.mark.enqueue(history.path)
+            until(lambda: proxy.lost, "the answer was lost", 10)
+            proxy.refuse(True)
+            for pid in (dying.pid, *dying.children()):
+                os.kill(pid, signal.SIGKILL)
+        with worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps):
+            assert job.result(30) in (1, 2)
+            until(lambda: tasks.lw.queue().status().running == 0, "nothing is in hand")
+    assert tasks.lw.queue().status().succeeded == 2
+
+
+def test_arq_300_a_server_that_forgot_everything(
+    tasks: Tasks, spoiled: Embedded, spoil: redis.Redis, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """arq#300, taskiq-redis#130 (NOGROUP), redis/redis#6062: a server came back without its data, and the workers
+    stood still, or ended. What was lost is lost; what comes then is done."""
+    gate = tmp_path / "gate"
+    with worker("named:lw", "--lease", "2s", url=spoiled.url, folder=apps) as process:
+        lost = tasks.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        spoil.flushall()
+        spoil.script_flush()
+        job = tasks.mark.enqueue(history.path)
+        assert job.result(30) == 1
+        gate.touch()
+        assert tasks.mark.enqueue(history.path).result(30) == 1
+        assert lost.state() == "unknown"
+        assert process.process.poll() is None
+        until(lambda: not spoil.hlen(KEYS.jobs), "nothing is left of them")
+
+
+def test_arq_485_cancelling_an_unknown_job_harms_no_later_one(
+    tasks: Tasks, spoiled: Embedded, apps: Path, history: History
+) -> None:
+    """arq#485: the wish to abort a job that was not there was kept, and ended a later job of that id."""
+    lw = tasks.lw
+    assert not lw.job("later").cancel()
+    with worker("named:lw", url=spoiled.url, folder=apps):
+        record = tasks.mark.call(history.path).record
+        lw.runtime.run(jobs.push(KEYS, [NewJob("later", record)]))
+        assert lw.job("later").result(30) == 1
+
+
+def test_arq_290_a_busy_worker_cancels_too(
+    tasks: Tasks, spoiled: Embedded, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """arq#290: with room for one job, nobody was left to hear that it should be aborted."""
+    with worker("named:lw", "-c", "1", url=spoiled.url, folder=apps):
+        running = tasks.gated.enqueue(history.path, str(tmp_path / "never"))
+        waiting = tasks.mark.enqueue(history.path)
+        last = tasks.mark.enqueue(history.path)
+        history.wait(1)
+        assert waiting.cancel()
+        assert running.cancel()
+        assert last.result(30) == 1
+        assert {running.state(), waiting.state()} == {"cancelled"}
+    assert len(history.lines("ran")) == 2
+
+
+@pytest.mark.parametrize("expires", [-1, -(10**12)])
+def test_arq_447_an_expiry_that_has_passed(
+    tasks: Tasks, spoiled: Embedded, apps: Path, history: History, expires: int
+) -> None:
+    """arq#447, arq#479: a job whose time was over when it came froze the worker."""
+    with worker("named:lw", url=spoiled.url, folder=apps):
+        record = tasks.mark.call(history.path).record
+        tasks.lw.runtime.run(jobs.push_until(KEYS, [NewJob("late", record)], expires))
+        assert tasks.mark.enqueue(history.path).result(30) == 1
+        until(lambda: tasks.lw.job("late").state() == "expired", "it has expired", 10)
+    assert len(history.lines("ran")) == 1
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_celery_1980_clocks_that_are_wrong(
+    tasks: Tasks,
+    spoiled: Embedded,
+    apps: Path,
+    history: History,
+    hours: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """celery#1980, #6213, #1802, bullmq's Python lock: times were compared with the clock of some machine."""
+    monkeypatch.setenv("CLOCK_ERROR", str(hours * 3600))
+    with worker("skewed:lw", "--lease", "1s", url=spoiled.url, folder=apps):
+        began = time.time()
+        later = tasks.mark.options(delay="1s").enqueue(history.path)
+        long = tasks.sleeps.enqueue(history.path, 2.5)
+        assert (later.result(30), long.result(30)) == (1, 1)
+        ran = {line["id"]: line["at"] - hours * 3600 for line in history.lines("ran")}
+        assert ran[later.id] - began > 0.99, "not early"
+        assert tasks.lw.queue().status().recovered == 0
+
+
+def test_dramatiq_266_an_id_without_a_record(
+    tasks: Tasks, spoiled: Embedded, spoil: redis.Redis, apps: Path, history: History
+) -> None:
+    """dramatiq#266, #442: a message that was gone came as None, and the worker ended. rq#1955: as did a registry's."""
+    for number in range(3):
+        spoil.rpush(KEYS.ready[1], f"lost{number}")
+    spoil.zadd(KEYS.due, {"lost later": 1})
+    with worker("named:lw", url=spoiled.url, folder=apps) as process:
+        found = tasks.mark.enqueue_many([(history.path,)] * 20)
+        assert [job.result(30) for job in found] == [1] * 20
+        assert len(process.children()) == 1
+        status = tasks.lw.queue().status()
+    assert (status.ready, status.scheduled, status.running) == (0, 0, 0)
+
+
+def test_saq_118_callers_of_a_queue_without_workers_are_not_held(tasks: Tasks, history: History) -> None:
+    """saq#118, celery#4207: who waited for a result that did not come waited for ever."""
+    job = tasks.mark.enqueue(history.path)
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="has not ended yet"):
+        job.result(0.3)
+    assert job.cancel()
+    with pytest.raises(JobFailed, match="cancelled") as told:
+        job.result()
+    assert told.value is not None
+    assert time.monotonic() - began < 20
+
+
+def test_saq_127_jobs_of_a_worker_that_never_comes_back(
+    tasks: Tasks, spoiled: Embedded, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """saq#127, bullmq#652, arq#343, procrastinate#740: they stayed active for hours, or until somebody swept."""
+    with worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps) as process:
+        job = tasks.gated.enqueue(history.path, str(tmp_path / "gate"))
+        history.wait(1)
+        for pid in (process.pid, *process.children()):
+            os.kill(pid, signal.SIGKILL)
+    threading.Event().wait(1.2)  # the lease is over, and nobody is there
+    assert job.state() == "active"
+    (tmp_path / "gate").touch()
+    with worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps):
+        assert job.result(30) == 2
+
+
+async def test_django_q_722_a_cancelled_call_spoils_no_other(spoiled: Embedded, spoil: redis.Redis) -> None:
+    """koed00/django-q#722, redis-py#2624, #2665: after a cancelled call, the next one got its answer."""
+    import asyncio
+
+    async with Lockwork(spoiled.url) as lw:
+        task: Any = lw.task(name="mark", retries=3)(_of_path)
+        jobs_of = {number: await task.aenqueue(str(number)) for number in range(20)}
+        for turn in range(200):
+            call = asyncio.create_task(jobs_of[turn % 20].aresult(5))
+            for _ in range(turn % 7):
+                await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert await jobs_of[turn % 20].astate() == "active"
+        sight = await lw.runtime.arun(job_control.look(KEYS, jobs_of[7].id))
+        assert b'["7"]' in sight.record
+        assert spoil.hlen(KEYS.jobs) == 20

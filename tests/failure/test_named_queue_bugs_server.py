@@ -1,0 +1,171 @@
+"""Bugs of other queues by their names, as they show on the server: calls without a bound, and keys that grow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol import dead, hands, jobs, waiting
+from lockwork.protocol import job_control as control
+from lockwork.protocol.dead import Filter
+from lockwork.protocol.jobs import Leased, Limits, NewJob, Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.embedded import Embedded
+from processes import until, worker
+
+KEYS = QueueKeys("lw", "default")
+SESSION = "host/1/a"
+WINDOW = 600_000
+MANY = 20_000
+"""More than Lua's `unpack` takes."""
+PLAIN = jobs.head(1, 4) + b'["work",[]]'
+KEYED = jobs.head(1, 4, "k", "g", Limits(at_once=5)) + b'["work",[]]'
+
+
+@pytest.fixture
+def queue(lw: Lockwork) -> Iterator[Lockwork]:
+    """An app, with one worker session that never ends by itself."""
+    lw.runtime.run(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
+    yield lw
+    lw.runtime.run(jobs.recover(KEYS, SESSION, WINDOW, gone=True))
+
+
+def fill(lw: Lockwork, count: int, record: bytes = PLAIN, delay: int = 0) -> None:
+    lw.runtime.run(jobs.push(KEYS, [NewJob(f"j{number:05}", record, delay) for number in range(count)]))
+
+
+def leased(lw: Lockwork, count: int) -> list[Leased]:
+    """Lease so many jobs, in as many calls as it takes."""
+    found: list[Leased] = []
+    while len(found) < count:
+        batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, count - len(found), f"r{len(found)}", ""))
+        assert batch.jobs
+        found += batch.jobs
+    return found
+
+
+def test_dramatiq_258_more_jobs_than_lua_unpacks(queue: Lockwork) -> None:
+    """dramatiq#258: giving back more than some thousand messages of a dead worker failed, each time again."""
+    run = queue.runtime.run
+    fill(queue, MANY)
+    leased(queue, MANY)
+    assert run(jobs.recover(KEYS, SESSION, WINDOW, gone=True)) == MANY
+    run(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
+    held = leased(queue, MANY)
+    settled = run(jobs.settle(KEYS, SESSION, [Outcome(job.id, job.token, "d", b"{}") for job in held], WINDOW))
+    assert all(settled)
+    assert run(dead.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
+    leased(queue, MANY)
+    assert run(hands.give_back(KEYS, SESSION, WINDOW)) == MANY
+    assert run(waiting.clear(KEYS, "two", WINDOW)) == MANY
+    assert queue.queue().status().ready == 0
+
+
+@pytest.mark.parametrize("record", [PLAIN, KEYED], ids=["plain", "with a key"])
+def test_laravel_one_call_moves_a_bounded_number_of_due_jobs(
+    queue: Lockwork, admin: redis.Redis, record: bytes
+) -> None:
+    """Laravel moves all jobs that are due in one script; docket PR#463: a long list stopped the server for 37 ms."""
+    fill(queue, 5000, record, 1)
+    until(lambda: admin.zcount(KEYS.due, "-inf", time.time() * 1000 - 1) == 5000, "all are due")
+    assert len(leased(queue, 1)) == 1
+    assert admin.zcard(KEYS.due) >= 4900
+    ids = [job.id for job in queue.runtime.run(jobs.reserve(KEYS, SESSION, 100, "more", "")).jobs]
+    assert len(ids) == (100 if record == PLAIN else 0)
+
+
+def test_bull_1416_a_late_worker_writes_no_reason(queue: Lockwork, admin: redis.Redis) -> None:
+    """bull#1416: a worker that had lost its job wrote its failure into the job of the new owner."""
+    run = queue.runtime.run
+    fill(queue, 1)
+    (old,) = leased(queue, 1)
+    run(jobs.recover(KEYS, SESSION, WINDOW, gone=True))
+    run(jobs.beat(KEYS, {"host/2/b": True}, 600_000, 5))
+    (new,) = run(jobs.reserve(KEYS, "host/2/b", 1, "r", "")).jobs
+    kinds: tuple[Literal["s", "r", "d", "g", "z", "c"], ...] = ("s", "r", "d", "g", "z", "c")
+    for kind in kinds:
+        for session in (SESSION, "host/2/b"):
+            ended = Outcome(old.id, old.token, kind, b'{"type":"Late","message":""}')
+            assert run(jobs.settle(KEYS, session, [ended], WINDOW)) == [False]
+            assert run(control.note(KEYS, session, old, "", b"1", 1000)) == 0
+    assert not admin.hlen(KEYS.errors)
+    assert not admin.hlen(KEYS.results[0])
+    assert not admin.hlen(KEYS.notes)
+    assert run(jobs.settle(KEYS, "host/2/b", [Outcome(new.id, new.token, "s", b"1")], WINDOW)) == [True]
+    assert run(jobs.recover(KEYS, "host/2/b", WINDOW, gone=True)) == 0
+
+
+def test_rq_2466_a_job_that_has_finished_is_not_abandoned(queue: Lockwork) -> None:
+    """rq#2424, rq#2466, rq#1854: a job was finished, and then counted as lost with its worker, and run again."""
+    run = queue.runtime.run
+    fill(queue, 3)
+    held = leased(queue, 3)
+    run(jobs.settle(KEYS, SESSION, [Outcome(held[0].id, held[0].token, "s", b"1")], WINDOW))
+    assert run(jobs.recover(KEYS, SESSION, WINDOW, gone=True)) == 2
+    assert queue.job(held[0].id).result(1) == 1
+    # and the call that said so may come again, after all
+    assert run(jobs.settle(KEYS, SESSION, [Outcome(held[0].id, held[0].token, "d", b"{}")], WINDOW)) == [False]
+    status = queue.queue().status()
+    assert (status.succeeded, status.ready, status.dead) == (1, 2, 0)
+
+
+def _sizes(client: redis.Redis) -> dict[str, int]:
+    """How many entries each key has, but for those that count, and those that expire."""
+    sizes = {}
+    for key in client.scan_iter(match="lw:*", count=1000):
+        name = key.decode()
+        if name == KEYS.stats or client.ttl(key) > 0:
+            continue
+        found = client.type(key)
+        kind = found.decode() if isinstance(found, bytes) else found
+        sizes[name] = {
+            "hash": client.hlen, "list": client.llen, "zset": client.zcard, "set": client.scard, "string": client.strlen
+        }[kind](key)  # fmt: skip
+    return sizes
+
+
+def test_bullmq_1180_nothing_grows_with_the_jobs_that_ran(
+    spoiled: Embedded, spoil: redis.Redis, apps: Path, tmp_path: Path
+) -> None:
+    """celery#6089, #7801, #5000, bullmq#1180, #2734, horizon#1168, frappe#20225, taskiq streams (761,008 entries were
+    left in safe-decoder-service#329), python-redis-lock#15: what jobs leave behind filled the server."""
+    with Lockwork(spoiled.url) as lw, worker("named:lw", url=spoiled.url, folder=apps):
+        mark = lw.task(name="mark", retries=3)(_of_path)
+        kinds = [
+            mark,
+            mark.options(delay="1ms"),
+            mark.options(expires="1h"),
+            mark.options(key="k"),
+            mark.options(group="g"),
+            mark.options(key="k", group="g", tags=["a"]),
+            mark.options(priority="high", result_ttl="1s"),
+        ]
+        sizes = []
+        for _ in range(3):
+            for task in kinds:
+                task.enqueue_many([(str(tmp_path / "history"),)] * 60)
+                cancelled = task.options(delay="1h").enqueue(str(tmp_path / "history"))
+                assert cancelled.cancel()
+            until(lambda: _done(lw), "all ran")
+            until(lambda: not spoil.exists(KEYS.kept) or not spoil.hlen(KEYS.kept), "results expired", 10)
+            sizes.append(_sizes(spoil))
+    for size in sizes:
+        size.pop(KEYS.idle, None)
+        size.pop(KEYS.books, None)
+    assert sizes[0] == sizes[1] == sizes[2]
+    assert set(sizes[0]) <= {KEYS.workers}
+    assert {name[:1] for name in spoil.hkeys(KEYS.books)} <= {b"#"}, "only the last number is kept"
+
+
+def _of_path(path: str) -> int: ...  # type: ignore[empty-body]
+
+
+def _done(lw: Lockwork) -> bool:
+    status = lw.queue().status()
+    return status.ready + status.scheduled + status.running == 0

@@ -1,0 +1,153 @@
+"""Every key of a queue holds somebody else's data, one after the other: a clear error, nothing half done, nothing lost.
+
+Other queues go on, and so does this one as soon as the key is put right.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import Lockwork, ServerRefused
+from lockwork.protocol import dead, hands, jobs, schedules, waiting
+from lockwork.protocol import job_control as control
+from lockwork.protocol.dead import Filter
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.jobs import Leased, Limits, NewJob, Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.embedded import Embedded
+from processes import until, worker
+
+KEYS = QueueKeys("lw", "default")
+SESSION = "host/1/a"
+WINDOW = 600_000
+NAMES = [
+    "jobs", "due", "tries", "errors", "watch", "idle", "workers", "stats", "dead", "notes", "expiry",
+    "withdrawn", "kept", "lines", "books", "sleeping", "ring:0", "ring:1", "ring:2",
+    "ready:0", "ready:1", "ready:2", "results:0", "results:1", "schedules", "schedules:seen", f"run:{SESSION}",
+]  # fmt: skip
+Ask = Callable[[Protocol[Any]], Any]
+
+
+class Populated:
+    """A queue with a job in every place."""
+
+    def __init__(self, ask: Ask) -> None:
+        plain, keyed = jobs.head(1, 4), jobs.head(1, 4, "k", "g", Limits(at_once=5))
+        body = b'["work",[]]'
+        ask(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
+        names = ["running", "keyed", "dies", "gone", "done"]
+        ask(jobs.push(KEYS, [NewJob(id, (keyed if id == "keyed" else plain) + body) for id in names]))
+        held = {job.id: job for job in ask(jobs.reserve(KEYS, SESSION, 10, "r1", "")).jobs}
+        assert sorted(held) == sorted(names)
+        ended = [
+            Outcome("dies", held["dies"].token, "d", b"{}"),
+            Outcome("done", held["done"].token, "s", b"1", 60_000),
+        ]
+        ask(jobs.settle(KEYS, SESSION, ended, WINDOW))
+        ask(jobs.settle(KEYS, SESSION, [Outcome("gone", held["gone"].token, "c")], WINDOW))
+        self.running: Leased = held["running"]
+        ask(control.note(KEYS, SESSION, self.running, "step", b"1", 10_000))
+        ask(jobs.push(KEYS, [NewJob("ready", plain + body), NewJob("withdrawn", plain + body)]))
+        ask(jobs.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
+        ask(jobs.push_until(KEYS, [NewJob("expires", plain + body, 400_000)], 500_000))
+        ask(control.cancel(KEYS, "withdrawn", "lw"))
+        ask(jobs.standing(KEYS, "later", "channel"))
+
+    def operations(self, numbers: Iterator[int]) -> dict[str, Callable[[], Protocol[Any]]]:
+        """Whatever may be asked of it."""
+        number = next(numbers)
+        plain, keyed = jobs.head(0, 4) + b"[]", jobs.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
+        job = self.running
+        return {
+            "push": lambda: jobs.push(KEYS, [NewJob(f"a{number}", plain)]),
+            "push many": lambda: jobs.push(KEYS, [NewJob(f"b{number}", plain), NewJob(f"c{number}", keyed)]),
+            "push later": lambda: jobs.push(KEYS, [NewJob(f"d{number}", plain, 1000)]),
+            "push until": lambda: jobs.push_until(KEYS, [NewJob(f"e{number}", plain)], 90_000),
+            "note": lambda: control.note(KEYS, SESSION, job, "step", b"2", 10_000),
+            "asked": lambda: control.asked(KEYS, SESSION, [job]),
+            "cancel running": lambda: control.cancel(KEYS, "running", "lw"),
+            "settle": lambda: jobs.settle(KEYS, SESSION, [Outcome("running", job.token, "r", b"{}", 1000)], WINDOW),
+            "reserve": lambda: jobs.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
+            "reserve nothing": lambda: jobs.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
+            "pass on": lambda: hands.pass_on(KEYS, "channel"),
+            "give back": lambda: hands.give_back(KEYS, SESSION, WINDOW),
+            "cancel": lambda: control.cancel(KEYS, "later", "lw"),
+            "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),
+            "move": lambda: control.reschedule(KEYS, "expires", 1000),
+            "revive": lambda: control.revive(KEYS, "gone"),
+            "look": lambda: control.look(KEYS, "later", "channel"),
+            "outcome": lambda: jobs.standing(KEYS, "done", "channel"),
+            "expire": lambda: jobs.expire(KEYS, WINDOW),
+            "status": lambda: jobs.status(KEYS),
+            "peek": lambda: waiting.peek(KEYS, "ready", 0, 10),
+            "heads": lambda: hands.heads(KEYS),
+            "dead": lambda: dead.count(KEYS, Filter()),
+            "retry dead": lambda: dead.retry(KEYS, Filter(), f"t{number}", None, anew=True),
+            "delete dead": lambda: dead.delete_one(KEYS, "dies", f"u{number}"),
+            "trim": lambda: dead.trim(KEYS, dead.Bounds(1, 1)),
+            "schedules": lambda: schedules.listed(KEYS),
+            "recover": lambda: jobs.recover(KEYS, SESSION, WINDOW, gone=True),
+            "clear": lambda: waiting.clear(KEYS, f"v{number}", WINDOW),
+            "beat": lambda: jobs.beat(KEYS, {SESSION: False}, 1000, 5),
+        }
+
+
+def snapshot(client: redis.Redis) -> dict[bytes, bytes | None]:
+    return {key: client.dump(key) for key in client.scan_iter(count=1000)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Redis, name: str) -> None:
+    ask: Ask = lw.runtime.run
+    populated, numbers, refused, problems = Populated(ask), itertools.count(), 0, []
+    key = f"{KEYS.base}:{name}"
+    for what in populated.operations(itertools.count()):
+        admin.flushall()
+        populated = Populated(ask)
+        admin.set(key, "text")
+        before = snapshot(admin)
+        try:
+            ask(populated.operations(numbers)[what]())
+        except ServerRefused as error:
+            refused += 1
+            if "holds somebody else's data" not in str(error):
+                problems.append(f"{what} says {error}")
+            if snapshot(admin) != before:
+                problems.append(f"{what} was refused, and half done all the same")
+    admin.flushall()
+    assert refused
+    assert not problems
+
+
+def _add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+def test_a_worker_goes_on(spoiled: Embedded, spoil: redis.Redis, apps: Path) -> None:
+    """It works for another queue meanwhile, and for this one when its key is as it was."""
+    url = spoiled.url
+    options = ("--queues", "default,other", "--lease", "5s")
+    with Lockwork(url) as lw, Lockwork(url) as app, worker("good:lw", *options, url=url, folder=apps) as process:
+        add, other = lw.task(name="add")(_add), app.task(name="add", queue="other")(_add)
+        assert other.enqueue(1).result(30) == 2
+        assert add.enqueue(1).result(30) == 2
+        for name in [name for name in NAMES if not name.startswith("run:")]:
+            key = f"{KEYS.base}:{name}"
+            before = add.options(delay="50ms").enqueue(10)
+            kept = spoil.renamenx(key, "aside") if spoil.exists(key) else False
+            spoil.set(key, "text")
+            assert other.enqueue(5).result(30) == 6, f"{name}: the other queue stands still"
+            spoil.delete(key)
+            if kept:
+                spoil.rename("aside", key)
+            assert before.result(30) == 11, f"{name}: a job was lost"
+        until(lambda: lw.queue().status().running == 0, "nothing is in hand")
+        assert process.process.poll() is None
+        status = lw.queue().status()
+        assert (status.ready, status.scheduled, status.dead) == (0, 0, 0)
