@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lockwork.errors import ConfigError
-from lockwork.locks.naming import template
+from lockwork.naming import template
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.jobs import Limits
 from lockwork.protocol.keys import checked
-from lockwork.synchronizers.rates import parsed
+from lockwork.rates import parsed
 
 _MOST_AT_ONCE = 1_000_000
 

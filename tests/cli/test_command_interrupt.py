@@ -20,7 +20,9 @@ COMMANDS = {"run": ["run", "--lock", "x", "--", "true"], "worker": ["worker", "a
 
 def slow(module: str, folder: Path) -> str:
     """A search path where this module takes its time to load, and says so."""
-    (folder / f"{module}.py").write_text("import sys\nprint('loading', flush=True)\nsys.stdin.read()\n")
+    # until its input ends; in steps: a signal just before a system call that waits does not end it
+    waiting = "while not select.select([sys.stdin], [], [], 0.01)[0]:\n    pass\n"
+    (folder / f"{module}.py").write_text(f"import select, sys\nprint('loading', flush=True)\n{waiting}")
     return f"PYTHONPATH={folder}"
 
 

@@ -71,8 +71,11 @@ class Bench:
         """The fields of a hash."""
         return {field.decode() for field in self._server.command("HKEYS", key)}
 
-    def run(self, protocol: Protocol[T], *, twice: bool = False) -> T:
-        """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again."""
+    def run(self, protocol: Protocol[T], *, twice: bool = False, again: bool = False) -> T:
+        """Run a protocol to its end; `twice`: each reply is lost once, so that each call is sent again.
+
+        `again`: what went before was long ago.
+        """
         value: Any = None
         while True:
             try:
@@ -81,7 +84,7 @@ class Bench:
                 result: T = done.value
                 return result
             if isinstance(effect, Call):
-                value = self.call(effect)
+                value = self.call(effect.again() if again else effect)
                 if twice:
                     value = self.call(effect.again(), later=0)
             else:

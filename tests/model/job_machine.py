@@ -13,7 +13,7 @@ from lockwork.protocol import jobs
 from lockwork.protocol.job_control import Note
 from lockwork.protocol.jobs import Leased, NewJob, Outcome
 from model.bench import Bench
-from model.queue_machine import BODY, DELIVERIES, VOID, WINDOW_MS, ModelJob, QueueMachine
+from model.queue_machine import BODY, DELIVERIES, SESSIONS, VOID, WINDOW_MS, ModelJob, QueueMachine
 
 _CAP = 1000
 
@@ -24,6 +24,29 @@ class JobMachine(QueueMachine):
     def __init__(self, bench: Bench) -> None:
         super().__init__(bench)
         self.counts |= dict.fromkeys(["cancelled", "expired", "revived"], 0)
+        self.sent: list[tuple[NewJob, int]] = []
+        """Enqueued with a time to expire: a late copy of the call may come."""
+
+    @rule(session=st.sampled_from(SESSIONS), count=st.integers(1, 3))
+    def work(self, session: str, count: int) -> None:
+        """A worker comes, and takes what there is: else too little would ever run."""
+        self.beat(session, joins=True)
+        self.push([(1, 0)] * count, known=False, twice=False)
+        self.reserve(session, 4, twice=False)
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), kind=st.sampled_from("rd"), asked=st.booleans())
+    def fail(self, data: st.DataObject, kind: str, asked: bool) -> None:
+        """A job fails, which may have been asked to stop, and is looked at."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        session, leased = self.leased[id]
+        if asked:
+            assert self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS)) == "running"
+            self.jobs[id].asked = True
+        ended = Outcome(id, leased.token, kind, self.value(id), 0)  # type: ignore[arg-type]
+        assert self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
+        self.ended(id, kind, 0)
+        self._see(id)
 
     # -- from outside -----------------------------------------------------------------------------------------------
 
@@ -38,16 +61,24 @@ class JobMachine(QueueMachine):
         new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
         assert self.bench.run(jobs.push_until(self.queue, [new], ends), twice=twice) == (0 if twice else 1)
+        self.sent.append((new, ends))
         self.jobs[id] = ModelJob(level, expires=self.ms + limit)
         if delay:
             self.jobs[id].place, self.jobs[id].due = "scheduled", self.ms + delay
         else:
             self.ready[level].append(id)
 
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        new, ends = data.draw(st.sampled_from(self.sent[-4:]))
+        assert self.bench.run(jobs.push_until(self.queue, [new], ends), again=True) == 0
+        self._see(new.id)
+
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), twice=st.booleans())
     def cancel(self, data: st.DataObject, *, twice: bool) -> None:
-        id, job = self._draw(data)
+        id, job = self._draw(data, "running")
         self.bench.messages.clear()
         found = self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS), twice=twice)
         if job.place == "running":
@@ -58,11 +89,12 @@ class JobMachine(QueueMachine):
             self._take_out(id, "cancelled")
         else:
             assert found == ("cancelled" if job.place == "cancelled" else "ended")
+        self._see(id)
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), wait=st.sampled_from([0, 0, 1, 1500]), absolute=st.booleans())
     def reschedule(self, data: st.DataObject, wait: int, *, absolute: bool) -> None:
-        id, job = self._draw(data)
+        id, job = self._draw(data, "ready", "scheduled")
         asked = -(self.ms + wait) if absolute and wait else wait
         before = self.ms
         found = self.bench.run(control.reschedule(self.queue, id, asked))
@@ -82,7 +114,7 @@ class JobMachine(QueueMachine):
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), wait=st.sampled_from([0, 0, 1500]), twice=st.booleans())
     def revive(self, data: st.DataObject, wait: int, *, twice: bool) -> None:
-        id, job = self._draw(data)
+        id, job = self._draw(data, "dead", "cancelled", "expired")
         found = self.bench.run(control.revive(self.queue, id, wait), twice=twice)
         if job.place not in ("dead", "cancelled", "expired"):
             assert found == ("revived" if twice else "succeeded" if job.place == "succeeded" else "waiting")
@@ -96,11 +128,15 @@ class JobMachine(QueueMachine):
             job.place, job.due = "scheduled", self.ms + wait
         else:
             self._line_up(id)
+        self._see(id)
 
-    @precondition(lambda self: self.jobs)
-    @rule(data=st.data())
-    def look(self, data: st.DataObject) -> None:
-        id, job = self._draw(data)
+    @rule()
+    def look(self) -> None:
+        for id in self.jobs:
+            self._see(id)
+
+    def _see(self, id: str) -> None:
+        job = self.jobs[id]
         found = self.bench.run(control.look(self.queue, id, "", WINDOW_MS))
         if self._overdue(job):
             self._expire()
@@ -112,15 +148,15 @@ class JobMachine(QueueMachine):
             assert found.record.endswith(BODY), "it can be run after all"
         else:
             assert found.note.steps == job.steps
-        if job.place in ("ready", "scheduled"):
-            assert found.expires == job.expires
+        if job.place in ("ready", "scheduled", "running"):
+            assert found.expires == (None if job.place == "running" else job.expires)
 
     # -- from inside --------------------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.old)
     @rule(data=st.data(), name=st.sampled_from(["", "one", "two"]), value=st.integers(0, 9), twice=st.booleans())
     def write_down(self, data: st.DataObject, name: str, value: int, *, twice: bool) -> None:
-        session, leased = data.draw(st.sampled_from(self.old[-6:]))
+        session, leased = data.draw(st.sampled_from(self.old[-6:] + 3 * list(self.leased.values())))
         current = self.leased.get(leased.id) == (session, leased)
         done = self.bench.run(control.note(self.queue, session, leased, name, str(value).encode(), _CAP), twice=twice)
         assert done == current, "only the current delivery writes"
@@ -214,6 +250,8 @@ class JobMachine(QueueMachine):
         else:
             line.append(id)
 
-    def _draw(self, data: st.DataObject) -> tuple[str, ModelJob]:
-        id = data.draw(st.sampled_from(sorted(self.jobs)[-8:]))
+    def _draw(self, data: st.DataObject, *rather: str) -> tuple[str, ModelJob]:
+        """Any job, rather one in these places."""
+        known = sorted(self.jobs)[-8:]
+        id = data.draw(st.sampled_from(known + 4 * [id for id in known if self.jobs[id].place in rather]))
         return id, self.jobs[id]

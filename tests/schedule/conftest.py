@@ -12,7 +12,7 @@ from history import History
 from simulation.server import Server
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def simulated(url: str) -> Iterator[Server]:
     """The server as the simulator uses it."""
     server = Server(url)

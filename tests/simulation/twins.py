@@ -166,7 +166,7 @@ QUEUES = {
         ),
         Build(
             "cancelling takes running jobs",
-            (("parts/control", "redis.call('HEXISTS', KEYS[19 + at - named], id) == 1", "false"),),
+            (("parts/control", "redis.call('HEXISTS', KEYS[25 + at - named], id) == 1", "false"),),
         ),
     ),
     "Q10": (

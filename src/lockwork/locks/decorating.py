@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, ParamSpec, Self, TypeVar, overload
 
 from lockwork.errors import ConfigError
-from lockwork.locks.naming import Template
+from lockwork.naming import Template
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,7 +15,7 @@ from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, LockLost, LockworkError, NotHeld
 from lockwork.locks.decorating import Decorating
 from lockwork.locks.grant import Grant, OnLost
-from lockwork.locks.naming import template
+from lockwork.naming import template
 from lockwork.owners import Owner
 from lockwork.protocol import grants, keys
 from lockwork.protocol.effects import Protocol

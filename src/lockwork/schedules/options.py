@@ -117,9 +117,9 @@ class Rules:
         )
         if "every" in given:
             return cls(Every.read(given["every"]), _changed(definition, every=milliseconds(given["every"], "every")))
-        timing = Cron(given["cron"], given.get("tz", "UTC"))
-        line = " ".join(given["cron"].split())
-        return cls(timing, _changed(definition, cron=line, tz=zone_name(timing.zone)))
+        line = given.get("cron", "")
+        timing = Cron(line, given.get("tz", "UTC"))
+        return cls(timing, _changed(definition, cron=" ".join(line.split()), tz=zone_name(timing.zone)))
 
     def plan(self, name: str, call: TaskCall) -> Plan:
         """Make the plan of this call; raises ConfigError."""

@@ -90,7 +90,7 @@ class Schedule:
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
         _, known = yield from protocol.known(self._keys, self.name)
-        code = 0
+        code, id = 0, ""
         if known is not None:
             overlap = describe(known.definition).overlap == "allow"
             code, id = yield from protocol.run_now(self._keys, self.name, f"{self.name}@{new_id()}", overlap=overlap)

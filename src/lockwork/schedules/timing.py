@@ -35,9 +35,11 @@ class Timing(Protocol):
 
     def after(self, moment: int) -> int:
         """The first slot after this moment."""
+        raise NotImplementedError
 
     def latest(self, after: int, until: int, count: int) -> list[int]:
         """The newest slots, `count` at most, later than `after` and not later than `until`; in their order."""
+        raise NotImplementedError
 
 
 class Every:

@@ -7,18 +7,18 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from lockwork import rates
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.ids import new_id
 from lockwork.locks.decorating import Decorating
-from lockwork.locks.naming import template
+from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol import limiter as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.limiter import Algorithm, LimiterStatus, Limits
 from lockwork.runtime.runtime import Runtime
-from lockwork.synchronizers import rates
 
 _ALGORITHMS: tuple[Algorithm, ...] = ("bucket", "window")
 _LONGEST = 366 * 86400 * 1_000_000

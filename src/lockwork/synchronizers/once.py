@@ -15,7 +15,7 @@ from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, LockLost, LockworkError, OnceFailed
 from lockwork.ids import new_id
-from lockwork.locks.naming import template
+from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol import once as protocol
 from lockwork.protocol.effects import Protocol

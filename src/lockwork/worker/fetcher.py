@@ -75,7 +75,12 @@ class Fetcher:
     async def run(self) -> None:
         """Fetch until stopped or done; raises SessionOver when the server counts this session as dead."""
         try:
-            while not self._stopped and self._left:
+            while not self._stopped and (self._left or any(source.held for source in self._sources)):
+                if await self._asked_again():
+                    continue
+                if not self._left:
+                    await self._unless_news(None)
+                    continue
                 places = self._lanes.take_now() or await self._unless_news(self._lanes.take())
                 if not places:
                     continue
@@ -89,6 +94,16 @@ class Fetcher:
                         return
         finally:
             await self._leave()
+
+    async def _asked_again(self) -> bool:
+        """Ask once more what was not answered, in the places kept for that; False when there is no such thing."""
+        source = next((source for source in self._sources if source.awake and source.held), None)
+        if source is None:
+            return False
+        used = await self._ask(source, source.held)
+        self._left -= used
+        self._lanes.put_back(-used)
+        return True
 
     async def _fetch(self, awake: Sequence[Source], places: int) -> int:
         """Ask queues for jobs; returns the places that are left."""

@@ -99,9 +99,9 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = _SILENCE
-    server: _Server
 
     def do_GET(self) -> None:
+        assert isinstance(self.server, _Server)
         status, body, kind = self.server.answer(self.path.partition("?")[0])
         encoded = body.encode()
         with contextlib.suppress(OSError):

@@ -77,7 +77,7 @@ class Supervisor:
         window_ms = int(app.config.result_ttl * 1000)
         bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
-        self.heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
+        self.heartbeat: Heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
 
