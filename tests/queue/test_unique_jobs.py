@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from history import History
-from lockwork import ConfigError, Lockwork
+from lockwork import ConfigError, Lockwork, ServerRefused
 from lockwork.errors import JobCancelled
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.scripts import script
@@ -286,6 +286,27 @@ def test_a_cancelled_job_frees_its_name(
         with pytest.raises(JobCancelled):
             job.result(30)
         assert uniques.report.enqueue(history.path, "a", 2).result(30) == 2
+
+
+@pytest.mark.parametrize("key", [KEYS.books, KEYS.lines, KEYS.due, KEYS.notes, KEYS.expiry, *KEYS.unique])
+def test_a_key_that_holds_something_else(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+    """One clear error, and nothing half done: no name is taken by a job that is not there."""
+    task = report(lw, unique_until="1h", on_duplicate="replace", expires="1h")
+    task.enqueue(1)
+    admin.delete(key)
+    admin.set(key, "text", ex=100)
+    before = {name: admin.dump(name) for name in admin.scan_iter()}
+    for user in (1, 2):
+        with pytest.raises(ServerRefused, match="somebody else's data"):
+            task.enqueue(user)
+    assert {name: admin.dump(name) for name in admin.scan_iter()} == before
+    admin.delete(key)
+
+
+def test_a_handle_that_was_found_by_its_id_is_not_new(lw: Lockwork) -> None:
+    job = report(lw).enqueue(1)
+    assert job.new
+    assert not lw.job(job.id).new
 
 
 # -- what cannot be ---------------------------------------------------------------------------------------------------

@@ -45,6 +45,30 @@ def test_a_killed_worker_takes_no_name_with_it(
     assert [line["version"] for line in history.lines("ran")] == [1, 1, 3]
 
 
+def test_the_last_change_outlives_killed_workers(uniques: Any, own_url: str, apps: Path, history: History) -> None:
+    """With "replace" until the start, and a key: the last call of each name runs, and runs last."""
+    names, calls, new = ("a", "b", "c"), 60, 0
+    with worker("uniques:lw", "--concurrency", "8", url=own_url, folder=apps) as process:
+        for version in range(1, calls + 1):
+            new += sum(uniques.sync.enqueue(history.path, name, version).new for name in names)
+            if version % 20 == 10:
+                history.wait(1)
+                for child in process.children():
+                    os.kill(child, signal.SIGKILL)
+
+        def settled() -> bool:
+            status = uniques.lw.queue().status()
+            return bool(status.ready + status.scheduled + status.running == 0)
+
+        until(settled, "all ran")
+    assert uniques.lw.queue().status().succeeded == new
+    ran = history.lines("ran")
+    assert len({line["pid"] for line in ran}) > 1, "some were killed"
+    assert {name: [line["version"] for line in ran if line["name"] == name][-1] for name in names} == dict.fromkeys(
+        names, calls
+    )
+
+
 def test_a_whole_killed_machine_takes_no_name_with_it(
     uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
