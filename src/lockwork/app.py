@@ -12,6 +12,7 @@ from lockwork.config import Config, Settings
 from lockwork.delay_queues import DelayQueue
 from lockwork.errors import ConfigError
 from lockwork.fencing.factory import Fencing
+from lockwork.flows import Flows
 from lockwork.jobs import Job
 from lockwork.locks.factory import Locks
 from lockwork.protocol import waiting
@@ -30,7 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Lockwork(Locks, Synchronizers, Fencing, Schedules):
+class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's

@@ -91,6 +91,7 @@ class QueueKeys:
         "due",
         "errors",
         "expiry",
+        "flows",
         "idle",
         "jobs",
         "kept",
@@ -128,6 +129,7 @@ class QueueKeys:
         self.expiry: str = f"{base}:expiry"
         self.withdrawn: str = f"{base}:withdrawn"
         self.kept: str = f"{base}:kept"
+        self.flows: str = f"{base}:flows"
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

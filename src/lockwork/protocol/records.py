@@ -69,9 +69,9 @@ def _called(body: bytes) -> _Body:
     match decoded(body):
         case [str(task), list(args)]:
             return task, args, {}, None
-        case [str(task), list(args), dict(kwargs)]:
+        case [str(task), list(args), dict(kwargs), *_]:
             return task, args, kwargs, None
-        case [str(task), _] | [str(task), _, _]:
+        case [str(task), _, *_]:
             return task, None, None, "its arguments cannot be read"
         case _:
             return None, None, None, _NO_CALL

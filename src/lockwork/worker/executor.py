@@ -9,10 +9,11 @@ from typing import Any
 
 from lockwork import backoff, codecs, job_options
 from lockwork.config import Config
-from lockwork.errors import ConfigError, PayloadTooLarge, UnknownTask
+from lockwork.errors import ConfigError, PayloadTooLarge, ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.worker import flow_jobs
 from lockwork.worker.context import Again, Desk, JobContext, Slot
 from lockwork.worker.settler import Settler
 from lockwork.worker.threads import JobTimeout, Run, Threads
@@ -41,13 +42,10 @@ class Executor:
     async def run(self, job: Leased, slot: Slot) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
         try:
-            task, args, kwargs, options = self._read(job)
-        except UnknownTask as error:
-            self._failed(job, error, _UNKNOWN)
-            return
+            stored = await flow_jobs.call(job, self.desk) if flow_jobs.of_flow(job) else None
+            task, args, kwargs, options = self._read(job, stored)
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
-            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
-            self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
+            self._unreadable(job, error)
             return
         slot.job = context = JobContext(job, task.name, self.desk, options.tags)
         try:
@@ -78,10 +76,12 @@ class Executor:
         log.info("job %s was cancelled", job.id)
         self._settler.add(Outcome(job.id, job.token, "c"))
 
-    def _read(self, job: Leased) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
+    def _read(
+        self, job: Leased, stored: Any = None
+    ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
         if len(job.record) > self._max_payload:
             raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
-        call = codecs.decode(jobs.body(job.record))
+        call = codecs.decode(jobs.body(job.record)) if stored is None else stored
         if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")
         task = self._registry.get(call[0]) if isinstance(call[0], str) else self._registry.get(str(call[0]))
@@ -92,6 +92,16 @@ class Executor:
             options = job_options.carried(call[3], options)
         task.signature.convert(args, kwargs)
         return task, args, kwargs, options
+
+    def _unreadable(self, job: Leased, error: Exception) -> None:
+        if isinstance(error, UnknownTask):
+            self._failed(job, error, _UNKNOWN)
+        elif isinstance(error, ServerUnavailable | ServerRefused):
+            log.warning("job %s cannot have the results that it uses yet: %s", job.id, error)
+            self._settler.add(Outcome(job.id, job.token, "z", b"", 1000))
+        else:
+            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
+            self._settler.add(Outcome(job.id, job.token, "d", _stored(error)))
 
     def _raised(
         self, job: Leased, error: BaseException, context: JobContext, task: Task[Any, Any, Any], options: TaskOptions

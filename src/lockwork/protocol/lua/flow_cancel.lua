@@ -1,0 +1,20 @@
+-- Cancels a flow: jobs that wait end, at once or a little later; those that run are marked, and do not run again.
+-- KEYS: as flow_push
+-- ARGV: window ms, flow
+-- Reply: {state, ids of jobs that run ...}: cancelled; more (call again); ended or unknown (nothing was done)
+-- Invariants: from the first call on no job of it begins that waits for another
+-- include: now
+-- include: control
+local flow = ARGV[2]
+local book = flow_book(flow)
+if not book or book[STATE] == 'b' or book[STATE] == 'g' or book[STATE] == 'x' then return {'unknown'} end
+if book[STATE] ~= 'r' then return {'ended'} end
+local todo, outcomes = flow_todo[flow], {}
+if book[STOP] == 0 then
+  book[STOP] = 1
+  table.insert(todo, 1, 1)
+  table.insert(todo, 1, -1)
+end
+carry_on(outcomes, tonumber(ARGV[1]))
+conclude(outcomes, tonumber(ARGV[1]))
+return {book[STATE] == 'r' and #flow_todo[flow] > 0 and 'more' or 'cancelled', unpack(flow_running)}
