@@ -57,7 +57,8 @@ local function blocked(id, record)
 end
 
 local function unblock(flow, number)
-  if redis.call('HDEL', flows, flow .. ' w' .. number) == 1 then redis.call('HINCRBY', flows, '#', -1) end
+  if redis.call('HDEL', flows, flow .. ' w' .. number) == 0 then return end
+  if redis.call('HINCRBY', flows, '#', -1) <= 0 then redis.call('HDEL', flows, '#') end
 end
 
 -- A job has ended, for the first time; one that is run again by hand changes nothing.
