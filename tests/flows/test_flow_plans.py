@@ -117,7 +117,7 @@ def test_a_cycle_is_refused() -> None:
     for parents in ([1], [2], [0], [-1]):
         job = flows.FlowJob(b"1,1,,;[]", parents)
         with pytest.raises(ValueError, match="one that is not before it"):
-            next(flows.push(QueueKeys("lw", "q"), "f", [job, flows.FlowJob(b"1,1,,;[]")]))
+            next(flows.push(QueueKeys("lw", "q"), "f", [job, flows.FlowJob(b"1,1,,;[]")], 0))
 
 
 def test_headers() -> None:

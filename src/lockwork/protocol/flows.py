@@ -156,8 +156,8 @@ def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | Non
     found: list[bytes] = []
     size = 0
     while len(found) < len(numbers) and (most is None or size <= most):
-        args = [flow, *numbers[len(found) : len(found) + _READ]]
-        some: list[bytes] = yield Call(script("flow_results"), (queue.flows,), args)
+        wanted = numbers[len(found) : len(found) + _READ]
+        some: list[bytes] = yield Call(script("flow_results"), (queue.flows,), [flow, len(wanted), *wanted])
         found += some
         size += sum(map(len, some))
     return found
