@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,19 @@ from lockwork.protocol import flows, jobs
 from lockwork.protocol.keys import QueueKeys
 from processes import Started, until, worker
 
-_CHORDS, _SIZE = 6, 12
+_CHORDS, _SIZE, _KILLS = 5, 10, 4
 
 
-def _kill_until(done: Any, process: Started, rng: random.Random) -> int:
-    """Kill a worker process with -9 again and again until it is done."""
+def _kill(process: Started, history: History, done: Callable[[], bool], rng: random.Random) -> int:
+    """Kill the worker's processes with -9 whenever some more jobs have run; returns how many were killed."""
     killed = 0
-
-    def step() -> bool:
-        nonlocal killed
-        if done():
-            return True
-        for pid in process.children():
+    for _ in range(_KILLS):
+        more = len(history.lines()) + rng.randint(4, 12)
+        until(lambda more=more: len(history.lines()) >= more or done(), "they go on")  # type: ignore[misc]
+        pids = [] if done() else process.children()
+        for pid in pids:
             os.kill(pid, signal.SIGKILL)
-            killed += 1
-        end = time.monotonic() + rng.uniform(0.3, 0.8)
-        until(lambda: done() or time.monotonic() > end, "the next kill")
-        return False
-
-    until(step, "all flows have ended", 50)
+        killed += len(pids)
     return killed
 
 
@@ -45,21 +39,26 @@ def test_chords_whose_workers_are_killed_all_the_time(own: Any, own_url: str, ap
         header = flow.group(own.slow.call(history.path, f"{chord}.{n}") for n in range(_SIZE))
         flow.add(own.noted.call(history.path, f"callback {chord}", header))
         runs.append(flow.enqueue())
+
+    def done() -> bool:
+        return all(run.status().state == "succeeded" for run in runs)
+
     with worker(
         "flowing:lw", "--processes", "2", "--lease", "1", "--concurrency", "4", url=own_url, folder=apps
     ) as one:
         history.wait(1)
-        killed = _kill_until(lambda: all(run.status().state == "succeeded" for run in runs), one, random.Random(1))
+        killed = _kill(one, history, done, random.Random(1))
+        until(done, "all flows have ended")
     assert killed, "nobody was killed"
     assert [run.result(0) for run in runs] == [f"callback {chord}" for chord in range(_CHORDS)]
     lines = history.lines()
-    done = {line["name"] for line in lines if line["event"] == "done"}
+    ended = {line["name"] for line in lines if line["event"] == "done"}
     for at, line in enumerate(lines):
         if line["name"].startswith("callback"):
             chord = line["name"].split()[1]
             before = {other["name"] for other in lines[:at] if other["event"] == "done"}
             assert {f"{chord}.{n}" for n in range(_SIZE)} <= before, "a callback ran before its group had ended"
-    assert len(done) == _CHORDS * _SIZE
+    assert len(ended) == _CHORDS * _SIZE
     attempts = Counter(line["name"] for line in lines if line["event"] == "ran")
     again = sum(count - 1 for count in attempts.values())
     assert again <= killed * 4, "a job runs again only for a worker that was killed"
