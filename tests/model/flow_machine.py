@@ -157,7 +157,7 @@ class FlowMachine(RuleBasedStateMachine):
             job.place, job.due = "scheduled", self.ms + wait
         self.after()
 
-    @rule(rarely=st.integers(0, 3))
+    @rule(rarely=st.integers(0, 1))
     def clear(self, rarely: int) -> None:
         """What waits is cancelled for its flow; with ignored failures others would come meanwhile."""
         there = self._in(*WAITING)
@@ -185,6 +185,7 @@ class FlowMachine(RuleBasedStateMachine):
             if job.place == "scheduled" and job.due <= self.ms:
                 job.place = "ready"
         for leased in batch.jobs:
+            assert leased.id in known, f"{leased.id} is no job"
             job = known[leased.id]
             assert job.place == "ready", f"{leased.id} is {job.place}"
             if not job.compensation:
@@ -318,6 +319,25 @@ class FlowMachine(RuleBasedStateMachine):
 
 class StepwiseFlowMachine(FlowMachine):
     """The same where one call does little: the rest is done by whoever comes next."""
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), rarely=st.integers(0, 1))
+    def cancel_and_die(self, data: st.DataObject, rarely: int) -> None:
+        """Who cancels a flow is gone after the first call, and then a job of it succeeds."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        job = self.jobs()[id]
+        if rarely or job.compensation or job.flow.state != "running":
+            return
+        next_call = flows.cancel(self.queue, job.flow.name, _WINDOW_MS)
+        self.bench.call(next(next_call))
+        job.flow.now = self.ms
+        for other in job.flow.cancel():
+            other.asked = True
+        outcome = Outcome(id, self.leased.pop(id).token, "s", b"value")
+        assert self.bench.run(jobs.settle(self.queue, _SESSION, [outcome], _WINDOW_MS)) == [True]
+        self._settled(job, outcome)
+        self._carry_on()
+        self.after()
 
     def after(self) -> None:
         self._expire()

@@ -12,7 +12,7 @@ if book[STATE] ~= 'r' then return {'ended'} end
 local todo, outcomes = flow_todo[flow], {}
 if book[STOP] == 0 then
   book[STOP] = 1
-  table.insert(todo, 1, 1)
+  table.insert(todo, 1, 1) -- first of all: what waits for others never begins
   table.insert(todo, 1, -1)
 end
 carry_on(outcomes, tonumber(ARGV[1]))

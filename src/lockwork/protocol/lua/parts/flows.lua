@@ -149,8 +149,7 @@ local function flow_pass(flow, book, number, position, left, outcomes)
   local blob = number > 0 and flow_get(flow, 'r', number) or 's'
   local letter, cause = string.sub(blob, 1, 1), number
   if letter == 'c' and #blob > 1 then cause = tonumber(string.sub(blob, 2)) end
-  if book[STOP] == 1 then cause = '' end
-  local passes = book[STOP] == 0 and (letter == 's' or flow_get(flow, 'p', number) == 'i')
+  local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'
   for at = position, math.min(count, position + left - 1) do
     if not children then
       flow_stop(flow, book, at, outcomes)
