@@ -24,3 +24,27 @@ TWINS = (
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
     Build("a cancelled flow goes on", (("flow_cancel", "if book[STOP] == 0 then", "if false then"),)),
+    Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
+    Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
+    Build("all that succeeded is undone", ((_FLOWS, "if book[UNDO] == 0 then book[TOP] = 0 end", ""),)),
+    Build("the first success is undone only", ((_FLOWS, _NEXT, _NEXT.replace("book[TOP] - 1", "0")),)),
+    Build("compensations run at once", ((_FLOWS, "and book[UNDOING] == 0 then", "then"),)),
+    Build("nothing is ever forgotten", (("jobs_expire", "if swept < 5 then flow_sweep(flow) end", ""),)),
+    Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
+    Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
+    Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
+)
+
+
+def test_flows_do_what_their_model_says(simulated: Server) -> None:
+    check(FlowMachine, simulated, Build())
+
+
+def test_flows_that_are_dealt_with_in_small_steps(simulated: Server) -> None:
+    check(StepwiseFlowMachine, simulated, Build("small steps", (_SMALL_STEPS,)))
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_broken_flows_are_caught(simulated: Server, twin: Build) -> None:
+    machine = StepwiseFlowMachine if _SMALL_STEPS in twin.edits else FlowMachine
+    check_caught(machine, simulated, twin)
