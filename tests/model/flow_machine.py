@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import flows, jobs, waiting
 from lockwork.protocol import job_control as control
+from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import FlowJob, Policy
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
@@ -328,8 +329,9 @@ class StepwiseFlowMachine(FlowMachine):
         job = self.jobs()[id]
         if rarely or job.compensation or job.flow.state != "running":
             return
-        next_call = flows.cancel(self.queue, job.flow.name, _WINDOW_MS)
-        self.bench.call(next(next_call))
+        first = next(flows.cancel(self.queue, job.flow.name, _WINDOW_MS))
+        assert isinstance(first, Call)
+        self.bench.call(first)
         job.flow.now = self.ms
         for other in job.flow.cancel():
             other.asked = True

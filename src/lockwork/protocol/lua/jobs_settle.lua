@@ -55,9 +55,10 @@ for index, id in ipairs(ids) do
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
     if mark and (outcome == 's' or outcome == 'c') then redis.call('HDEL', notes, id) end
     if special == '*' then
-      local record, over = redis.call('HGET', jobs, id) or '', outcome == 's' or outcome == 'd' or outcome == 'c'
-      left(id, record, over)
-      if over then flow_ended(id, record, outcome == 'd' and 'f' or outcome, outcome == 'c' and '' or value) end
+      local record = redis.call('HGET', jobs, id) or ''
+      left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
+      local letter = ({s = 's', d = 'f', c = 'c'})[outcome]
+      if letter then flow_ended(id, record, letter, letter ~= 'c' and value or '') end
       again = again + 1
     end
     if outcome == 's' then
