@@ -314,7 +314,7 @@ class FlowMachine(RuleBasedStateMachine):
         assert all(flow.state == "ended" for flow in self.flows.values()), "a flow hangs"
         self.bench.now += 1000 * (_WINDOW_MS + 1000)
         self._expire()
-        left = self.bench.hash(self.queue.flows)
+        left = self.bench.fields(self.queue.flows)
         assert not left, f"left behind: {left}"
 
 

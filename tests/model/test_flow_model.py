@@ -29,7 +29,7 @@ TWINS = (
     Build("all that succeeded is undone", ((_FLOWS, "if book[UNDO] == 0 then book[TOP] = 0 end", ""),)),
     Build("the first success is undone only", ((_FLOWS, _NEXT, _NEXT.replace("book[TOP] - 1", "0")),)),
     Build("compensations run at once", ((_FLOWS, "and book[UNDOING] == 0 then", "then"),)),
-    Build("nothing is ever forgotten", (("jobs_expire", "if swept < 5 then flow_sweep(flow) end", ""),)),
+    Build("nothing is ever forgotten", ((_FLOWS, "redis.call('HDEL', flows, unpack(fields))", ""),)),
     Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
     Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
