@@ -19,7 +19,7 @@ from lockwork.tasks import ResultCall, Task
 
 R = TypeVar("R")
 S = TypeVar("S")
-Next = ResultCall[S] | Task[[R], S, Any] | Callable[[R], ResultCall[S]]
+Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
 """What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
 
 

@@ -14,7 +14,7 @@ from processes import until, worker
 
 
 def test_what_waits_for_a_failed_job_is_cancelled(flowing: Any, history: History) -> None:
-    """celery#5237, #3363: there, a chord whose job fails never ends; nobody is told."""
+    """Who waits for any of them is told, and by whose failure."""
     flow = flowing.lw.flow()
     good = flow.add(flowing.number.call(1))
     bad = flow.add(flowing.fails.call(history.path, "bad"))
@@ -32,6 +32,21 @@ def test_what_waits_for_a_failed_job_is_cancelled(flowing: Any, history: History
     assert {line["name"] for line in history.lines("ran")} == {"bad", "other"}
     status = run.status()
     assert (status.state, status.succeeded, status.failed, status.cancelled) == ("failed", 2, 1, 2)
+
+
+def test_a_chain_in_a_chord_that_fails_early(flowing: Any, history: History) -> None:
+    """celery#6220, #9674: there, the chord is never told, and who waits for it waits for ever."""
+    flow = flowing.lw.flow()
+    bad = flow.add(flowing.fails.call(history.path, "bad"))
+    chains = [flow.chain(bad, flowing.noted.call(history.path, "next"), flowing.noted.call(history.path, "last"))]
+    chains += [flow.chain(flowing.number.call(n), flowing.double) for n in range(3)]
+    body = flow.add(flowing.total.call(chains))
+    run = flow.enqueue()
+    with pytest.raises(JobFailed, match="bad does not work"):
+        run.result(30)
+    with pytest.raises(JobCancelled, match="because job"):
+        run.job(body).result(0)
+    assert len(history.lines("ran")) == 1
 
 
 def test_a_failure_that_is_ignored(flowing: Any, history: History) -> None:

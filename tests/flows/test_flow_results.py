@@ -47,7 +47,7 @@ async def test_the_same_for_a_task(aflowing: Any) -> None:
 
 
 def test_a_chord_in_a_group_in_a_chord(flowing: Any) -> None:
-    """Celery's nested chords hang, or are rewritten (celery#4207, #2725); here a group is a list of nodes."""
+    """A group is a list of nodes, so there is nothing special about one in another."""
     flow = flowing.lw.flow()
     sums = [flow.chord([flowing.number.call(n) for n in range(k)], flowing.total) for k in range(1, 5)]
     doubled = flow.group(flow.chain(one, flowing.double) for one in sums)
@@ -97,6 +97,12 @@ def test_a_retry_and_a_delay_hold_up_what_comes_after(flowing: Any, history: His
     names = [line["name"] for line in history.lines("ran")]
     assert names == ["fails_twice"] * 3 + ["after"]
     assert history.lines("ran")[-1]["others"] == ["at last"]
+
+
+def test_a_chord_whose_jobs_are_retried(flowing: Any, history: History) -> None:
+    """celery#1401: there, the callback never runs when jobs of the group were retried."""
+    flow = flowing.lw.chord([flowing.fails_twice.call(history.path), flowing.number.call(1)], flowing.gathered)
+    assert flow.enqueue().result(30) == [[["at last", 1]], {}]
 
 
 def test_keys_and_priorities_hold_in_flows(flowing: Any, history: History) -> None:

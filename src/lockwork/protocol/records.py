@@ -13,7 +13,7 @@ from lockwork.protocol.keys import PRIORITIES
 
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
-_MADE = re.compile(r"[-\w]{16}", re.ASCII)
+_MADE = re.compile(r"[-\w]{16}(\.\d+u?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

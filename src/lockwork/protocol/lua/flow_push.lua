@@ -6,6 +6,7 @@
 --   it waits, its children, policy, record of its compensation ('' for each that it has not); lists are MessagePack
 -- Reply: 1; 0 when it was not stored to its end in time (nothing of it will run)
 -- Invariants: nothing runs before all is stored; what is stored and never runs is forgotten after 10 minutes
+redis.call('HINCRBY', KEYS[7], 'enqueued', 0) -- refused, as all enqueueing, when the server is out of memory
 -- include: now
 -- include: control
 local flow, total, first, last = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] == '1'
