@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import flows, jobs, waiting
@@ -82,6 +83,9 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(shape=_SHAPES, twice=st.booleans(), keyed=st.booleans())
     def push(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool, keyed: bool) -> None:
+        self.push_one(shape, twice=twice, keyed=keyed)
+
+    def push_one(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool, keyed: bool) -> None:
         flow = ModelFlow(f"f{len(self.flows)}")
         new = []
         for number, (back, policy, delay, undo) in enumerate(shape, 1):
@@ -340,6 +344,12 @@ class StepwiseFlowMachine(FlowMachine):
         self._settled(job, outcome)
         self._carry_on()
         self.after()
+
+    @rule(shape=_SHAPES, twice=st.booleans())
+    def push_in_small_steps(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(flows, "_BATCH", 2)
+            self.push_one(shape, twice=twice, keyed=False)
 
     def after(self) -> None:
         self._expire()

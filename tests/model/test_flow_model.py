@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from model.bench import check, check_caught
+from lockwork.protocol import flows, jobs
+from lockwork.protocol.effects import Call
+from lockwork.protocol.flows import FlowJob
+from lockwork.protocol.keys import QueueKeys
+from model.bench import SECOND, Bench, check, check_caught
 from model.flow_machine import FlowMachine, StepwiseFlowMachine
 from simulation.server import Build, Server
 
@@ -23,7 +27,7 @@ TWINS = (
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
-    Build("a cancelled flow goes on", (("flow_cancel", "if book[STOP] == 0 then", "if false then"),)),
+    Build("a cancelled flow goes on", (("flow_cancel", "if todo[1] ~= -1 then", "if false then"),)),
     Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
     Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
     Build("all that succeeded is undone", ((_FLOWS, "if book[UNDO] == 0 then book[TOP] = 0 end", ""),)),
@@ -42,6 +46,31 @@ def test_flows_do_what_their_model_says(simulated: Server) -> None:
 
 def test_flows_that_are_dealt_with_in_small_steps(simulated: Server) -> None:
     check(StepwiseFlowMachine, simulated, Build("small steps", (_SMALL_STEPS,)))
+
+
+def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its producer has died, or sends the rest after it was forgotten: either way, all of it is gone."""
+    monkeypatch.setattr(flows, "_BATCH", 100)
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 10**9, 1.0))
+    plan = [FlowJob(b"1,3,,;body") for _ in range(1000)]
+    storing = flows.push(queue, "f", plan, 0)
+    call = next(storing)
+    for _ in range(9):
+        assert isinstance(call, Call)
+        call = storing.send(bench.call(call))
+    assert bench.run(jobs.reserve(queue, "host/1/a", 10, "q1", "")).jobs == []
+    assert len(bench.fields(queue.jobs)) == 900
+    bench.now += 601 * SECOND
+    assert bench.run(jobs.reserve(queue, "host/1/a", 10, "q2", "")).jobs == []
+    assert not bench.fields(queue.jobs)
+    assert not bench.fields(queue.flows)
+    assert isinstance(call, Call)
+    with pytest.raises(StopIteration) as done:
+        storing.send(bench.call(call))
+    assert done.value.value is False
+    assert not bench.fields(queue.jobs)
+    assert bench.run(jobs.status(queue))[0].enqueued == 0
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)

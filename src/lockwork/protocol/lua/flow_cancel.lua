@@ -10,11 +10,11 @@ local book = flow_book(flow)
 if not book or book[STATE] == 'b' or book[STATE] == 'g' or book[STATE] == 'x' then return {'unknown'} end
 if book[STATE] ~= 'r' then return {'ended'} end
 local todo, outcomes = flow_todo[flow], {}
-if book[STOP] == 0 then
+if todo[1] ~= -1 then -- else an earlier call has left something of it
   book[STOP] = 1
   table.insert(todo, 1, 1) -- first of all: what waits for others never begins
   table.insert(todo, 1, -1)
 end
 carry_on(outcomes, tonumber(ARGV[1]))
 conclude(outcomes, tonumber(ARGV[1]))
-return {book[STATE] == 'r' and #flow_todo[flow] > 0 and 'more' or 'cancelled', unpack(flow_running)}
+return {flow_todo[flow][1] == -1 and 'more' or 'cancelled', unpack(flow_running)}
