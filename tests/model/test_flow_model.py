@@ -17,8 +17,8 @@ _SMALL_STEPS = (_FLOWS, "local STEPS = 1000", "local STEPS = 2")
 _ONCE = "if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end"
 _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
 _LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
-_NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n    book[TOP] = book[TOP] - 1"
-_BLOCKED = "if blocked(id, record) then return {'blocked'} end"
+_NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
+_BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 TWINS = (
     Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
     Build("an end counts twice", ((_FLOWS, _ONCE, _ONCE.replace("then return end", "then end")),)),

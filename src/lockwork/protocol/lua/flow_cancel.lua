@@ -5,11 +5,12 @@
 -- Invariants: from the first call on no job of it begins that waits for another
 -- include: now
 -- include: control
-local flow = ARGV[2]
-local book = flow_book(flow)
+local flow, all = ARGV[2], of_flows()
+local STATE, STOP = all.STATE, all.STOP
+local book = all.book(flow)
 if not book or book[STATE] == 'b' or book[STATE] == 'g' or book[STATE] == 'x' then return {'unknown'} end
 if book[STATE] ~= 'r' then return {'ended'} end
-local todo, outcomes = flow_todo[flow], {}
+local todo, outcomes = all.todo[flow], {}
 if todo[1] ~= -1 then -- else an earlier call has left something of it
   book[STOP] = 1
   table.insert(todo, 1, 1) -- first of all: what waits for others never begins
@@ -17,4 +18,4 @@ if todo[1] ~= -1 then -- else an earlier call has left something of it
 end
 carry_on(outcomes, tonumber(ARGV[1]))
 conclude(outcomes, tonumber(ARGV[1]))
-return {flow_todo[flow][1] == -1 and 'more' or 'cancelled', unpack(flow_running)}
+return {all.todo[flow][1] == -1 and 'more' or 'cancelled', unpack(all.running)}

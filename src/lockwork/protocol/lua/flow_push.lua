@@ -9,18 +9,20 @@
 redis.call('HINCRBY', KEYS[7], 'enqueued', 0) -- refused, as all enqueueing, when the server is out of memory
 -- include: now
 -- include: control
+local all = of_flows()
+local STATE, STORED = all.STATE, all.STORED
 local flow, total, first, last = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6] == '1'
-local book = flow_book(flow)
+local book = all.book(flow)
 if not book then
   if not first then return 0 end
-  book = flow_begin(flow, total)
+  book = all.begin(flow, total)
   redis.call('ZADD', expiry, math.floor(now / 1000) + 600000, 'flow ' .. flow)
 end
 if book[STATE] == 'x' then return 0 end
 if book[STATE] ~= 'b' then return 1 end -- sent again
 for at = last and 9 or 7, #ARGV, 7 do
   local number = ARGV[at]
-  if redis.call('HSETNX', jobs, flow_job(flow, number), ARGV[at + 1]) == 1 then book[STORED] = book[STORED] + 1 end
+  if redis.call('HSETNX', jobs, all.job(flow, number), ARGV[at + 1]) == 1 then book[STORED] = book[STORED] + 1 end
   redis.call('HSET', flows, flow .. ' w' .. number, ARGV[at + 3])
   for offset, letter in pairs({[2] = 'l', [4] = 'k', [5] = 'p', [6] = 'x'}) do
     if ARGV[at + offset] ~= '' then redis.call('HSET', flows, flow .. ' ' .. letter .. number, ARGV[at + offset]) end
@@ -36,6 +38,6 @@ redis.call('HINCRBY', flows, '#', total)
 redis.call('HINCRBY', stats, 'enqueued', total)
 redis.call('ZREM', expiry, 'flow ' .. flow)
 book[STATE] = 'r'
-flow_todo[flow] = {0, 1}
+all.todo[flow] = {0, 1}
 carry_on({}, tonumber(ARGV[2]))
 return 1

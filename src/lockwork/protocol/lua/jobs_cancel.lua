@@ -16,7 +16,7 @@ if not record then
   return {string.sub(blob, 1, 1) == 'c' and 'cancelled' or 'ended'}
 end
 local where, session = 'blocked', nil
-if not blocked(id, record) then where, session = place(id, 4) end
+if not waits_in_flow(flows, id) then where, session = place(id, 4) end
 if where == 'dead' then return {'ended'} end
 if where == 'look' then return {'look', unpack(session)} end
 if where == 'running' then

@@ -18,7 +18,7 @@ for _, id in ipairs(ripe) do
     flow_ended(id, record, 'c', '')
     expired = expired + 1
   elseif flow then
-    if swept < 5 then flow_sweep(flow) end
+    if swept < 5 then of_flows().sweep(flow) end
     swept = swept + 1
   else
     redis.call('HDEL', kept, id)

@@ -13,7 +13,7 @@ if not record then
   local ended = redis.call('HEXISTS', results, id) == 1 or redis.call('HEXISTS', older, id) == 1
   return {ended and 'ended' or 'unknown'}
 end
-if blocked(id, record) then return {'blocked'} end
+if waits_in_flow(flows, id) then return {'blocked'} end
 local where, sessions = place(id, 3)
 if where == 'dead' then return {'ended'} end
 if where == 'look' then return {'look', unpack(sessions)} end

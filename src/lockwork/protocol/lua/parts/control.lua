@@ -19,6 +19,7 @@ redis.call('HLEN', flows)
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 -- include: leave
 -- include: flows
+-- include: flow_waits
 
 -- Where a job is that has a record: dead, scheduled, ready (or in line), or running, then its session; or look, then all
 -- sessions, when it is in none of the named ones and some were not named.
