@@ -18,6 +18,7 @@ _ONCE = "if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value)
 _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
 _LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
 _NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
+_UNDO = "flow_undo(flow, book)"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 TWINS = (
     Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
@@ -32,7 +33,7 @@ TWINS = (
     Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
     Build("all that succeeded is undone", ((_FLOWS, "if book[UNDO] == 0 then book[TOP] = 0 end", ""),)),
     Build("the first success is undone only", ((_FLOWS, _NEXT, _NEXT.replace("book[TOP] - 1", "0")),)),
-    Build("compensations run at once", ((_FLOWS, "and book[UNDOING] == 0 then", "then"),)),
+    Build("compensations run at once", ((_FLOWS, f"if {_UNDO}", f"if {_UNDO} and {_UNDO}"),)),
     Build("nothing is ever forgotten", ((_FLOWS, "redis.call('HDEL', flows, unpack(fields))", ""),)),
     Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
     Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
