@@ -18,6 +18,7 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.failures import ErrorClass
 from lockwork.fencing.factory import Fencing
+from lockwork.flows import Flows
 from lockwork.hooks import Hooks
 from lockwork.jobs import Job
 from lockwork.lifespans import L, Lifespans
@@ -39,7 +40,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Lockwork(Locks, Synchronizers, Fencing, Schedules):
+class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's

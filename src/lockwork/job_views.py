@@ -10,7 +10,7 @@ from lockwork import codecs
 from lockwork.protocol import jobs
 from lockwork.protocol.job_control import Sight
 
-State = Literal["scheduled", "active", "succeeded", "dead", "cancelled", "expired", "unknown"]
+State = Literal["scheduled", "blocked", "active", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}
 """What the first byte of an outcome says."""
 

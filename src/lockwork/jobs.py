@@ -65,7 +65,9 @@ class Job(Generic[R]):
         return self._read(await self._runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
-        """Read how it stands: scheduled, active (ready or running), succeeded, dead, cancelled, expired, or unknown."""
+        """Read how it stands: scheduled, active (ready or running), succeeded, dead, cancelled, expired, unknown; or
+        blocked: it waits for others of its flow.
+        """
         return _state(self._runtime.run(protocol.standing(self._keys, self.id)))
 
     async def astate(self) -> State:
@@ -115,7 +117,7 @@ class Job(Generic[R]):
             if found.note.progress not in ("", last):
                 last = found.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in ("active", "scheduled"):
+            if found.state not in protocol.UNENDED:
                 return
             self._runtime.run(control.changed(self.id))
 
@@ -127,7 +129,7 @@ class Job(Generic[R]):
             if found.note.progress not in ("", last):
                 last = found.note.progress
                 yield codecs.decode(last.encode())
-            if found.state not in ("active", "scheduled"):
+            if found.state not in protocol.UNENDED:
                 return
             await self._runtime.arun(control.changed(self.id))
 
@@ -193,8 +195,9 @@ class Job(Generic[R]):
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was"
             )
-        if found.blob == b"c":
-            raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled")
+        if found.blob[:1] == b"c":
+            reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
+            raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
         if found.blob == b"x" or found.state == "overdue":
             raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it had not begun when it had to")
         if found.state == "dead" or found.blob[:1] == b"f":

@@ -27,6 +27,7 @@ from lockwork.injection import Injection, Overrides
 from lockwork.injection.alone import call_alone
 from lockwork.job_options import ErrorClasses, RunOptions
 from lockwork.jobs import Job
+from lockwork.promises import Promise, Taken, take_out
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import NewJob
@@ -52,6 +53,22 @@ class TaskCall:
 
     def job(self, id: str) -> NewJob:
         """The call as a job."""
+        return NewJob(id, self.record, self.delay_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCall(TaskCall, Generic[R]):
+    """A call with what a flow needs to know: whose results it gets as arguments, and what its own is."""
+
+    task: str
+    returns: Any
+    keeps_result: bool
+    uses: tuple[Promise, ...]
+
+    def job(self, id: str) -> NewJob:
+        """The call as a job; raises ConfigError when it waits for others."""
+        if self.uses:
+            raise ConfigError(f"this call of {self.task!r} uses results of a flow's jobs: add it to that flow")
         return NewJob(id, self.record, self.delay_ms)
 
 
@@ -296,11 +313,11 @@ class Task(Generic[P, R, C]):
         """
         return OnCommit(where, Way(self._runtime, self._push), self._new, self._many, self._handle)
 
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> TaskCall:
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> ResultCall[R]:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
 
-        Raises ConfigError for a call that would expire, is unique, or waits for replicas: that is for jobs enqueued by
-        themselves.
+        In a flow, results of other jobs may stand among the arguments. Raises ConfigError for a call that would expire,
+        is unique, or waits for replicas: that is for jobs enqueued by themselves.
         """
         if self.options_in_force.unique is not None:
             raise ConfigError(
@@ -314,7 +331,17 @@ class Task(Generic[P, R, C]):
                 f"task {self.name!r}: a job that is enqueued with something else does not wait for replicas; "
                 "options(replicas=0) makes a call of it that does not"
             )
-        return TaskCall(self.options_in_force.queue, self._record(args, kwargs), self._delay_ms)
+        taken = take_out(args, kwargs)
+        options = self.options_in_force
+        return ResultCall(
+            options.queue,
+            self._record(args, kwargs, taken),
+            self._delay_ms,
+            self.name,
+            self.signature.returns,
+            options.keep_result,
+            tuple(taken.promises) if taken else (),
+        )
 
     def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
         """The function as its jobs see it, and which of its parameters they do not give."""
@@ -388,11 +415,14 @@ class Task(Generic[P, R, C]):
             records.append(record(args, {}))
         return [NewJob(id, stored, delay_ms) for id, stored in zip(new_ids(len(records)), records, strict=True)]
 
-    def _record(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bytes:
+    def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Taken | None = None) -> bytes:
         self.signature.check(args, kwargs)
         call: tuple[object, ...] = (self.name, args, kwargs) if kwargs else (self.name, args)
         if self._extra:
             call = (self.name, args, kwargs, self._extra)
+        if taken:
+            optional = sorted({one.number for one in taken.promises if one.may_fail})
+            call = (self.name, taken.args, taken.kwargs, self._extra, taken.holes, optional)
         head = self._heads.plain or self._heads.of(args, kwargs)
         return head + codecs.encode(call, self._called, self._config.max_payload)
 

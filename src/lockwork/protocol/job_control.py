@@ -52,7 +52,7 @@ def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) 
     """Look at a job; the channel `told` hears of its progress and of its end."""
     keys = (
         queue.jobs, *queue.results, queue.tries, queue.due, queue.dead, queue.errors, queue.notes, queue.watch,
-        queue.expiry, queue.kept
+        queue.expiry, queue.kept, queue.flows
     )  # fmt: skip
     while True:
         state, attempts, due, expires, note, blob, record, now = yield Call(script("jobs_look"), keys, [id, told])
@@ -74,7 +74,8 @@ def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -
 
 
 def reschedule(queue: QueueKeys, id: str, delay_ms: int) -> Protocol[str]:
-    """Let a waiting job run after `delay_ms`, or at the moment -`delay_ms`; scheduled, running, ended or unknown."""
+    """Let a waiting job run after `delay_ms`, or at the moment -`delay_ms`; scheduled, running,
+    blocked (by others of its flow), ended or unknown."""
     done: str = yield from _handle("jobs_reschedule", queue, [id, delay_ms])
     return done
 

@@ -18,6 +18,8 @@ PUSH_BATCH = 1000
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
 WINDOW_MS = 600_000
+UNENDED = ("active", "scheduled", "blocked")
+"""The states of a job that has not ended."""
 RECHECK = 5.0
 """Seconds after which a wake-up is taken as lost and its cause is looked at again."""
 
@@ -169,7 +171,7 @@ def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, .
     """The keys of every script that handles a single job."""
     return (
         *push_keys(queue), queue.tries, queue.notes, queue.dead, queue.errors, queue.watch, queue.expiry,
-        queue.withdrawn, queue.kept, queue.workers, *lines_keys(queue), *map(queue.run, sessions)
+        queue.withdrawn, queue.kept, queue.workers, *lines_keys(queue), *map(queue.run, sessions), queue.flows
     )  # fmt: skip
 
 
@@ -245,7 +247,7 @@ def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_m
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
-        queue.notes, queue.expiry, queue.kept
+        queue.notes, queue.expiry, queue.kept, queue.flows
     )  # fmt: skip
     settled: list[bool] = []
     for at in range(0, len(outcomes), SETTLE_BATCH):
@@ -282,7 +284,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
-        *lines_keys(queue), queue.notes, queue.withdrawn
+        *lines_keys(queue), queue.notes, queue.withdrawn, queue.expiry, queue.flows
     )  # fmt: skip
     moved, left = 0, 1
     while left:
@@ -293,7 +295,8 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown."""
+    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown, or
+    blocked, when it waits for others of its flow."""
 
     state: str
     blob: bytes
@@ -302,7 +305,8 @@ class Standing:
 def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
     """Read how a job stands; `channel` is told when it ends."""
     keys = (
-        queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept
+        queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept,
+        queue.flows,
     )  # fmt: skip
     state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
     return Standing(state.decode(), blob)
@@ -321,7 +325,7 @@ def outcome(
             yield from expire(queue, window_ms)
             continue
         now = yield Clock()
-        if found.state not in ("active", "scheduled") or (give_up is not None and now >= give_up):
+        if found.state not in UNENDED or (give_up is not None and now >= give_up):
             return found
         yield Park(id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
 
@@ -349,6 +353,8 @@ class QueueStatus:
     forgotten: int = 0
     cleared: int = 0
     paused: bool = False
+    blocked: int = 0
+    """Jobs that wait for others of their flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +373,10 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     sessions: list[str] = []
     fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines, queue.withdrawn)
     while True:
-        keys = (*fixed, *map(queue.run, sessions))
-        ready, scheduled, dead, stats, workers, now, *running = yield Call(script("jobs_status"), keys, sessions)
+        keys = (*fixed, *map(queue.run, sessions), queue.flows)
+        ready, scheduled, dead, stats, workers, now, blocked, *running = yield Call(
+            script("jobs_status"), keys, sessions
+        )
         listed = [workers[at].decode() for at in range(0, len(workers), 2)]
         if set(listed) <= set(sessions):
             break
@@ -378,7 +386,7 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
         "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",
         "cleared",
     )  # fmt: skip
-    counted: Any = {name: int(counters.get(name, 0)) for name in names}
+    counted: Any = {name: int(counters.get(name, 0)) for name in names} | {"blocked": blocked}
     deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
     infos = [
         WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)

@@ -91,6 +91,7 @@ class QueueKeys:
         "due",
         "errors",
         "expiry",
+        "flows",
         "idle",
         "jobs",
         "kept",
@@ -132,6 +133,7 @@ class QueueKeys:
         self.withdrawn: str = f"{base}:withdrawn"
         self.kept: str = f"{base}:kept"
         self.unique: tuple[str, str] = (f"{base}:unique", f"{base}:unique:ends")
+        self.flows: str = f"{base}:flows"
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

@@ -13,7 +13,7 @@ from lockwork.protocol.keys import PRIORITIES
 
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
-_MADE = re.compile(r"[-\w]{16}", re.ASCII)
+_MADE = re.compile(r"[-\w]{16}(\.\d+u?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ def _called(body: bytes) -> _Body:
     match decoded(body):
         case [str(task), list(args)]:
             return task, args, {}, None
-        case [str(task), list(args), dict(kwargs)] | [str(task), list(args), dict(kwargs), _]:
+        case [str(task), list(args), dict(kwargs), *_]:
             return task, args, kwargs, None
-        case [str(task), _] | [str(task), _, _] | [str(task), _, _, _]:
+        case [str(task), _, *_]:
             return task, None, None, "its arguments cannot be read"
         case _:
             return None, None, None, _NO_CALL

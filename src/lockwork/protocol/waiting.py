@@ -57,7 +57,7 @@ def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
     left: list[int] = first[1]
     keys = (
         *push_keys(queue), queue.tries, queue.tries, queue.dead, queue.errors, queue.watch, *lines_keys(queue),
-        queue.notes, queue.expiry, queue.withdrawn, queue.step(request),
+        queue.notes, queue.expiry, queue.withdrawn, queue.flows, queue.step(request),
     )  # fmt: skip
     step, cleared = 0, 0
     while any(left):

@@ -125,6 +125,7 @@ class Rules:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
             raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
+        call.job("")  # raises for one that waits for others
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
         rule = self.definition

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, Protocol
 from lockwork import backoff, codecs, job_options
 from lockwork.batches import Batching
 from lockwork.config import Config
-from lockwork.errors import ConfigError, PayloadTooLarge, UnknownTask
+from lockwork.errors import ConfigError, PayloadTooLarge, ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.failures import line
 from lockwork.injection.calling import Caller
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.worker import flow_jobs
 from lockwork.worker.batching import Batcher, WrongResults
 from lockwork.worker.calls import call
 from lockwork.worker.context import Again, Desk, JobContext, Slot
@@ -82,7 +83,8 @@ class Executor:
     async def run(self, job: Leased, slot: Slot) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
         try:
-            task, args, kwargs, options = self._read(job)
+            stored = await flow_jobs.call(job, self.desk) if flow_jobs.of_flow(job) else None
+            task, args, kwargs, options = self._read(job, stored)
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
             await self._unread(job, error)
             return
@@ -163,6 +165,10 @@ class Executor:
         """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
         if isinstance(error, UnknownTask):
             end = self._failed(job, error, _UNKNOWN)
+        elif isinstance(error, ServerUnavailable | ServerRefused):
+            log.warning("job %s cannot have the results that it uses yet: %s", job.id, error)
+            self._settler.add(Outcome(job.id, job.token, "z", b"", 1000))
+            return
         else:
             log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
             end = self._dead(job, error)
@@ -185,10 +191,12 @@ class Executor:
         log.info("job %s was cancelled", job.id)
         self._settler.add(Outcome(job.id, job.token, "c"))
 
-    def _read(self, job: Leased) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
+    def _read(
+        self, job: Leased, stored: Any = None
+    ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
         if len(job.record) > self._max_payload:
             raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
-        call = codecs.decode(jobs.body(job.record))
+        call = codecs.decode(jobs.body(job.record)) if stored is None else stored
         if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")
         task = self._registry.get(call[0]) if isinstance(call[0], str) else self._registry.get(str(call[0]))

@@ -1,6 +1,7 @@
 -- Cancels a job: one that waits ends at once; a running one when its worker, which is told, has stopped it.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
---   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, then the run hash of each session named in ARGV
+--   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, then the run hash of each session named in ARGV,
+--   then flows
 -- ARGV: window ms, id, what the channel of a session begins with, then the sessions that the caller knows
 -- Reply: {state, ...}: cancelled; running (its worker was asked); ended or unknown (nothing was done), or look, then all
 --   sessions: the caller is to name them
@@ -14,7 +15,8 @@ if not record then
   if not blob then return {'unknown'} end
   return {string.sub(blob, 1, 1) == 'c' and 'cancelled' or 'ended'}
 end
-local where, session = place(id, 4)
+local where, session = 'blocked', nil
+if not waits_in_flow(flows, id) then where, session = place(id, 4) end
 if where == 'dead' then return {'ended'} end
 if where == 'look' then return {'look', unpack(session)} end
 if where == 'running' then
@@ -23,6 +25,9 @@ if where == 'running' then
   redis.call('PUBLISH', ARGV[3] .. session, notes .. ' ' .. id)
   return {'running'}
 end
-conclude({id, withdraw(id, record, 'c')}, tonumber(ARGV[1]))
+local outcomes = {id, withdraw(id, record, 'c')}
+flow_ended(id, record, 'c', '')
+carry_on(outcomes, tonumber(ARGV[1]))
+conclude(outcomes, tonumber(ARGV[1]))
 redis.call('HINCRBY', stats, 'cancelled', 1)
 return {'cancelled'}

@@ -1,6 +1,7 @@
 -- Takes away jobs that wait, some at a time; what runs, and what is dead, is left.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, tries, dead, errors, watch,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn, log of this operation
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn, flows, log of this
+--   operation
 -- ARGV: step, window ms, how many of each place at most: of each priority, of the scheduled ones, of those in line
 -- Reply: {taken from each of the five places, how many of those were jobs}
 -- Invariants: who waits for such a job's result is told that there will be none; nobody else pays for that
@@ -11,7 +12,7 @@ local tries, dead, errors, watch = KEYS[10], KEYS[12], KEYS[13], KEYS[14]
 local results, older = KEYS[8], KEYS[9]
 -- include: finish
 local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
-local notes, expiry, withdrawn = KEYS[21], KEYS[22], KEYS[23]
+local notes, expiry, withdrawn, flows = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 touch('ZCARD', 15, 15)
 touch('HLEN', 16, 16)
 touch('ZCARD', 17, 17)
@@ -19,7 +20,9 @@ touch('LLEN', 18, 20)
 touch('HLEN', 21, 21)
 touch('ZCARD', 22, 22)
 touch('SCARD', 23, 23)
+touch('HLEN', 24, 24)
 -- include: lines
+-- include: flows
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local BYTES = 4194304 -- what one call frees, or a little more: a large record takes its time
 local JOBS = 500
@@ -52,6 +55,7 @@ for place = 1, 5 do
         if record and not plain(record) then
           leave_lines(id, record)
           free_name(id, record)
+          flow_ended(id, record, 'c', '')
         end
       end
     end
@@ -75,6 +79,7 @@ if #ids > 0 then
   redis.call('HDEL', notes, unpack(ids))
   redis.call('ZREM', expiry, unpack(ids))
   if reply[6] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[6]) end
+  carry_on(outcomes, tonumber(ARGV[2]))
   conclude(outcomes, tonumber(ARGV[2]))
 end
 return keep(reply)

@@ -1,16 +1,17 @@
 -- Reads all that is known of a job, and asks to be told of its progress and of its end.
--- KEYS: jobs, results:0, results:1, tries, due, dead, errors, notes, watch, expiry, kept
+-- KEYS: jobs, results:0, results:1, tries, due, dead, errors, notes, watch, expiry, kept, flows
 -- ARGV: id, channel ('' to only look)
 -- Reply: {state, attempts or -1, due ms or -1, expires ms or -1, note, blob or error, record, now ms}; state: as of jobs_outcome
 -- Invariants: only `watch` is written
 -- include: now
+-- include: flow_waits
 local id = ARGV[1]
 local today = math.floor(now / 1000)
 local blob = redis.call('HGET', KEYS[11], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
 local record = redis.call('HGET', KEYS[1], id)
 if not record then
   if not blob then return {'unknown', -1, -1, -1, '', '', '', today} end
-  local attempts, old = string.match(blob, '^[cx](%d+);(.*)$')
+  local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
   return {'ended', tonumber(attempts) or -1, -1, -1, '', old and string.sub(blob, 1, 1) or blob, old or '', today}
 end
 local attempts = tonumber(redis.call('HGET', KEYS[4], id) or 0)
@@ -25,4 +26,4 @@ if ARGV[2] ~= '' then
   if not string.find(channels, mine, 1, true) then redis.call('HSET', KEYS[9], id, channels .. mine .. ' ') end
   redis.call('PEXPIRE', KEYS[9], 86400000)
 end
-return {at >= 0 and 'scheduled' or 'active', attempts, at, limit, note, '', record, today}
+return {at >= 0 and 'scheduled' or waits_in_flow(KEYS[12], id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today}

@@ -1,6 +1,6 @@
 -- Gives back the jobs of a worker session that is over; one that used up its deliveries goes to the dead set.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, withdrawn
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, withdrawn, expiry, flows
 -- ARGV: window ms, session, 1 when the caller knows that the session's process is gone
 -- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
 -- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing; one with jobs left is in workers
@@ -12,6 +12,9 @@ local notes, withdrawn = KEYS[22], KEYS[23]
 -- include: finish
 local noted = redis.call('HLEN', notes) > 0
 touch('SCARD', 23, 23)
+local expiry, flows = KEYS[24], KEYS[25]
+touch('ZCARD', 24, 24)
+touch('HLEN', 25, 25)
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
 touch('ZCARD', 15, 16)
@@ -19,6 +22,7 @@ touch('HLEN', 17, 17)
 touch('ZCARD', 18, 18)
 touch('LLEN', 19, 21)
 -- include: lines
+-- include: flows
 local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
@@ -42,14 +46,20 @@ for at = 1, #held, 2 do
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = ending('c', attempt, record)
       cancelled = cancelled + 1
-      if special then left(id, record, true) end
+      if special then
+        left(id, record, true)
+        flow_ended(id, record, 'c', '')
+      end
     elseif attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
       local problem = '{"type":"WorkerDied","message":"its worker died ' .. attempt .. ' times while it ran"}'
       bury(id, attempt, problem)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
       buried = buried + 1
-      if special then left(id, record, true) end
+      if special then
+        left(id, record, true)
+        flow_ended(id, record, 'f', problem)
+      end
     else
       redis.call('HSET', tries, id, attempt)
       if special then
@@ -65,6 +75,7 @@ for at = 1, #held, 2 do
   end
   redis.call('HDEL', run, id)
 end
+carry_on(outcomes, tonumber(ARGV[1]))
 conclude(outcomes, tonumber(ARGV[1]))
 if moved > 0 then redis.call('HINCRBY', stats, 'recovered', moved) end
 if buried > 0 then

@@ -1,8 +1,9 @@
 -- Moves a job that waits to another time.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
---   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, then the run hash of each session named in ARGV
+--   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, then the run hash of each session named in ARGV,
+--   then flows
 -- ARGV: id, delay ms (negative: due at that moment), then the sessions that the caller knows
--- Reply: {state, ...}: scheduled (done); running, ended or unknown (nothing was done), or look, then all sessions
+-- Reply: {state, ...}: scheduled (done); running, blocked, ended or unknown (nothing was done), or look, then all sessions
 -- Invariants: a job is in one place before and after; it is never leased before its time
 -- include: now
 -- include: control
@@ -12,6 +13,7 @@ if not record then
   local ended = redis.call('HEXISTS', results, id) == 1 or redis.call('HEXISTS', older, id) == 1
   return {ended and 'ended' or 'unknown'}
 end
+if waits_in_flow(flows, id) then return {'blocked'} end
 local where, sessions = place(id, 3)
 if where == 'dead' then return {'ended'} end
 if where == 'look' then return {'look', unpack(sessions)} end

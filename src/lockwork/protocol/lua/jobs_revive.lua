@@ -1,6 +1,6 @@
 -- Lets a job run again that is dead, cancelled or expired; its attempts count from 1 again.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
---   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2
+--   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, flows
 -- ARGV: again (1: an earlier try may have been applied), id, delay ms (negative: due at that moment)
 -- Reply: revived; waiting (it has not ended), succeeded, taken (another job has its unique name) or unknown (nothing was done)
 -- Invariants: a job is in one place before and after; what it ended with is forgotten
@@ -17,7 +17,7 @@ if record then
 else
   local blob = redis.call('HGET', results, id) or redis.call('HGET', older, id)
   if not blob then return 'unknown' end
-  record = string.match(blob, '^[cx]%d+;(.*)$')
+  record = string.match(blob, '^[cx]%d+[^;]*;(.*)$')
   if not record then return again and 'revived' or 'succeeded' end
   if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)

@@ -1,6 +1,6 @@
 -- Ends, retries or gives back leased jobs.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, kept
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, kept, flows
 -- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
 --   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
 --   the error; d: dead, value is the error; g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
@@ -19,7 +19,10 @@ touch('ZCARD', 17, 17)
 touch('LLEN', 18, 20)
 touch('ZCARD', 22, 22)
 touch('HLEN', 23, 23)
+local flows = KEYS[24]
+touch('HLEN', 24, 24)
 -- include: lines
+-- include: flows
 local noted = redis.call('HLEN', notes) > 0
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local window = tonumber(ARGV[1])
@@ -52,7 +55,10 @@ for index, id in ipairs(ids) do
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
     if mark and (outcome == 's' or outcome == 'c') then redis.call('HDEL', notes, id) end
     if special == '*' then
-      left(id, redis.call('HGET', jobs, id) or '', outcome == 's' or outcome == 'd' or outcome == 'c')
+      local record = redis.call('HGET', jobs, id) or ''
+      left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
+      local letter = ({s = 's', d = 'f', c = 'c'})[outcome]
+      if letter then flow_ended(id, record, letter, letter ~= 'c' and value or '') end
       again = again + 1
     end
     if outcome == 's' then
@@ -100,6 +106,7 @@ local freed = #over > 0 and redis.call('HDEL', run, unpack(over)) or 0
 count_freed(freed)
 if #ended > 0 then redis.call('HDEL', jobs, unpack(ended)) end
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
+carry_on(outcomes, window)
 conclude(outcomes, window)
 for name, count in pairs(counts) do
   if count > 0 then redis.call('HINCRBY', stats, name, count) end

@@ -1,4 +1,5 @@
--- What the scripts that handle a single job share; the session names are in ARGV[named] and after, their run hashes in KEYS[25] and after.
+-- What the scripts that handle a single job share; the session names are in ARGV[named] and after, their run hashes in KEYS[25] and after;
+-- the last key is: flows
 -- include: push
 local tries, notes, dead, errors, watch = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
 local results, older = KEYS[8], KEYS[9]
@@ -13,8 +14,12 @@ touch('ZCARD', 21, 21)
 touch('LLEN', 22, 24)
 local lines, books, sleeping, rings = KEYS[19], KEYS[20], KEYS[21], 22
 -- include: lines
+local flows = KEYS[#KEYS]
+redis.call('HLEN', flows)
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 -- include: leave
+-- include: flows
+-- include: flow_waits
 
 -- Where a job is that has a record: dead, scheduled, ready (or in line), or running, then its session; or look, then all
 -- sessions, when it is in none of the named ones and some were not named.

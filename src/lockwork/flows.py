@@ -1,0 +1,253 @@
+"""Flows: jobs that wait for each other, and get each other's results; enqueued all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, cast, get_args
+
+from lockwork.config import Config
+from lockwork.errors import ConfigError, ServerUnavailable
+from lockwork.flow_runs import FlowRun
+from lockwork.ids import new_id
+from lockwork.promises import Promise
+from lockwork.protocol import flows as protocol
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
+from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks import ResultCall, Task
+
+R = TypeVar("R")
+S = TypeVar("S")
+Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
+"""What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
+
+
+class Node(Promise, Generic[R]):
+    """A job of a flow, to be used as an argument of calls that are added later: they get its result."""
+
+    __slots__ = ("flow", "may_fail", "number", "task")
+
+    def __init__(self, flow: Flow, number: int, task: str, *, may_fail: bool) -> None:
+        self.flow: Flow = flow
+        self.number: int = number
+        self.task: str = task
+        self.may_fail: bool = may_fail
+
+    @property
+    def value(self) -> R:
+        """The node itself; for type checkers it is what its job will return."""
+        return cast("R", self)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.number} {self.task!r}>"
+
+
+class Flow:
+    """A plan of jobs that wait for each other; nothing is sent before `enqueue`, and each `enqueue` is a new run."""
+
+    def __init__(self, runtime: Runtime, config: Config, on_failure: Policy = "fail") -> None:
+        self.on_failure: Policy = _policy(on_failure)
+        self._runtime = runtime
+        self._prefix = config.prefix
+        self._queue: str | None = None
+        self._jobs: list[FlowJob] = []
+        self._returns: dict[int, Any] = {}
+        self._links = 0
+        self._used: set[int] = set()
+        self._kept: set[int] = set()
+        self._answer: Any = None
+
+    def add(
+        self,
+        call: ResultCall[R],
+        *,
+        after: Promise | Iterable[Promise] = (),
+        on_failure: Policy | None = None,
+        compensate: Next[R, Any] | None = None,
+    ) -> Node[R]:
+        """Add a call; its job runs when the jobs whose results it uses, and those in `after`, have ended.
+
+        `on_failure`: what its failure means, "fail" (those that wait for it are cancelled), "ignore" (they get None for
+        its result) or "compensate" (as "fail"; and once all have ended, what succeeded is compensated, the latest
+        first). `compensate`: what undoes it. Raises ConfigError.
+        """
+        number = len(self._jobs) + 1
+        policy = self.on_failure if on_failure is None else _policy(on_failure)
+        self._check(call)
+        if number > MOST_JOBS:
+            raise ConfigError(f"a flow has at most {MOST_JOBS:,} jobs: enqueue several flows")
+        waits = [after] if isinstance(after, Promise) else list(after)
+        parents = {self._number(node) for node in (*call.uses, *waits)}
+        self._links += len(parents)
+        if self._links > MOST_LINKS:
+            raise ConfigError(
+                f"in a flow, jobs wait for jobs at most {MOST_LINKS:,} times: between two large groups, add one job "
+                "that waits for the first group, and let the second wait for that job"
+            )
+        self._needs_results(call)
+        node: Node[R] = Node(self, number, call.task, may_fail=policy == "ignore")
+        self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy))
+        self._returns[number] = call.returns
+        self._used |= parents
+        if call.keeps_result:
+            self._kept.add(number)
+        if compensate is not None:
+            undo = self._undo(node, compensate)
+            self._jobs[-1] = self._jobs[-1]._replace(undo=undo.record)
+        return node
+
+    def chain(self, first: ResultCall[Any] | Any, *steps: Next[Any, Any]) -> Node[Any]:
+        """Add calls of which each waits for the one before; returns the last one's node.
+
+        `first` is a call, a node, or a list of nodes; each step is a task that takes the result before as its argument,
+        a function that gets it and returns a call, or a call that does without it.
+        """
+        last: Any = self.add(first) if isinstance(first, ResultCall) else first
+        for step in steps:
+            last = self._next(last, step)
+        if not isinstance(last, Node):
+            raise ConfigError(f"a chain begins with a call, such as fetch.call(1), not {first!r:.60}")
+        return last
+
+    def group(self, calls: Iterable[Any]) -> list[Any]:
+        """Add calls that wait for nothing; returns their nodes, to be used as an argument: a list of results.
+
+        Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
+        """
+        return [self.add(call) if isinstance(call, ResultCall) else call for call in calls]
+
+    def chord(self, calls: Iterable[Any], callback: Next[Any, R]) -> Node[R]:
+        """Add a group, and a job that gets the list of its results."""
+        return cast("Node[R]", self.chain(self.group(calls), callback))
+
+    def returning(self, answer: Any) -> Flow:
+        """Say what the flow's result is: a node's, or that of each node in a list; returns the flow."""
+        self._answer = self._numbers(answer)
+        return self
+
+    def enqueue(self) -> FlowRun:
+        """Enqueue all of it; none of its jobs runs before all are there. Raises ConfigError, ServerUnavailable."""
+        run = self._run()
+        return self._enqueued(run, self._runtime.run(self._push(run)))
+
+    async def aenqueue(self) -> FlowRun:
+        """The same for a task."""
+        run = self._run()
+        return self._enqueued(run, await self._runtime.arun(self._push(run)))
+
+    def _run(self) -> FlowRun:
+        if self._queue is None:
+            raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
+        return FlowRun(self._runtime, QueueKeys(self._prefix, self._queue), self._queue, new_id(), self._returns)
+
+    def _push(self, run: FlowRun) -> Protocol[bool]:
+        answer = self._answer
+        if answer is None:
+            ends = [number for number in self._returns if number not in self._used]
+            answer = ends[0] if len(ends) == 1 else ends
+        keys = QueueKeys(self._prefix, run.queue)
+        return protocol.push(keys, run.id, self._jobs, answer, self._runtime.window_ms)
+
+    def _enqueued(self, run: FlowRun, done: bool) -> FlowRun:
+        if not done:
+            raise ServerUnavailable("the flow could not be enqueued within 10 minutes, and nothing of it will run")
+        return run
+
+    def _next(self, last: Any, step: Any) -> Node[Any]:
+        if isinstance(step, ResultCall):
+            return self.add(step, after=_nodes(last))
+        return self.add(_made(step, last))
+
+    def _undo(self, node: Node[Any], wanted: Any) -> ResultCall[Any]:
+        call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
+        self._check(call)
+        if call.delay_ms:
+            raise ConfigError(f"the compensation {call.task!r} cannot have a delay: it runs when its turn comes")
+        for used in call.uses:
+            self._number(used)
+        self._needs_results(call)
+        return call
+
+    def _check(self, call: object) -> None:
+        if not isinstance(call, ResultCall):
+            raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
+        if self._queue is None:
+            self._queue = call.queue
+        elif call.queue != self._queue:
+            raise ConfigError(
+                f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
+                f"to queue {call.queue!r}, and the others to {self._queue!r}; give their tasks the same queue"
+            )
+
+    def _number(self, node: Promise) -> int:
+        if not isinstance(node, Node) or node.flow is not self:
+            raise ConfigError(f"{node!r:.60} is no job of this flow: what waits for it must be added to the same flow")
+        return node.number
+
+    def _numbers(self, answer: Any) -> Any:
+        if isinstance(answer, list | tuple):
+            return [self._numbers(one) for one in answer]
+        return self._number(answer)
+
+    def _needs_results(self, call: ResultCall[Any]) -> None:
+        for used in call.uses:
+            if isinstance(used, Node) and used.number not in self._kept:
+                raise ConfigError(f"{call.task!r} uses the result of {used.task!r}, whose task has keep_result=False")
+
+    def __repr__(self) -> str:
+        return f"<Flow of {len(self._jobs)} jobs>"
+
+
+class Flows:
+    """The methods of Lockwork that make flows."""
+
+    runtime: Runtime
+    config: Config
+
+    def flow(self, *, on_failure: Policy = "fail") -> Flow:
+        """An empty flow; `on_failure` is for each of its jobs that does not say otherwise: see `Flow.add`."""
+        return Flow(self.runtime, self.config, on_failure)
+
+    def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
+        """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
+        flow = self.flow(on_failure=on_failure)
+        return flow.returning(flow.chain(first, *steps))
+
+    def group(self, calls: Iterable[ResultCall[Any]], *, on_failure: Policy = "fail") -> Flow:
+        """A flow of calls that wait for nothing; its result is the list of theirs."""
+        flow = self.flow(on_failure=on_failure)
+        return flow.returning(flow.group(calls))
+
+    def chord(self, calls: Iterable[ResultCall[Any]], callback: Next[Any, Any], *, on_failure: Policy = "fail") -> Flow:
+        """A flow of calls, and a job that gets the list of their results; its result is that job's."""
+        flow = self.flow(on_failure=on_failure)
+        return flow.returning(flow.chord(calls, callback))
+
+    def find_flow(self, id: str, queue: str = "default") -> FlowRun:
+        """A flow that was enqueued elsewhere, found again by its id."""
+        name = checked_queue(queue)
+        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"))
+
+
+def _policy(given: object) -> Policy:
+    if given not in get_args(Policy):
+        raise ConfigError(f"on_failure must be one of {', '.join(get_args(Policy))}, not {given!r}")
+    return cast("Policy", given)
+
+
+def _made(step: Any, last: Any) -> ResultCall[Any]:
+    """The call that a task, or a function, makes of what comes before it."""
+    call = step.call(last) if isinstance(step, Task) else step(last) if callable(step) else step
+    if not isinstance(call, ResultCall):
+        raise ConfigError(
+            f"what comes next is a task, a call of one, or a function that returns a call, not {step!r:.60}"
+        )
+    return call
+
+
+def _nodes(value: Any) -> list[Promise]:
+    """All nodes in a node or in nested lists of them."""
+    if isinstance(value, list | tuple):
+        return [node for one in value for node in _nodes(one)]
+    return [value]

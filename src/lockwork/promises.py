@@ -1,0 +1,81 @@
+"""Promises: what stands in a call's arguments for the result of another job of the same flow, until that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from lockwork.errors import ConfigError
+
+Step = int | str
+_DEPTH = 50
+
+
+class Promise:
+    """Stands for the result of a job of a flow."""
+
+    number: int
+    may_fail: bool
+    """Whether None stands for the result of a job that failed."""
+
+    def __format__(self, spec: str) -> str:
+        raise ConfigError("a job's key or group cannot be made of another job's result: that is not known yet")
+
+
+class Hole(NamedTuple):
+    """Where results go: the way there from the arguments, and the number of the job, or those of a list's elements."""
+
+    way: list[Step]
+    source: int | list[int]
+
+
+class Taken(NamedTuple):
+    """Arguments without their promises, and where those were."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    holes: list[Hole]
+    promises: list[Promise]
+
+
+def take_out(args: Any, kwargs: dict[str, Any]) -> Taken | None:
+    """Take promises out of arguments, and out of lists and dicts in them; None when there are none."""
+    holes: list[Hole] = []
+    promises: list[Promise] = []
+
+    def walked(value: Any, way: list[Step]) -> Any:
+        if isinstance(value, Promise):
+            holes.append(Hole(way, value.number))
+            promises.append(value)
+            return None
+        if len(way) > _DEPTH:
+            return value
+        if type(value) in (list, tuple):
+            if value and all(isinstance(one, Promise) for one in value):
+                holes.append(Hole(way, [one.number for one in value]))
+                promises.extend(value)
+                return None
+            return [walked(one, [*way, at]) for at, one in enumerate(value)]
+        if type(value) is dict:
+            return {name: walked(one, [*way, name]) for name, one in value.items()}
+        return value
+
+    positional = [walked(value, [at]) for at, value in enumerate(args)]
+    named = {name: walked(value, [name]) for name, value in kwargs.items()}
+    return Taken(positional, named, holes, promises) if holes else None
+
+
+def sources(holes: list[Any]) -> Iterator[int]:
+    """The numbers of the jobs whose results are wanted, as often as they are."""
+    for _, source in holes:
+        yield from source if isinstance(source, list) else [source]
+
+
+def put_in(args: list[Any], kwargs: dict[str, Any], holes: list[Any], results: dict[int, Any]) -> None:
+    """Put results where the promises were; raises LookupError or TypeError for a way that leads nowhere."""
+    for way, source in holes:
+        value = [results[one] for one in source] if isinstance(source, list) else results[source]
+        place: Any = args if isinstance(way[0], int) else kwargs
+        for step in way[:-1]:
+            place = place[step]
+        place[way[-1]] = value

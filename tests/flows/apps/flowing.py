@@ -1,0 +1,110 @@
+"""The tasks of the tests of flows; to the file `path`, an attempt appends a line before it does anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+
+def note(path: str, event: str, **facts: object) -> None:
+    """Append one line in one write, so that lines of several processes never mix."""
+    job = current_job()
+    line = {"event": event, "id": job.id, "attempt": job.attempt, "pid": os.getpid(), **facts}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+@lw.task
+async def number(n: int) -> int:
+    return n
+
+
+@lw.task
+def double(n: int) -> int:
+    return 2 * n
+
+
+@lw.task
+async def total(numbers: list[int]) -> int:
+    return sum(numbers)
+
+
+@lw.task
+async def gathered(*args: Any, **kwargs: Any) -> list[Any]:
+    return [args, kwargs]
+
+
+@lw.task(retries=50, backoff="10ms")
+async def noted(path: str, name: str, *others: Any) -> str:
+    note(path, "ran", name=name, others=others)
+    return name
+
+
+@lw.task(retries=50, backoff="10ms")
+async def slow(path: str, name: str, seconds: float = 0.05) -> str:
+    note(path, "ran", name=name)
+    await asyncio.sleep(seconds)
+    note(path, "done", name=name)
+    return name
+
+
+@lw.task(retries=0)
+async def fails(path: str, name: str, *others: Any) -> str:
+    note(path, "ran", name=name)
+    raise ValueError(f"{name} does not work")
+
+
+@lw.task(retries=3, backoff="10ms")
+async def fails_twice(path: str) -> str:
+    note(path, "ran", name="fails_twice")
+    if current_job().attempt < 3:
+        raise ValueError("not yet")
+    return "at last"
+
+
+@lw.task(retries=0)
+async def fails_unless(path: str, gate: str) -> str:
+    note(path, "ran", name="fails_unless")
+    if not Path(gate).exists():
+        raise ValueError("there is no gate")
+    return "came through"
+
+
+@lw.task(retries=2, backoff="10ms")
+async def dies_once(path: str, name: str) -> str:
+    note(path, "ran", name=name)
+    if current_job().attempt == 1:
+        os.kill(os.getpid(), 9)
+    return name
+
+
+@lw.task(retries=0, max_deliveries=2)
+async def dies(path: str) -> None:
+    note(path, "ran", name="dies")
+    os.kill(os.getpid(), 9)
+
+
+@lw.task(key="one")
+async def one_at_a_time(path: str, name: str) -> str:
+    note(path, "ran", name=name)
+    return name
+
+
+@lw.task(keep_result=False)
+async def forgets(n: int) -> int:
+    return n
+
+
+@lw.task(queue="elsewhere")
+async def elsewhere(n: int) -> int:
+    return n

@@ -1,0 +1,129 @@
+"""What a plan refuses, before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lockwork import ConfigError
+from lockwork.protocol import flows
+from lockwork.protocol.keys import QueueKeys
+
+
+def test_one_queue(own: Any) -> None:
+    flow = own.lw.flow()
+    flow.add(own.number.call(1))
+    with pytest.raises(ConfigError, match="a flow lives in one queue.*'elsewhere' belongs to queue 'elsewhere'"):
+        flow.add(own.elsewhere.call(1))
+    with pytest.raises(ConfigError, match="one queue"):
+        flow.add(own.number.call(1), compensate=own.elsewhere.call(1))
+
+
+def test_nodes_of_another_flow(own: Any) -> None:
+    stranger = own.lw.flow().add(own.number.call(1))
+    flow = own.lw.flow()
+    with pytest.raises(ConfigError, match="no job of this flow"):
+        flow.add(own.double.call(stranger))
+    with pytest.raises(ConfigError, match="no job of this flow"):
+        flow.add(own.number.call(1), after=stranger)
+    with pytest.raises(ConfigError, match="no job of this flow"):
+        flow.returning([stranger])
+
+
+def test_a_promise_outside_of_its_flow(own: Any) -> None:
+    node = own.lw.flow().add(own.number.call(1))
+    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
+        own.double.enqueue(node)
+    with pytest.raises(ConfigError, match="add it to that flow"):
+        own.lw.stock("phones", 5).reserve("buyer", enqueue=own.double.call(node))
+    with pytest.raises(ConfigError, match="add it to that flow"):
+        own.lw.schedule(own.double.call(node), name="s", every="1m")
+
+
+@pytest.mark.parametrize("given", ["skip", None, 3])
+def test_an_unknown_policy(own: Any, given: Any) -> None:
+    with pytest.raises(ConfigError, match="on_failure must be one of fail, ignore, compensate"):
+        own.lw.flow(on_failure=given)
+
+
+def test_what_is_no_call(own: Any) -> None:
+    flow = own.lw.flow()
+    with pytest.raises(ConfigError, match="a flow is made of calls"):
+        flow.add(own.number)
+    with pytest.raises(ConfigError, match="a chain begins with a call"):
+        flow.chain(own.number)
+    with pytest.raises(ConfigError, match="what comes next is a task"):
+        flow.chain(own.number.call(1), 5)
+    with pytest.raises(ConfigError, match="what comes next is a task"):
+        flow.chain(own.number.call(1), lambda n: n)
+    with pytest.raises(TypeError):
+        own.double.call()
+
+
+def test_an_empty_flow(own: Any) -> None:
+    with pytest.raises(ConfigError, match="the flow is empty"):
+        own.lw.flow().enqueue()
+    with pytest.raises(ConfigError, match="the flow is empty"):
+        own.lw.group([]).enqueue()
+
+
+def test_results_that_are_not_kept(own: Any) -> None:
+    flow = own.lw.flow()
+    node = flow.add(own.forgets.call(1))
+    with pytest.raises(ConfigError, match="'forgets', whose task has keep_result=False"):
+        flow.add(own.double.call(node))
+    flow.add(own.number.call(1), after=node)
+
+
+def test_a_key_that_would_need_a_result(own: Any) -> None:
+    async def by_number(n: int) -> None: ...
+
+    task = own.lw.task(key="n{n}")(by_number)
+    flow = own.lw.flow()
+    with pytest.raises(ConfigError, match="cannot be made of another job's result"):
+        task.call(flow.add(own.number.call(1)))
+
+
+def test_jobs_that_expire(own: Any) -> None:
+    with pytest.raises(ConfigError, match="cannot expire"):
+        own.lw.flow().add(own.number.options(expires="1h").call(1))
+
+
+def test_a_compensation_with_a_delay(own: Any) -> None:
+    with pytest.raises(ConfigError, match="cannot have a delay"):
+        own.lw.flow().add(own.number.call(1), compensate=own.number.options(delay=1).call(1))
+
+
+def test_too_many_jobs(own: Any) -> None:
+    flow = own.lw.flow()
+    call = own.number.call(1)
+    flow.group([call] * flows.MOST_JOBS)
+    with pytest.raises(ConfigError, match="at most 20,000 jobs"):
+        flow.add(call)
+
+
+def test_too_many_links(own: Any) -> None:
+    flow = own.lw.flow()
+    group = flow.group([own.number.call(1)] * 1000)
+    for _ in range(100):
+        flow.add(own.number.call(1), after=group)
+    with pytest.raises(ConfigError, match="at most 100,000 times: between two large groups, add one job"):
+        flow.add(own.number.call(1), after=group)
+
+
+def test_a_cycle_is_refused() -> None:
+    """A node can only use nodes added before it, so a plan has no cycle; the protocol refuses one all the same."""
+    for parents in ([1], [2], [0], [-1]):
+        job = flows.FlowJob(b"1,1,,;[]", parents)
+        with pytest.raises(ValueError, match="one that is not before it"):
+            next(flows.push(QueueKeys("lw", "q"), "f", [job, flows.FlowJob(b"1,1,,;[]")], 0))
+
+
+def test_headers() -> None:
+    for head in (b"1,4,,;", b"0,12,key,;", b"2,1,,group,0/0/0;", b"1,4,k,g,1/2/3;"):
+        marked = flows.marked(head + b"[];>;")
+        assert flows.is_marked(marked)
+        assert marked.endswith(b">;[];>;")
+        assert not flows.is_marked(head + b"[];>;")
+    assert not flows.is_marked(b"1,4,>,>;[]")

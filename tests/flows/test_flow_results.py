@@ -1,0 +1,148 @@
+"""Flows whose jobs all succeed: what runs after what, and what each gets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import ResultTimeout, ResultUnavailable
+
+
+def test_a_chain_passes_results_on(flowing: Any) -> None:
+    run = flowing.lw.chain(
+        flowing.number.call(5), flowing.double, lambda n: flowing.gathered.call(n, to="end")
+    ).enqueue()
+    assert run.result(30) == [[10], {"to": "end"}]
+    status = run.status()
+    assert (status.state, status.jobs, status.succeeded, status.ended) == ("succeeded", 3, 3, 3)
+    assert [job.result(0) for job in run.jobs()] == [5, 10, [[10], {"to": "end"}]]
+
+
+def test_a_group_returns_all_results_in_order(flowing: Any) -> None:
+    run = flowing.lw.group(flowing.number.call(n) for n in range(20)).enqueue()
+    assert run.result(30) == list(range(20))
+    assert flowing.lw.group([flowing.number.call(7)]).enqueue().result(30) == [7]
+
+
+def test_a_chord_calls_back_with_all_results(flowing: Any) -> None:
+    run = flowing.lw.chord([flowing.number.call(n) for n in range(50)], flowing.total).enqueue()
+    assert run.result(30) == sum(range(50))
+
+
+async def test_the_same_for_a_task(aflowing: Any) -> None:
+    flow = aflowing.lw.chord([aflowing.number.call(n) for n in range(5)], aflowing.total)
+    run = await flow.aenqueue()
+    assert await run.aresult(30) == 10
+    assert (await run.astatus()).state == "succeeded"
+    assert [await job.aresult(0) for job in await run.ajobs()] == [0, 1, 2, 3, 4, 10]
+    assert not await run.acancel()
+    # a plan can be enqueued again: that is another run
+    again = await flow.aenqueue()
+    assert again.id != run.id
+    assert await again.aresult(30) == 10
+
+
+def test_a_chord_in_a_group_in_a_chord(flowing: Any) -> None:
+    """A group is a list of nodes, so there is nothing special about one in another."""
+    flow = flowing.lw.flow()
+    sums = [flow.chord([flowing.number.call(n) for n in range(k)], flowing.total) for k in range(1, 5)]
+    doubled = flow.group(flow.chain(one, flowing.double) for one in sums)
+    last = flow.add(flowing.gathered.call(doubled, [sums, "and", sums[0]], whole=flow.chain(doubled, flowing.total)))
+    run = flow.enqueue()
+    assert run.result(30) == [[[0, 2, 6, 12], [[0, 1, 3, 6], "and", 0]], {"whole": 20}]
+    assert run.job(last).state() == "succeeded"
+
+
+def test_a_job_waits_for_those_it_comes_after(flowing: Any, history: History) -> None:
+    flow = flowing.lw.flow()
+    first = flow.add(flowing.slow.call(history.path, "first", 0.2))
+    other = flow.add(flowing.slow.call(history.path, "other", 0.1))
+    flow.add(flowing.noted.call(history.path, "last"), after=[first, other])
+    assert flow.enqueue().result(30) == "last"
+    events = [(line["event"], line["name"]) for line in history.lines()]
+    assert events.index(("ran", "last")) > max(events.index(("done", "first")), events.index(("done", "other")))
+
+
+def test_results_of_any_shape(flowing: Any) -> None:
+    flow = flowing.lw.flow()
+    a, b = flow.add(flowing.number.call(1)), flow.add(flowing.number.call(2))
+    flow.add(flowing.gathered.call(a.value, {"deep": [[{"er": b}]]}, 3, [a, b], (a, 0), named={"x": a}))
+    assert flow.enqueue().result(30) == [[1, {"deep": [[{"er": 2}]]}, 3, [1, 2], [1, 0]], {"named": {"x": 1}}]
+
+
+def test_a_result_of_its_own(flowing: Any) -> None:
+    flow = flowing.lw.flow()
+    a, b = flow.add(flowing.number.call(1)), flow.add(flowing.number.call(2))
+    flow.add(flowing.total.call([a, b]))
+    assert flow.returning([b, [a]]).enqueue().result(30) == [2, [1]]
+
+
+def test_arguments_that_look_like_placeholders(flowing: Any) -> None:
+    odd = [{"$": 1}, {"$": "1"}, None, [[], {}]]
+    flow = flowing.lw.flow()
+    a = flow.add(flowing.gathered.call(odd))
+    flow.add(flowing.gathered.call(a, odd))
+    assert flow.enqueue().result(30) == [[[[odd], {}], odd], {}]
+
+
+def test_a_retry_and_a_delay_hold_up_what_comes_after(flowing: Any, history: History) -> None:
+    flow = flowing.lw.flow()
+    a = flow.add(flowing.fails_twice.call(history.path))
+    flow.add(flowing.noted.options(delay="50ms").call(history.path, "after", a))
+    assert flow.enqueue().result(30) == "after"
+    names = [line["name"] for line in history.lines("ran")]
+    assert names == ["fails_twice"] * 3 + ["after"]
+    assert history.lines("ran")[-1]["others"] == ["at last"]
+
+
+def test_a_chord_whose_jobs_are_retried(flowing: Any, history: History) -> None:
+    """celery#1401: there, the callback never runs when jobs of the group were retried."""
+    flow = flowing.lw.chord([flowing.fails_twice.call(history.path), flowing.number.call(1)], flowing.gathered)
+    assert flow.enqueue().result(30) == [[["at last", 1]], {}]
+
+
+def test_keys_and_priorities_hold_in_flows(flowing: Any, history: History) -> None:
+    flow = flowing.lw.flow()
+    firsts = flow.group(flowing.one_at_a_time.call(history.path, f"a{n}") for n in range(5))
+    lasts = [flow.add(flowing.one_at_a_time.options(priority="high").call(history.path, "b"), after=firsts)]
+    assert flow.returning([firsts, lasts]).enqueue().result(30) == [["a0", "a1", "a2", "a3", "a4"], ["b"]]
+    assert [line["name"] for line in history.lines("ran")] == ["a0", "a1", "a2", "a3", "a4", "b"]
+
+
+def test_many_levels(flowing: Any) -> None:
+    run = flowing.lw.chain(flowing.number.call(1), *itertools.repeat(flowing.double, 30)).enqueue()
+    assert run.result(30) == 2**30
+
+
+def test_a_flow_found_again(flowing: Any) -> None:
+    run = flowing.lw.chain(flowing.number.call(4), flowing.double).enqueue()
+    found = flowing.lw.find_flow(run.id)
+    assert found.result(30) == 8
+    assert found.job(2).result(0) == 8
+    with pytest.raises(ResultUnavailable, match="nothing is known of flow nobody"):
+        flowing.lw.find_flow("nobody").result(0)
+    assert flowing.lw.find_flow("nobody").status().state == "unknown"
+    assert flowing.lw.find_flow("nobody").jobs() == []
+
+
+def test_a_flow_that_has_not_ended(own: Any) -> None:
+    run = own.lw.chord([own.number.call(1), own.number.call(2)], own.total).enqueue()
+    with pytest.raises(ResultTimeout, match="0 of its 3 jobs have"):
+        run.result(0)
+    states = [job.state() for job in run.jobs()]
+    assert states[2] == "blocked"
+    assert own.lw.queue().status().blocked == 1
+    with pytest.raises(ResultTimeout, match="it is blocked"):
+        run.jobs()[2].result(0)
+    assert not run.jobs()[2].reschedule(delay=0)
+    assert run.jobs()[2].look().state == "blocked"
+
+
+async def test_many_waiters_of_one_flow(aflowing: Any) -> None:
+    run = await aflowing.lw.chord([aflowing.number.call(n) for n in range(10)], aflowing.total).aenqueue()
+    waiting = [run.aresult(30), aflowing.lw.find_flow(run.id).aresult(30), run.job(11).aresult(30)]
+    assert await asyncio.gather(*waiting) == [45, 45, 45]

@@ -1,0 +1,363 @@
+"""Flows of any shape, with random ends, deaths and cancellations, against their model."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from lockwork.protocol import flows, jobs, waiting
+from lockwork.protocol import job_control as control
+from lockwork.protocol.effects import Call
+from lockwork.protocol.flows import FlowJob, Policy
+from lockwork.protocol.jobs import Leased, Outcome
+from lockwork.protocol.keys import QueueKeys
+from model.bench import Bench
+from model.flow_model import WAITING, ModelFlow, ModelJob
+
+_DELIVERIES = 3
+_WINDOW_MS = 60_000
+_SESSION = "host/1/a"
+_RECORD = jobs.head(1, _DELIVERIES) + b"body"
+_KEYED = jobs.head(1, _DELIVERIES, "key") + b"body"
+_STATES = {"ready": "active", "running": "active", "scheduled": "scheduled", "blocked": "blocked"}
+_SHAPES = st.lists(
+    st.tuples(
+        st.sets(st.integers(1, 4), max_size=3),
+        st.sampled_from(["fail", "fail", "ignore", "compensate"]),
+        st.sampled_from([0, 0, 0, 1500]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=7,
+)
+
+
+class FlowMachine(RuleBasedStateMachine):
+    """Rules are what producers, workers and time do."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.flows: dict[str, ModelFlow] = {}
+        self.forgotten: set[str] = set()
+        self.leased: dict[str, Leased] = {}
+        self.requests = 0
+        self.simple = False
+        """Whether all failures of this run's flows are failures, and nothing is compensated."""
+        self.join()
+
+    @initialize(simple=st.booleans())
+    def begin(self, *, simple: bool) -> None:
+        self.simple = simple
+
+    def join(self) -> None:
+        self.bench.run(jobs.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
+
+    @property
+    def ms(self) -> int:
+        return self.bench.now // 1000
+
+    def jobs(self) -> dict[str, ModelJob]:
+        """All jobs and compensations."""
+        found = [job for flow in self.flows.values() for job in (*flow.jobs.values(), *flow.compensations)]
+        return {job.id: job for job in found}
+
+    def _in(self, *places: str) -> list[str]:
+        return sorted(id for id, job in self.jobs().items() if job.place in places)
+
+    def _carry_on(self) -> None:
+        for flow in self.flows.values():
+            flow.now = self.ms
+            flow.carry_on()
+
+    def _end(self, job: ModelJob, letter: str) -> None:
+        job.flow.now = self.ms
+        job.flow.end(job, letter)
+
+    def _expire(self) -> None:
+        """Goes on with what calls have left, and forgets what ended long ago."""
+        self.bench.run(jobs.expire(self.queue, _WINDOW_MS))
+        for name, flow in self.flows.items():
+            if flow.state == "ended" and flow.ended_at + _WINDOW_MS <= self.ms:
+                self.forgotten.add(name)
+
+    # -- producers --------------------------------------------------------------------------------------------------
+
+    @rule(shape=_SHAPES, twice=st.booleans(), keyed=st.booleans())
+    def push(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool, keyed: bool) -> None:
+        self.push_one(shape, twice=twice, keyed=keyed)
+
+    def push_one(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool, keyed: bool) -> None:
+        flow = ModelFlow(f"f{len(self.flows)}")
+        if self.simple:
+            shape = [(back, "fail", delay, False) for back, _, delay, _ in shape]
+        new = []
+        for number, (back, policy, delay, undo) in enumerate(shape, 1):
+            parents = frozenset(number - far for far in back if far < number)
+            job = flow.jobs[number] = ModelJob(flow, number, parents, policy, delay, undo)
+            job.keyed = keyed and number % 2 == 1
+            record = _KEYED if job.keyed else _RECORD
+            new.append(FlowJob(record, sorted(parents), delay, policy, _RECORD if undo else b""))
+        assert self.bench.run(flows.push(self.queue, flow.name, new, "answer", _WINDOW_MS), twice=twice)
+        self.flows[flow.name] = flow
+        flow.now = self.ms
+        flow.begin()
+        self.after()
+
+    @precondition(lambda self: self._in("blocked", *WAITING, "running"))
+    @rule(data=st.data(), twice=st.booleans())
+    def cancel_job(self, data: st.DataObject, *, twice: bool) -> None:
+        id = data.draw(st.sampled_from(self._in("blocked", *WAITING, "running")))
+        job = self.jobs()[id]
+        done = self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS), twice=twice)
+        if job.place == "running":
+            assert done == "running"
+            job.asked = True
+        else:
+            assert done == "cancelled"
+            self._end(job, "c")
+            self._carry_on()
+        self.after()
+
+    @precondition(lambda self: self.flows)
+    @rule(data=st.data(), twice=st.booleans(), rarely=st.integers(0, 2))
+    def cancel_flow(self, data: st.DataObject, *, twice: bool, rarely: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.flows)))
+        flow = self.flows[name]
+        if rarely or name in self.forgotten:
+            return
+        state = flow.state
+        done, running = self.bench.run(flows.cancel(self.queue, name, _WINDOW_MS), twice=twice)
+        if state != "running":
+            assert done in ("ended", "unknown")
+            return
+        flow.now = self.ms
+        asked = flow.cancel()
+        if not twice:
+            assert running == [job.id for job in asked]
+        for job in asked:
+            job.asked = True
+        self._carry_on()
+        # sent again, the last call may find that the flow has ended with the first
+        assert done == "cancelled" or (twice and flow.state != "running" and done == "ended")
+        self.after()
+
+    @precondition(lambda self: self._in("dead"))
+    @rule(data=st.data())
+    def revive(self, data: st.DataObject) -> None:
+        """A job that runs again by hand changes nothing about its flow."""
+        id = data.draw(st.sampled_from(self._in("dead")))
+        assert self.bench.run(control.revive(self.queue, id)) == "revived"
+        job = self.jobs()[id]
+        job.place, job.due, job.tries = "scheduled", self.ms, 0
+        self.after()
+
+    @precondition(lambda self: self._in("blocked", *WAITING))
+    @rule(data=st.data(), wait=st.sampled_from([0, 1500]))
+    def move(self, data: st.DataObject, wait: int) -> None:
+        id = data.draw(st.sampled_from(self._in("blocked", *WAITING)))
+        job = self.jobs()[id]
+        moved = self.bench.run(control.reschedule(self.queue, id, wait))
+        if job.place == "blocked":
+            assert moved == "blocked"
+            return
+        assert moved == "scheduled"
+        if wait or job.place == "scheduled":
+            job.place, job.due = "scheduled", self.ms + wait
+        self.after()
+
+    @precondition(lambda self: self.simple)
+    @rule(rarely=st.integers(0, 1))
+    def clear(self, rarely: int) -> None:
+        """What waits is cancelled for its flow; with ignored failures others would come meanwhile."""
+        there = self._in(*WAITING)
+        known = self.jobs()
+        if rarely:
+            return
+        self.requests += 1
+        assert self.bench.run(waiting.clear(self.queue, f"c{self.requests}", _WINDOW_MS)) == len(there)
+        for id in sorted(there):
+            self._end(known[id], "c")
+        self._carry_on()
+        self.after()
+
+    # -- workers ------------------------------------------------------------------------------------------------------
+
+    @rule(want=st.integers(1, 6), twice=st.booleans())
+    def reserve(self, want: int, *, twice: bool) -> None:
+        self.requests += 1
+        asked = jobs.reserve(self.queue, _SESSION, want, f"q{self.requests}", "", window_ms=_WINDOW_MS)
+        batch = self.bench.run(asked, twice=twice)
+        self._expire()
+        known = self.jobs()
+        for job in known.values():
+            if job.place == "scheduled" and job.due <= self.ms:
+                job.place = "ready"
+        for leased in batch.jobs:
+            assert leased.id in known, f"{leased.id} is no job"
+            job = known[leased.id]
+            assert job.place == "ready", f"{leased.id} is {job.place}"
+            if not job.compensation:
+                parents = [job.flow.jobs[number] for number in job.parents]
+                assert all(parent.ended for parent in parents), "it waits for its parents"
+            assert leased.attempt == job.tries + 1
+            job.place = "running"
+            self.leased[leased.id] = leased
+        if len(batch.jobs) < want:
+            assert all(known[id].keyed for id in self._in("ready")), "nothing is left that may run"
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), kinds=st.lists(st.sampled_from("ssssrdg"), min_size=1, max_size=4), twice=st.booleans(),
+          delay=st.sampled_from([0, 1500]))  # fmt: skip
+    def settle(self, data: st.DataObject, kinds: list[str], delay: int, *, twice: bool) -> None:
+        ids = data.draw(st.permutations(sorted(self.leased)))[: len(kinds)]
+        outcomes = [
+            Outcome(id, self.leased[id].token, kind, b"value", delay if kind == "r" else 0)  # type: ignore[arg-type]
+            for id, kind in zip(ids, kinds, strict=False)
+        ]
+        settled = self.bench.run(jobs.settle(self.queue, _SESSION, outcomes, _WINDOW_MS), twice=twice)
+        assert settled == [not twice] * len(outcomes)
+        known = self.jobs()
+        for outcome in outcomes:
+            del self.leased[outcome.id]
+            self._settled(known[outcome.id], outcome)
+        self._carry_on()
+        self.after()
+
+    def _settled(self, job: ModelJob, outcome: Outcome) -> None:
+        kind: str = outcome.kind
+        if job.asked and kind != "s":
+            kind = "c"
+        job.asked = False
+        job.tries += kind in "srdc"
+        if kind in "sdc":
+            self._end(job, "f" if kind == "d" else kind)
+        else:
+            job.place, job.due = "scheduled", self.ms + outcome.delay_ms
+
+    @rule()
+    def recover(self) -> None:
+        """The worker has died with all it held."""
+        moved = self.bench.run(jobs.recover(self.queue, _SESSION, _WINDOW_MS, gone=True))
+        known = self.jobs()
+        assert moved == len(self.leased)
+        held, self.leased = self.leased, {}
+        # in the order of a hash, which only says who is named as the cause
+        for id in held:
+            job = known[id]
+            job.tries += 1
+            if job.asked:
+                job.asked = False
+                self._end(job, "c")
+            elif job.tries >= _DELIVERIES:
+                self._end(job, "f")
+            else:
+                job.place, job.due = "scheduled", self.ms
+        self._carry_on()
+        self.join()
+        self.after()
+
+    @rule(milliseconds=st.sampled_from([1, 1500, 1500, 70_000]))
+    def wait(self, milliseconds: int) -> None:
+        self.bench.now += milliseconds * 1000
+
+    # -- what must hold ---------------------------------------------------------------------------------------------
+
+    def after(self) -> None:
+        """What happens after each change."""
+
+    @rule()
+    def look(self) -> None:
+        """Every job is where the model says, and every flow stands as it says."""
+        self._expire()
+        status, _ = self.bench.run(jobs.status(self.queue))
+        places = Counter(job.place for job in self.jobs().values())
+        assert status.blocked == places["blocked"]
+        assert status.ready + status.scheduled == places["ready"] + places["scheduled"]
+        for id, job in self.jobs().items():
+            found = self.bench.run(jobs.standing(self.queue, id)).state
+            if job.place not in _STATES:
+                assert found in ("ended", "unknown", job.place), f"{id}: {found}, {job.place}"
+            elif job.place in WAITING:  # a job of the model is ready when somebody asks for one
+                assert found in ("scheduled", "active"), f"{id}: {found}, {job.place}"
+            else:
+                assert found == _STATES[job.place], f"{id}: {found}, {job.place}"
+        for name, flow in self.flows.items():
+            seen = self.bench.run(flows.look(self.queue, name))
+            if name in self.forgotten:
+                assert seen is None
+                assert not [field for field in self.bench.fields(self.queue.flows) if field.split(" ")[0] == name]
+                continue
+            assert seen is not None
+            assert (seen.state, seen.jobs) == (flow.state, len(flow.jobs))
+            counts = (seen.succeeded, seen.failed, seen.cancelled, seen.compensated, seen.uncompensated)
+            ended = [flow.count(letter) for letter in "sfc"]
+            assert counts == (*ended, flow.compensated, flow.uncompensated)
+            assert bool(seen.failure) == bool(flow.failure)
+            assert seen.stopped == flow.stopped
+            blobs = self.bench.run(flows.results(self.queue, name, list(flow.jobs)))
+            assert [blob[:1].decode() for blob in blobs] == [job.ended[:1] for job in flow.jobs.values()]
+            for blob, job in zip(blobs, flow.jobs.values(), strict=True):
+                assert bool(blob[1:]) == (job.ended in ("s", "f") or job.ended[1:] != ""), "cancelled for a reason"
+
+    def teardown(self) -> None:
+        """Whatever has happened, every flow ends once its jobs do."""
+        for _ in range(300):
+            for flow in self.flows.values():
+                flow.now = self.ms
+            self.bench.now += 2_000_000
+            self.reserve(6, twice=False)
+            if not self.leased and not self._in(*WAITING):
+                break
+            if self.leased:
+                outcomes = [Outcome(id, leased.token, "s", b"value") for id, leased in self.leased.items()]
+                assert all(self.bench.run(jobs.settle(self.queue, _SESSION, outcomes, _WINDOW_MS)))
+                known = self.jobs()
+                for outcome in outcomes:
+                    del self.leased[outcome.id]
+                    self._settled(known[outcome.id], outcome)
+                self._carry_on()
+                self.after()
+        self.look()
+        assert all(flow.state == "ended" for flow in self.flows.values()), "a flow hangs"
+        self.bench.now += 1000 * (_WINDOW_MS + 1000)
+        self._expire()
+        left = self.bench.fields(self.queue.flows)
+        assert not left, f"left behind: {left}"
+
+
+class StepwiseFlowMachine(FlowMachine):
+    """The same where one call does little: the rest is done by whoever comes next."""
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), rarely=st.integers(0, 1))
+    def cancel_and_die(self, data: st.DataObject, rarely: int) -> None:
+        """Who cancels a flow is gone after the first call, and then a job of it succeeds."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        job = self.jobs()[id]
+        if rarely or job.compensation or job.flow.state != "running":
+            return
+        first = next(flows.cancel(self.queue, job.flow.name, _WINDOW_MS))
+        assert isinstance(first, Call)
+        self.bench.call(first)
+        job.flow.now = self.ms
+        for other in job.flow.cancel():
+            other.asked = True
+        outcome = Outcome(id, self.leased.pop(id).token, "s", b"value")
+        assert self.bench.run(jobs.settle(self.queue, _SESSION, [outcome], _WINDOW_MS)) == [True]
+        self._settled(job, outcome)
+        self._carry_on()
+        self.after()
+
+    @rule(shape=_SHAPES, twice=st.booleans())
+    def push_in_small_steps(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(flows, "_BATCH", 2)
+            self.push_one(shape, twice=twice, keyed=False)
+
+    def after(self) -> None:
+        self._expire()
