@@ -68,6 +68,7 @@ if ARGV[1] == '1' then
   if #reply > 3 then return with_notes() end
 end
 
+redis.call('ZREM', idle, ARGV[5]) -- it is awake: it is not to be woken in place of one that sleeps
 local today = math.floor(now / 1000)
 if limit and tonumber(limit) <= today then return {2, now, 0} end
 local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))

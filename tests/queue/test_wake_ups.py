@@ -1,0 +1,31 @@
+"""Who is woken for a job: a worker that sleeps, and not one that woke up by itself and found something to do."""
+
+from __future__ import annotations
+
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.keys import QueueKeys
+from processes import until
+
+KEYS = QueueKeys("lw", "default")
+CHANNELS = {"host/1/a": "lw:wake:a", "host/2/b": "lw:wake:b"}
+
+
+def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, admin: redis.Redis) -> None:
+    """The next job would wake it, which has no place left, and wait for the others' look after five seconds."""
+    run = lw.runtime.run
+    run(jobs.beat(KEYS, dict.fromkeys(CHANNELS, True), 60_000, 5))
+    with admin.pubsub() as told:
+        told.subscribe(*CHANNELS.values())
+        until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
+        run(jobs.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 500)]))
+        for session in ("host/2/b", "host/1/a"):
+            assert not run(jobs.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
+        until(lambda: admin.zcount(KEYS.due, 0, admin.time()[0] * 1000) == 1, "it is due")
+        assert len(run(jobs.reserve(KEYS, "host/1/a", 1, "r2", CHANNELS["host/1/a"])).jobs) == 1
+        assert b"lw:wake:a" not in admin.zrange(KEYS.idle, 0, -1)
+    for session in CHANNELS:
+        run(jobs.recover(KEYS, session, 60_000, gone=True))
