@@ -18,7 +18,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
     """The next job would wake it, which has no place left, and wait for the others' look after five seconds."""
     run = lw.runtime.run
     run(jobs.beat(KEYS, dict.fromkeys(CHANNELS, True), 60_000, 5))
-    with admin.pubsub() as told:
+    with admin.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(*CHANNELS.values())
         until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
         run(jobs.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 500)]))
