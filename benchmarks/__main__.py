@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import contention, enqueueing, renewal, uncontended, waiters, working
+from benchmarks import contention, enqueueing, renewal, standing, uncontended, waiters, working
 from benchmarks.figures import Bench, Figure
 from lockwork.runtime.embedded import start_private
 
@@ -31,7 +31,9 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "tasks": enqueueing.from_many_tasks,
     "memory": enqueueing.waiting_job,
     "drain": working.drain,
+    "threads": working.threads,
     "latency": working.idle_latency,
+    "flat": standing.flat,
 }
 
 

@@ -25,8 +25,13 @@ def bench_app(url: str) -> Iterator[tuple[Lockwork, Task[Any, Any, Any]]]:
         yield lw, _register(lw)
 
 
+def idle(_number: int) -> None:
+    """The same in a thread."""
+
+
 lw = Lockwork(os.environ.get("LOCKWORK_URL", "redis://localhost:6379"))
 _register(lw)
+lw.task(name="idle", keep_result=False)(idle)
 
 
 @lw.task(queue="latency")

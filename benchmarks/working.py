@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from time import perf_counter
 
@@ -16,7 +17,7 @@ import redis
 
 from benchmarks.enqueueing import PAYLOAD
 from benchmarks.figures import Bench, Figure, quantile
-from benchmarks.tasks import began, bench_app
+from benchmarks.tasks import began, bench_app, idle
 from lockwork import Lockwork
 
 CONCURRENCY = 1000
@@ -61,7 +62,34 @@ def drain(bench: Bench) -> list[Figure]:
             return count / (perf_counter() - began)
 
     mine, bare = bench.best(ours, floor)
-    return [Figure("drain, one worker process", "jobs/s", mine, bare, "bare hashes, 500 at a time", 50_000)]
+    return [Figure("drain, one worker process", "jobs/s", mine, bare, "bare hashes, 500 at a time", 100_000)]
+
+
+def threads(bench: Bench) -> list[Figure]:
+    """The same with `def` tasks, each in a thread of the worker's pool."""
+    count = bench.count(60_000)
+    arguments = [(number,) for number in range(count)]
+
+    def ours() -> float:
+        with Lockwork(bench.url) as lw, redis.Redis.from_url(bench.url) as client:
+            client.flushall()
+            lw.task(name="idle", keep_result=False)(idle).enqueue_many(arguments)
+            with worker(bench.url, "default"):
+                return _rate(lw, count)
+
+    def floor() -> float:
+        async def run() -> None:
+            loop = asyncio.get_running_loop()
+            with ThreadPoolExecutor(32) as pool:
+                for _ in range(0, count, BATCH):
+                    await asyncio.gather(*(loop.run_in_executor(pool, idle, number) for number in range(BATCH)))
+
+        began = perf_counter()
+        asyncio.run(run())
+        return count / (perf_counter() - began)
+
+    mine, bare = bench.best(ours, floor)
+    return [Figure("drain, def tasks in threads", "jobs/s", mine, bare, "run_in_executor", 20_000)]
 
 
 def idle_latency(bench: Bench) -> list[Figure]:

@@ -1,0 +1,83 @@
+"""What a job costs the server while very many others wait, are due later, or are dead: it must not matter."""
+
+from __future__ import annotations
+
+import redis
+
+from benchmarks.figures import Bench, Figure
+from lockwork import Lockwork
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import NewJob, Outcome
+from lockwork.protocol.keys import QueueKeys
+
+FEW, MANY = 1_000, 5_000_000
+BATCH = 500
+_SESSION = "host/1/bench"
+_WINDOW_MS = 3_600_000
+_RECORD = jobs.head(1, 4) + b'["nothing",[42]]'
+_FIRST = jobs.head(0, 4) + b'["nothing",[42]]'
+"""Of the highest priority, so that it comes before those that wait."""
+
+
+def flat(bench: Bench) -> list[Figure]:
+    """Enqueue, lease and settle jobs in a queue that holds few others, and in one that holds very many."""
+    figures = []
+    for place in ("waiting", "delayed", "dead"):
+        many = max(FEW, int(MANY * bench.scale))
+        few, lots = (min(_cost(bench.url, place, count) for _ in range(3)) for count in (FEW, many))
+        figures.append(
+            Figure(
+                f"server time per job beside {many:,} {place} ones",
+                "us",
+                lots,
+                few,
+                f"beside {FEW:,}",
+                1.5,
+                goal_is_ratio=True,
+                less_is_better=True,
+            )
+        )
+    return figures
+
+
+def _cost(url: str, place: str, count: int) -> float:
+    """Microseconds of the server's CPU per job."""
+    queue = QueueKeys("lw", "flat")
+    with Lockwork(url) as lw, redis.Redis.from_url(url) as client:
+        client.flushall()
+        run = lw.runtime.run
+        run(jobs.beat(queue, {_SESSION: True}, 3_600_000, 5.0))
+        _fill(client, queue, place, count)
+        used = _used(client)
+        rounds = 40
+        for turn in range(rounds):
+            run(jobs.push(queue, [NewJob(f"b{turn}-{number}", _FIRST) for number in range(BATCH)]))
+            leased = run(jobs.reserve(queue, _SESSION, BATCH, f"{turn}", "")).jobs
+            assert len(leased) == BATCH
+            run(jobs.settle(queue, _SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))
+        spent = _used(client) - used
+        client.flushall()
+    return spent / (rounds * BATCH) * 1e6
+
+
+def _fill(client: redis.Redis, queue: QueueKeys, place: str, count: int) -> None:
+    """Put jobs there as the scripts do, without their checks: five millions would take minutes."""
+    at_ms = int(float(client.time()[0]) * 1000)
+    for begin in range(0, count, 10_000):
+        ids = [f"j{number:015}" for number in range(begin, min(begin + 10_000, count))]
+        pipeline = client.pipeline(transaction=False)
+        pipeline.hset(queue.jobs, mapping=dict.fromkeys(ids, _RECORD))
+        if place == "waiting":
+            pipeline.rpush(queue.ready[1], *ids)
+        elif place == "delayed":
+            pipeline.zadd(queue.due, {id: at_ms + 86_400_000 + number for number, id in enumerate(ids, begin)})
+        else:
+            pipeline.zadd(queue.dead, {id: at_ms + number for number, id in enumerate(ids, begin)})
+            pipeline.hset(queue.errors, mapping=dict.fromkeys(ids, b'{"type":"E","message":"m"}'))
+            pipeline.hset(queue.tries, mapping=dict.fromkeys(ids, b"4"))
+        pipeline.execute()
+
+
+def _used(client: redis.Redis) -> float:
+    found = client.info("cpu")
+    return float(found["used_cpu_user_main_thread"]) + float(found["used_cpu_sys_main_thread"])
