@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from lockwork import tasks
+from lockwork import registry
 from lockwork.batch_tasks import BatchTask
 from lockwork.batches import Batching, BatchSettings
 from lockwork.config import Config, Settings, check_names
@@ -27,13 +27,15 @@ from lockwork.protocol import waiting
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.schedules import Plan
 from lockwork.queues import Queue
+from lockwork.registry import Registry
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Opened, Runtime
 from lockwork.schedules.factory import Schedules
 from lockwork.schedules.options import ScheduledTaskSettings, call_without_arguments, split
 from lockwork.stocks import Stock
 from lockwork.synchronizers.factory import Synchronizers
-from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.task_settings import TaskOptions
+from lockwork.tasks import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -116,7 +118,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
         """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
 
         With `batch`, one call runs up to so many jobs: see lockwork.batches.BatchSettings.
-        For the other options see lockwork.tasks.TaskSettings; with `cron` or `every`, and what else
+        For the other options see lockwork.task_settings.TaskSettings; with `cron` or `every`, and what else
         lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
         check_names(options, _TaskSettings, "a task has no option")
@@ -129,7 +131,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             gathering = self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, chosen.queue))
-            called, around = tasks.task_name(function, name), self.registry.around
+            called, around = registry.task_name(function, name), self.registry.around
             task: Task[Any, Any, Any]
             if batching is None:
                 task = Task(gathering, self.config, called, function, chosen, around)

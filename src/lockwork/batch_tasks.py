@@ -9,7 +9,9 @@ from lockwork.batches import Batching, of_one
 from lockwork.config import Config
 from lockwork.errors import ConfigError
 from lockwork.gathering import Gathering
-from lockwork.tasks import CallSettings, Surroundings, Task, TaskOptions
+from lockwork.surroundings import Surroundings
+from lockwork.task_settings import CallSettings, TaskOptions
+from lockwork.tasks import Task
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -15,7 +15,8 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks import ResultCall, Task
+from lockwork.task_calls import ResultCall
+from lockwork.tasks import Task
 
 R = TypeVar("R")
 S = TypeVar("S")

@@ -12,12 +12,11 @@ from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
 from lockwork.locks.queuelock import QueueLock
-from lockwork.protocol import jobs as protocol
 from lockwork.protocol import queue_limits as rules
-from lockwork.protocol import waiting
+from lockwork.protocol import queue_status, waiting
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import QueueStatus, WorkerInfo
 from lockwork.protocol.keys import QueueKeys, checked_queue
+from lockwork.protocol.queue_status import QueueStatus, WorkerInfo
 from lockwork.protocol.waiting import WaitingJob
 from lockwork.queue_limits import LimitSettings, QueueLimits, changes
 from lockwork.runtime.runtime import Runtime
@@ -68,19 +67,19 @@ class Queue:
 
     def status(self) -> QueueStatus:
         """Count the jobs by place, and read the queue's counters."""
-        return self._runtime.run(protocol.status(self._keys))[0]
+        return self._runtime.run(queue_status.status(self._keys))[0]
 
     async def astatus(self) -> QueueStatus:
         """The same for a task."""
-        return (await self._runtime.arun(protocol.status(self._keys)))[0]
+        return (await self._runtime.arun(queue_status.status(self._keys)))[0]
 
     def workers(self) -> list[WorkerInfo]:
         """List the worker processes that hold a lease on this queue."""
-        return self._runtime.run(protocol.status(self._keys))[1]
+        return self._runtime.run(queue_status.status(self._keys))[1]
 
     async def aworkers(self) -> list[WorkerInfo]:
         """The same for a task."""
-        return (await self._runtime.arun(protocol.status(self._keys)))[1]
+        return (await self._runtime.arun(queue_status.status(self._keys)))[1]
 
     def peek(
         self, limit: int = 20, *, place: Literal["ready", "scheduled"] = "ready", skip: int = 0

@@ -11,7 +11,7 @@ from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.stock import Books, Reservation, StockStatus
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks import TaskCall
+from lockwork.task_calls import TaskCall
 
 MOST = 10**12
 

@@ -1,4 +1,4 @@
-"""Tasks: functions that can be enqueued, and the registry which is the only place where their names resolve."""
+"""Tasks: functions that can be enqueued."""
 
 from __future__ import annotations
 
@@ -6,203 +6,36 @@ import inspect
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack
+from dataclasses import replace
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs, job_options
-from lockwork.backoff import Backoff
 from lockwork.batches import Batching
 from lockwork.commits.delivery import Way
 from lockwork.commits.enqueuing import OnCommit
 from lockwork.config import Config, check_names
-from lockwork.durations import Duration
-from lockwork.errors import ConfigError, JobNotReplicated, UnknownTask
-from lockwork.failures import Errors
+from lockwork.errors import ConfigError, JobNotReplicated
 from lockwork.gathering import Gathering
 from lockwork.heads import Heads, Lines
-from lockwork.hooks import Enqueued, Hooks
+from lockwork.hooks import Enqueued
 from lockwork.ids import new_id, new_ids
-from lockwork.injection import Injection, Overrides
+from lockwork.injection import Injection
 from lockwork.injection.alone import call_alone
-from lockwork.job_options import ErrorClasses, RunOptions
 from lockwork.jobs import Job
-from lockwork.promises import Promise, Taken, take_out
+from lockwork.promises import Taken, take_out
 from lockwork.protocol import jobs as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.jobs import NewJob
-from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
 from lockwork.protocol.unique import Arrival, push_unique
-from lockwork.runtime.runtime import Runtime
-from lockwork.uniqueness import OnDuplicate, Unique
+from lockwork.surroundings import Surroundings
+from lockwork.task_calls import ResultCall
+from lockwork.task_settings import CallSettings, TaskOptions, level
+from lockwork.uniqueness import Unique
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
-Priority = Literal["high", "normal", "low"]
 Function = Callable[P, R] | Callable[P, Coroutine[Any, Any, R]]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskCall:
-    """A call of a task that somebody else will enqueue, for instance a stock in one step with a reservation."""
-
-    queue: str
-    record: bytes
-    delay_ms: int
-
-    def job(self, id: str) -> NewJob:
-        """The call as a job."""
-        return NewJob(id, self.record, self.delay_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class ResultCall(TaskCall, Generic[R]):
-    """A call with what a flow needs to know: whose results it gets as arguments, and what its own is."""
-
-    task: str
-    returns: Any
-    keeps_result: bool
-    uses: tuple[Promise, ...]
-
-    def job(self, id: str) -> NewJob:
-        """The call as a job; raises ConfigError when it waits for others."""
-        if self.uses:
-            raise ConfigError(f"this call of {self.task!r} uses results of a flow's jobs: add it to that flow")
-        return NewJob(id, self.record, self.delay_ms)
-
-
-class TaskSettings(TypedDict, total=False):
-    """The options of `lw.task`, all of which may be left out."""
-
-    name: str
-    """What jobs call the task by; the function's own name unless given."""
-    queue: str
-    """Where its jobs wait; "default" unless given."""
-    retries: int
-    """How often a failed job runs again, 3 unless given."""
-    backoff: Backoff
-    """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
-    `Exponential`, a list of pauses, of which the last stays, or a function of the attempt that failed."""
-    retry_on: ErrorClasses | None
-    """Only after these exceptions, and what is derived from them, it is tried again; None: after all."""
-    give_up_on: ErrorClasses
-    """After these it is not."""
-    max_deliveries: int | None
-    """How often it is handed to a worker at most, whether it fails or its worker dies; retries + 1 unless given."""
-    expires: Duration | datetime | None
-    """A job that has not begun by then ends as expired."""
-    tags: Sequence[str]
-    """Words that go with the job, for people and tools."""
-    result_ttl: Duration | None
-    """How long its result is kept, if not as long as all others."""
-    timeout: Duration | None
-    """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
-    hard_timeout: Duration | None
-    """How long one attempt may take before the process that runs it is killed."""
-    executor: Literal["process"] | None
-    """"process": each of its jobs runs in a process that no other job is in; unless given, `async def` runs on the
-    worker's event loop, and `def` in a thread."""
-    priority: Priority
-    """"high" before "normal" before "low", strictly."""
-    keep_result: bool
-    """Whether results are kept for `job.result()`; True unless given."""
-    key: str | None
-    """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
-    group: str | None
-    """Groups take turns, however many jobs each has; "tenant:{tenant}" is filled from the call's arguments."""
-    group_concurrency: int | None
-    """How many jobs of one group may run at once."""
-    group_rate: str | None
-    """How many jobs of one group may begin in a time, such as "10/s"."""
-    replicas: int
-    """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
-    unique: str | bool | None
-    """While a job has this name, another is not enqueued; "report:{user_id}" is filled from the call's arguments, True
-    makes a name of all of them. A name is its task's own. See docs/unique.md."""
-    unique_until: Literal["start", "done"] | Duration
-    """When the name is free again: "done" (unless given) when its job has ended, "start" when it begins, or a time such
-    as "10m" from the call on. With `replace` or `debounce`, "start" unless given."""
-    on_duplicate: OnDuplicate
-    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" makes that job its
-    own."""
-    debounce: Duration
-    """The job runs when there was no other call for so long, and is the last one."""
-    debounce_max: Duration
-    """It runs so long after the first call at the latest."""
-
-
-class CallSettings(TypedDict, total=False):
-    """The options of `task.options`, for single jobs."""
-
-    delay: Duration
-    """How long the job waits before it may run."""
-    at: datetime
-    """When it may run: a moment with a zone."""
-    expires: Duration | datetime | None
-    """A job that has not begun by then ends as expired."""
-    priority: Priority
-    """This and the following: as of the task; a function as `backoff` is only for tasks."""
-    retries: int
-    backoff: Backoff
-    retry_on: ErrorClasses | None
-    give_up_on: ErrorClasses
-    max_deliveries: int | None
-    timeout: Duration | None
-    hard_timeout: Duration | None
-    tags: Sequence[str]
-    result_ttl: Duration | None
-    key: str | None
-    group: str | None
-    """The task's groups have the task's limits."""
-    replicas: int
-    unique: str | bool | None
-    unique_until: Literal["start", "done"] | Duration
-    on_duplicate: OnDuplicate
-    debounce: Duration
-    debounce_max: Duration
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions(RunOptions):
-    """How a task's jobs run; durations in seconds."""
-
-    queue: str = "default"
-    expires_ms: int | None = None
-    priority: int = PRIORITIES.index("normal")
-    keep_result: bool = True
-    lines: Lines = field(default_factory=Lines)
-    in_process: bool = False
-    replicas: int = 0
-    unique: Unique | None = None
-
-    @classmethod
-    def read(cls, given: TaskSettings) -> TaskOptions:
-        """Check a task's options; raises ConfigError."""
-        check_names(given, TaskSettings, "a task has no option")
-        expires = given.get("expires")
-        options = cls(
-            queue=checked_queue(given.get("queue", "default")),
-            expires_ms=None if expires is None else job_options.limit(expires),
-            priority=_level(given.get("priority", "normal")),
-            keep_result=given.get("keep_result", True),
-            lines=Lines.read(
-                given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
-            ),
-            in_process=_in_process(given.get("executor")),
-            replicas=job_options.replicas(given),
-            unique=Unique.read(given),
-        )
-        return job_options.read(given, options)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the app has for all of its tasks."""
-
-    hooks: Hooks = field(default_factory=Hooks)
-    errors: Errors = field(default_factory=Errors)
-    overrides: Overrides = field(default_factory=Overrides)
 
 
 class Task(Generic[P, R, C]):
@@ -249,7 +82,7 @@ class Task(Generic[P, R, C]):
         check_names(changes, CallSettings, "a job has no option")
         options = job_options.read(changes, self.options_in_force)
         if "priority" in changes:
-            options = replace(options, priority=_level(changes["priority"]))
+            options = replace(options, priority=level(changes["priority"]))
         if "key" in changes or "group" in changes:
             lines = options.lines
             checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
@@ -432,67 +265,3 @@ class Task(Generic[P, R, C]):
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"
-
-
-class Registry:
-    """The tasks of one app by name; nothing else is ever called for a name from the wire."""
-
-    def __init__(self) -> None:
-        self.around: Surroundings = Surroundings()
-        self._tasks: dict[str, Task[Any, Any, Any]] = {}
-        self._gatherings: dict[str, Gathering] = {}
-
-    def add(self, task: Task[Any, Any, Any]) -> None:
-        """Register a task; raises ConfigError when its name is taken by another function."""
-        taken = self._tasks.get(task.name)
-        if taken is not None and _place(taken.function) != _place(task.function):
-            raise ConfigError(
-                f"task {task.name!r} of {_place(task.function)} has the name of {_place(taken.function)}: "
-                "give one of them name=..."
-            )
-        self._tasks[task.name] = task
-
-    def get(self, name: str) -> Task[Any, Any, Any]:
-        """Return the task; raises UnknownTask."""
-        try:
-            return self._tasks[name]
-        except KeyError:
-            raise UnknownTask(
-                f"no task is named {name!r} here: is its module imported by the worker's module, or was it renamed?"
-            ) from None
-
-    def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
-        """Where the tasks of one queue enqueue."""
-        return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
-
-    def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
-        """The tasks of these queues."""
-        return [task for task in self._tasks.values() if task.options_in_force.queue in queues]
-
-    def queues(self) -> list[str]:
-        """The queues that the tasks use."""
-        return sorted({task.options_in_force.queue for task in self._tasks.values()})
-
-
-def task_name(function: Callable[..., Any], name: str | None) -> str:
-    """The name a function is registered under: its own unless one is given."""
-    return checked(function.__name__ if name is None else name, "a task's name")
-
-
-def _level(priority: str) -> int:
-    if priority not in PRIORITIES:
-        raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
-    return PRIORITIES.index(priority)
-
-
-def _in_process(executor: object) -> bool:
-    if executor not in (None, "process"):
-        raise ConfigError(
-            f'executor must be "process", not {executor!r}: without one, async def runs on the loop, def in a thread'
-        )
-    return executor is not None
-
-
-def _place(function: Callable[..., Any]) -> str:
-    module = getattr(function, "__module__", "?")
-    return f"{module}.{getattr(function, '__qualname__', function)}"

@@ -8,7 +8,7 @@ import pytest
 
 from lockwork.demo.audit import Verdict, audit
 from lockwork.demo.evidence import Delivery, Entry, Evidence, Told, Victim
-from lockwork.protocol.jobs import QueueStatus
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.protocol.stock import StockStatus
 
 ANN = [Entry("r1", "placed", "ann"), Entry("r1", "paid")]

@@ -12,7 +12,7 @@ from rich.console import Console
 from lockwork.demo.crowd import Crowd, Seen
 from lockwork.demo.live import LiveScreen, Stacked
 from lockwork.demo.screen import Lines, Moment, counted
-from lockwork.protocol.jobs import QueueStatus
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.protocol.stock import StockStatus
 
 MOMENT = Moment(

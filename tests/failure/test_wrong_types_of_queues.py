@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork, ServerRefused
-from lockwork.protocol import dead, hands, jobs, schedules, waiting
+from lockwork.protocol import dead, hands, jobs, queue_status, schedules, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.effects import Protocol
@@ -84,7 +84,7 @@ class Populated:
             "look": lambda: control.look(KEYS, "later", "channel"),
             "outcome": lambda: jobs.standing(KEYS, "done", "channel"),
             "expire": lambda: jobs.expire(KEYS, WINDOW),
-            "status": lambda: jobs.status(KEYS),
+            "status": lambda: queue_status.status(KEYS),
             "peek": lambda: waiting.peek(KEYS, "ready", 0, 10),
             "heads": lambda: hands.heads(KEYS),
             "dead": lambda: dead.count(KEYS, Filter()),

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from lockwork.protocol import flows, jobs, waiting
+from lockwork.protocol import flows, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import FlowJob, Policy
@@ -274,7 +274,7 @@ class FlowMachine(RuleBasedStateMachine):
     def look(self) -> None:
         """Every job is where the model says, and every flow stands as it says."""
         self._expire()
-        status, _ = self.bench.run(jobs.status(self.queue))
+        status, _ = self.bench.run(queue_status.status(self.queue))
         places = Counter(job.place for job in self.jobs().values())
         assert status.blocked == places["blocked"]
         assert status.ready + status.scheduled == places["ready"] + places["scheduled"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import jobs
+from lockwork.protocol import jobs, queue_status
 from lockwork.protocol.jobs import Leased, Limits, NewJob, Outcome
 from lockwork.protocol.keys import QueueKeys
 from model.bench import Bench
@@ -260,7 +260,7 @@ class LinesMachine(RuleBasedStateMachine):
     @rule()
     def count(self) -> None:
         """Every job is in one place, and the books know who holds what and how many run."""
-        status, _ = self.bench.run(jobs.status(self.queue))
+        status, _ = self.bench.run(queue_status.status(self.queue))
         places = Counter(job.place for job in self.jobs.values())
         found = (status.ready, status.scheduled, status.running, status.dead)
         ready = places["ready"] + places["waits for its key"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol import jobs
+from lockwork.protocol import jobs, queue_status
 from lockwork.protocol.effects import Call
 from lockwork.protocol.grants import Renewal
 from lockwork.protocol.jobs import NewJob, Outcome
@@ -82,5 +82,5 @@ class LockJobsMachine(LockMachine):
 
     @rule()
     def count(self) -> None:
-        status, _ = self.bench.run(jobs.status(_QUEUE))
+        status, _ = self.bench.run(queue_status.status(_QUEUE))
         assert (status.enqueued, status.ready) == (self.enqueued, self.enqueued - self.done), "a job per release"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import jobs
+from lockwork.protocol import jobs, queue_status
 from lockwork.protocol.jobs import Batch, Leased, NewJob, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from model.bench import Bench
@@ -203,7 +203,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def count(self) -> None:
         """Every job is in one place, and the counters say so."""
-        status, workers = self.bench.run(jobs.status(self.queue))
+        status, workers = self.bench.run(queue_status.status(self.queue))
         places = [job.place for job in self.jobs.values()]
         # sessions that are over are not listed, and hold nothing
         assert {worker.session for worker in workers} == self.alive.keys()

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
-from lockwork.protocol import jobs, stock
+from lockwork.protocol import jobs, queue_status, stock
 from lockwork.protocol.effects import Call
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys
@@ -385,7 +385,7 @@ class StockMachine(RuleBasedStateMachine):
         held, sold = self._units("held"), self._units("confirmed")
         assert found == StockStatus(self.total, self.total - held - sold, held, sold, self.expired)
         assert found.available >= 0
-        queued, _ = self.bench.run(jobs.status(self.queue))
+        queued, _ = self.bench.run(queue_status.status(self.queue))
         assert (queued.ready, queued.enqueued) == (self.jobs, self.jobs)
 
     def teardown(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.protocol import flows, jobs
+from lockwork.protocol import flows, jobs, queue_status
 from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import FlowJob
 from lockwork.protocol.keys import QueueKeys
@@ -71,7 +71,7 @@ def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monk
         storing.send(bench.call(call))
     assert done.value.value is False
     assert not bench.fields(queue.jobs)
-    assert bench.run(jobs.status(queue))[0].enqueued == 0
+    assert bench.run(queue_status.status(queue))[0].enqueued == 0
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import dead, jobs, waiting
+from lockwork.protocol import dead, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.job_control import Note
@@ -353,5 +353,5 @@ class UniqueMachine(RuleBasedStateMachine):
         for id in self._at("waits"):
             job = self.jobs[id]
             assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
-        status, _ = self.bench.run(jobs.status(self.queue))
+        status, _ = self.bench.run(queue_status.status(self.queue))
         assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))

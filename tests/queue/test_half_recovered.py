@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import hands, jobs
+from lockwork.protocol import hands, jobs, queue_status
 from lockwork.protocol.effects import Call
 from lockwork.protocol.jobs import NewJob, SessionOver
 from lockwork.protocol.keys import QueueKeys
@@ -39,14 +39,14 @@ def bench(url: str) -> Iterator[Bench]:
 
 
 def test_the_next_heartbeat_finds_the_rest(bench: Bench) -> None:
-    status, workers = bench.run(jobs.status(QUEUE))
+    status, workers = bench.run(queue_status.status(QUEUE))
     assert status.ready + status.running == COUNT
     assert not workers, "who is over is no worker"
     assert bench.run(hands.heads(QUEUE)).lease_left is None
     found = bench.run(jobs.beat(QUEUE, {OTHER: True}, 5000, 1.0))
     assert found.overdue == DEAD
     bench.run(jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=False))
-    status, workers = bench.run(jobs.status(QUEUE))
+    status, workers = bench.run(queue_status.status(QUEUE))
     assert (status.ready, status.running, len(workers)) == (COUNT, 0, 1)
     assert bench.run(jobs.beat(QUEUE, {OTHER: False}, 5000, 1.0)).overdue is None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs, queue_limits
+from lockwork.protocol import jobs, queue_limits, queue_status
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.jobs import Batch, NewJob, Outcome
 from lockwork.protocol.keys import QueueKeys
@@ -132,7 +132,7 @@ def test_bull_2082_a_rate_limited_job_was_dropped(shop: Shop) -> None:
     shop.push(100)
     assert len(shop.reserve().jobs) == 2
     assert not shop.reserve().jobs
-    status, _ = shop.bench.run(jobs.status(QUEUE))
+    status, _ = shop.bench.run(queue_status.status(QUEUE))
     assert (status.ready, status.running) == (98, 2)
     shop.set(rate="")
     assert len(shop.reserve(want=200).jobs) == 98

@@ -11,7 +11,7 @@ from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.schedules import Plan, Ticker, slot_id
 from lockwork.schedules.options import Rules, ScheduleSettings
-from lockwork.tasks import TaskCall
+from lockwork.task_calls import TaskCall
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

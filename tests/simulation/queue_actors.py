@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import hands, jobs
+from lockwork.protocol import hands, jobs, queue_status
 from lockwork.protocol import job_control as control
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.jobs import Leased, Outcome, SessionOver
@@ -127,7 +127,7 @@ class Plant:
     def _watch(self, supervisor: Process, crew: list[Child], task: Task) -> Actor:
         """Run one child after the other; a dead one's jobs are given back at once."""
         while True:
-            session = jobs.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
+            session = queue_status.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
             self.sessions.append(session)
             try:
                 yield from jobs.beat(self.queue, {session: True}, int(LEASE * 1000), patience=5.0)

@@ -12,7 +12,7 @@ from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.schedules import Plan, Ticker
 from lockwork.schedules.options import Rules, ScheduleSettings
-from lockwork.tasks import TaskCall
+from lockwork.task_calls import TaskCall
 from simulation.faults import MS, SECOND, Mix
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.runs import finished, incidents

@@ -7,7 +7,7 @@ from typing import assert_type
 from lockwork import Lockwork
 from lockwork.flow_runs import FlowRun
 from lockwork.flows import Flow, Node
-from lockwork.tasks import ResultCall
+from lockwork.task_calls import ResultCall
 
 lw = Lockwork()
 

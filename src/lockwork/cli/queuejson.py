@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from lockwork.protocol.jobs import QueueStatus
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.queue_limits import QueueLimits
 
 

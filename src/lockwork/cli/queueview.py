@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lockwork.cli.printable import printable
-from lockwork.protocol.jobs import QueueStatus
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.queue_limits import QueueLimits
 
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockwork.protocol.jobs import QueueStatus
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.protocol.stock import StockStatus
 
 

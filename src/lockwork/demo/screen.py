@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self, TextIO
 
 from lockwork.demo.crowd import Seen
-from lockwork.protocol.jobs import QueueStatus
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.protocol.stock import StockStatus
 
 

@@ -19,7 +19,7 @@ from lockwork.protocol.leases import Lease
 from lockwork.protocol.lock_jobs import release_and_push
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
-from lockwork.tasks import TaskCall
+from lockwork.task_calls import TaskCall
 
 
 class QueueGrant(Grant):

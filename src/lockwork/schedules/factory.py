@@ -10,10 +10,11 @@ from lockwork.protocol import schedules as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.schedules import Plan
+from lockwork.registry import Registry
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Rules, ScheduleSettings
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, status
-from lockwork.tasks import Registry, TaskCall
+from lockwork.task_calls import TaskCall
 
 
 class Schedules:

@@ -18,7 +18,9 @@ from lockwork.protocol import jobs
 from lockwork.protocol.keys import checked
 from lockwork.protocol.schedules import Plan
 from lockwork.schedules.timing import Cron, Every, Timing, zone_name
-from lockwork.tasks import Task, TaskCall, TaskSettings
+from lockwork.task_calls import TaskCall
+from lockwork.task_settings import TaskSettings
+from lockwork.tasks import Task
 
 Misfire = Literal["once", "skip", "all"]
 Overlap = Literal["allow", "skip"]

@@ -16,7 +16,9 @@ from lockwork.failures import line
 from lockwork.injection.calling import Caller
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased, Outcome
-from lockwork.tasks import Registry, Task, TaskOptions
+from lockwork.registry import Registry
+from lockwork.task_settings import TaskOptions
+from lockwork.tasks import Task
 from lockwork.worker import flow_jobs
 from lockwork.worker.batching import Batcher, WrongResults
 from lockwork.worker.calls import call

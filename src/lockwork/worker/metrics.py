@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
-from lockwork.protocol import hands, jobs
+from lockwork.protocol import hands, queue_status
 from lockwork.protocol.hands import Heads
-from lockwork.protocol.jobs import QueueStatus
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_status import QueueStatus
 from lockwork.runtime.clock import now
 from lockwork.worker.backlog import Backlog
 from lockwork.worker.crew import REASONS
@@ -76,7 +76,7 @@ class Metrics:
         found: dict[str, tuple[QueueStatus, int, Heads]] = {}
         try:
             for name, keys in self._queues.items():
-                status, workers = self._runtime.run(hands.within(_PATIENCE, jobs.status(keys)))
+                status, workers = self._runtime.run(hands.within(_PATIENCE, queue_status.status(keys)))
                 found[name] = status, len(workers), self._runtime.run(hands.within(_PATIENCE, hands.heads(keys)))
         except LockworkError:
             yield _family("server_up", "gauge", "Whether the server answers", [("", 0)])

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from lockwork.protocol.jobs import session_name
+from lockwork.protocol.queue_status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker import memory
 from lockwork.worker.overruns import Verdict

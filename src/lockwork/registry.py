@@ -1,0 +1,63 @@
+"""The tasks of an app by name: the only place where a name from the wire resolves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lockwork.errors import ConfigError, UnknownTask
+from lockwork.gathering import Gathering
+from lockwork.protocol.keys import QueueKeys, checked
+from lockwork.runtime.runtime import Runtime
+from lockwork.surroundings import Surroundings
+from lockwork.tasks import Task
+
+
+class Registry:
+    """The tasks of one app by name; nothing else is ever called for a name from the wire."""
+
+    def __init__(self) -> None:
+        self.around: Surroundings = Surroundings()
+        self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._gatherings: dict[str, Gathering] = {}
+
+    def add(self, task: Task[Any, Any, Any]) -> None:
+        """Register a task; raises ConfigError when its name is taken by another function."""
+        taken = self._tasks.get(task.name)
+        if taken is not None and _place(taken.function) != _place(task.function):
+            raise ConfigError(
+                f"task {task.name!r} of {_place(task.function)} has the name of {_place(taken.function)}: "
+                "give one of them name=..."
+            )
+        self._tasks[task.name] = task
+
+    def get(self, name: str) -> Task[Any, Any, Any]:
+        """Return the task; raises UnknownTask."""
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise UnknownTask(
+                f"no task is named {name!r} here: is its module imported by the worker's module, or was it renamed?"
+            ) from None
+
+    def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
+        """Where the tasks of one queue enqueue."""
+        return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
+
+    def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
+        """The tasks of these queues."""
+        return [task for task in self._tasks.values() if task.options_in_force.queue in queues]
+
+    def queues(self) -> list[str]:
+        """The queues that the tasks use."""
+        return sorted({task.options_in_force.queue for task in self._tasks.values()})
+
+
+def task_name(function: Callable[..., Any], name: str | None) -> str:
+    """The name a function is registered under: its own unless one is given."""
+    return checked(function.__name__ if name is None else name, "a task's name")
+
+
+def _place(function: Callable[..., Any]) -> str:
+    module = getattr(function, "__module__", "?")
+    return f"{module}.{getattr(function, '__qualname__', function)}"

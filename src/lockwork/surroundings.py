@@ -1,0 +1,18 @@
+"""What an app has around all of its tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lockwork.failures import Errors
+from lockwork.hooks import Hooks
+from lockwork.injection import Overrides
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the app has for all of its tasks."""
+
+    hooks: Hooks = field(default_factory=Hooks)
+    errors: Errors = field(default_factory=Errors)
+    overrides: Overrides = field(default_factory=Overrides)
