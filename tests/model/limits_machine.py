@@ -138,7 +138,7 @@ class LimitsMachine(QueueMachine):
     # -- leasing ------------------------------------------------------------------------------------------------------
 
     @rule(session=st.sampled_from(SESSIONS), want=st.integers(1, 4), twice=st.booleans(), sleeps=st.booleans())
-    def reserve(self, session: str, want: int, twice: bool, sleeps: bool) -> None:
+    def reserve(self, session: str, want: int, twice: bool, sleeps: bool = False) -> None:
         if session not in self.alive:
             self.beat(session, joins=True)
         self.channel = CHANNEL if sleeps and not twice else ""

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork import ConfigError, Lockwork, QueueFull, ResultTimeout, WaitTimeout
+from lockwork import ConfigError, Lockwork, ResultTimeout, WaitTimeout
+from lockwork.errors import QueueFull
 from lockwork.queue_limits import QueueLimits
 from processes import Started, until, worker
 

@@ -326,7 +326,7 @@ def test_a_handle_that_was_found_by_its_id_is_not_new(lw: Lockwork) -> None:
         ({"debounce": "2s", "debounce_max": "1s"}, "must not be less than debounce"),
         ({"debounce": "2s", "unique_until": "1h"}, "not after a time"),
         ({"name": "a,b"}, "a unique task's name must not hold a comma"),
-        ({"unique_untl": "start"}, "did you mean 'unique' or 'unique_until'"),
+        ({"unique_untl": "start"}, "did you mean 'unique_until'"),
     ],
 )
 def test_options_that_make_no_sense(lw: Lockwork, options: dict[str, Any], text: str) -> None:

@@ -79,7 +79,7 @@ TWINS = {
             (("parts/finish", "if redis.call('EXISTS', watch) == 0 then return end", "do return end"),),
         ),
         Build("an outcome is not found", (("jobs_outcome", "or redis.call('HGET', KEYS[2], id)", ""),)),
-        Build("what has ended counts as active", (("jobs_outcome", "if blob then return", "if false then return"),)),
+        Build("what has ended counts as active", (("jobs_outcome", "if blob then", "if false then"),)),
     ),
     "Q7": (
         Build(

@@ -12,8 +12,9 @@ import redis
 from click.testing import CliRunner
 
 from cancelling import nothing_here, swept
-from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, QueueFull, ServerRefused
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused
 from lockwork.cli.locks import locks
+from lockwork.errors import QueueFull
 from lockwork.protocol.keys import QueueKeys
 from lockwork.tasks import Task
 from processes import until
