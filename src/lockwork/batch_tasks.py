@@ -31,7 +31,7 @@ class BatchTask(Task[[T], R, C]):
         around: Surroundings,
         batching: Batching,
     ) -> None:
-        self.batching = batching
+        self.batching: Batching | None = batching
         super().__init__(gathering, config, name, function, options, around)  # type: ignore[arg-type]  # see _wire
 
     def __call__(self, items: list[T]) -> C:  # type: ignore[override]  # as it was defined

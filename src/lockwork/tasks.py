@@ -55,7 +55,7 @@ class Task(Generic[P, R, C]):
     ) -> None:
         self.name = name
         self.function = function
-        self.options_in_force = options
+        self.options_in_force: TaskOptions = options
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.injection: Injection = Injection(function, around.overrides, is_async=self.is_async)
         self.injected: bool = bool(self.injection.names)
