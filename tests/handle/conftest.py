@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 
+from app_modules import load_app
 from history import History
 from lockwork.runtime.embedded import start_private
 from processes import Started, worker
@@ -30,15 +29,7 @@ def load() -> Callable[[str], ModuleType]:
     """A fresh copy of an app module, bound to the server at `url`."""
 
     def load_one(url: str, name: str = "handled") -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"{name}_here", APPS / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses look their module up
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("LOCKWORK_URL", url)
-            spec.loader.exec_module(module)
-        return module
+        return load_app(APPS, name, url)
 
     return load_one
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 import redis
 
+from app_modules import load_app
 from history import History
 
 APPS = Path(__file__).parent / "apps"
@@ -30,15 +29,7 @@ def load_shift() -> Callable[[str], ModuleType]:
     """A fresh copy of the app's module, bound to the server at a URL."""
 
     def load(url: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location("shift_here", APPS / "shift.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("LOCKWORK_URL", url)
-            spec.loader.exec_module(module)
-        return module
+        return load_app(APPS, "shift", url)
 
     return load
 
