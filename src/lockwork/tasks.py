@@ -23,9 +23,10 @@ from lockwork.injection import Injection
 from lockwork.injection.alone import call_alone
 from lockwork.jobs import Job
 from lockwork.promises import Taken, take_out
-from lockwork.protocol import jobs as protocol
+from lockwork.protocol import pushing as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.jobs import body
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Arrival, push_unique
 from lockwork.surroundings import Surroundings
 from lockwork.task_calls import ResultCall
@@ -228,7 +229,7 @@ class Task(Generic[P, R, C]):
         queue = self.options_in_force.queue
 
         def event(job: NewJob) -> Enqueued:
-            _, args, *rest = codecs.decode(protocol.body(job.record))
+            _, args, *rest = codecs.decode(body(job.record))
             kwargs = rest[0] if rest else {}
             # a moment is negative
             delay = max(0.0, (job.delay_ms if job.delay_ms >= 0 else -job.delay_ms - time.time() * 1000) / 1000)

@@ -19,9 +19,9 @@ import redis
 
 from history import History
 from lockwork import JobFailed, Lockwork
-from lockwork.protocol import job_control, jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import job_control, pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
@@ -143,7 +143,7 @@ def test_arq_485_cancelling_an_unknown_job_harms_no_later_one(
     assert not lw.job("later").cancel()
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        lw.runtime.run(jobs.push(KEYS, [NewJob("later", record)]))
+        lw.runtime.run(pushing.push(KEYS, [NewJob("later", record)]))
         assert lw.job("later").result(30) == 1
 
 
@@ -170,7 +170,7 @@ def test_arq_447_an_expiry_that_has_passed(
     """arq#447, arq#479: a job whose time was over when it came froze the worker."""
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        tasks.lw.runtime.run(jobs.push_until(KEYS, [NewJob("late", record)], expires))
+        tasks.lw.runtime.run(pushing.push_until(KEYS, [NewJob("late", record)], expires))
         assert tasks.mark.enqueue(history.path).result(30) == 1
         until(lambda: tasks.lw.job("late").state() == "expired", "it has expired", 10)
     assert len(history.lines("ran")) == 1

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
 from lockwork.protocol import jobs, queue_status, stock
 from lockwork.protocol.effects import Call
-from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.protocol.stock import Books, StockStatus
 from model.bench import CHANNEL, SECOND, Bench

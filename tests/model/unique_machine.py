@@ -11,8 +11,9 @@ from lockwork.protocol import dead, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.job_control import Note
-from lockwork.protocol.jobs import Leased, NewJob, Outcome
+from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Arrived, Terms, push_unique
 from model.bench import Bench
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import hands, jobs, queue_status
+from lockwork.protocol import hands, jobs, pushing, queue_status
 from lockwork.protocol.effects import Call
-from lockwork.protocol.jobs import NewJob, SessionOver
+from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -25,7 +26,7 @@ def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
-    bench.run(jobs.push(QUEUE, [NewJob(f"j{at:04}", jobs.head(1, 3) + b"body") for at in range(COUNT)]))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:04}", jobs.head(1, 3) + b"body") for at in range(COUNT)]))
     for call in range(2):
         bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
     recovery = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True)

@@ -13,9 +13,9 @@ import redis
 
 from lockwork import JobFailed
 from lockwork.ids import new_id
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.embedded import start_private
 from processes import until, worker
 
@@ -83,7 +83,7 @@ def test_a_result_that_cannot_be_kept(odd: Any, what: str, text: str) -> None:
 def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
     """Enqueue what another program might: raw bytes."""
     id = new_id()
-    app.lw.runtime.run(jobs.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
+    app.lw.runtime.run(pushing.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
     return app.lw.job(id)
 
 

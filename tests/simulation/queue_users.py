@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import dead, jobs, waiting
+from lockwork.protocol import dead, jobs, pushing, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.pushing import NewJob
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queue_actors import DELIVERIES, WINDOW_MS, Plant
@@ -26,9 +26,9 @@ def producer(plant: Plant, rounds: int) -> Actor:
             if random.random() < 0.25:
                 limit = random.randint(1, 5000)
                 moment = -(plant.world.server_now // 1000 + limit)
-                yield from jobs.push_until(plant.queue, new, random.choice([limit, moment]))
+                yield from pushing.push_until(plant.queue, new, random.choice([limit, moment]))
             else:
-                yield from jobs.push(plant.queue, new)
+                yield from pushing.push(plant.queue, new)
             plant.acknowledged += [job.id for job in new]
 
 

@@ -13,10 +13,10 @@ from lockwork.jobs import Job
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.lock import Lock
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.leases import Lease
 from lockwork.protocol.lock_jobs import release_and_push
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 from lockwork.task_calls import TaskCall

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Protocol
-from lockwork.protocol.jobs import NewJob, lines_keys, push_arguments, push_keys
+from lockwork.protocol.jobs import lines_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob, push_arguments, push_keys
 from lockwork.protocol.scripts import script
 
 BATCH = 500
