@@ -9,7 +9,7 @@ from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
 from lockwork.failures import Failure
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.promises import Promise
 from lockwork.protocol import flows as protocol
 from lockwork.protocol import job_control as control
@@ -90,8 +90,8 @@ class FlowRun:
     def job(self, node: Promise | int) -> Job[Any]:
         """The job of a node, or of a number, counted from 1 in the order in which they were added."""
         number = node.number if isinstance(node, Promise) else node
-        returns = self._returns.get(number, Any)
-        return Job(self._runtime, self._keys, self.queue, protocol.job_id(self.id, number), returns)
+        origin = Origin(self._runtime, self._keys, self._returns.get(number, Any))
+        return Job(origin, protocol.job_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
         """All of its jobs, in the order in which they were added; none when nothing is known of the flow."""

@@ -170,7 +170,7 @@ def test_arq_447_an_expiry_that_has_passed(
     """arq#447, arq#479: a job whose time was over when it came froze the worker."""
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        tasks.lw.runtime.run(pushing.push_until(KEYS, [NewJob("late", record)], expires))
+        tasks.lw.runtime.run(pushing.push(KEYS, [NewJob("late", record)], expires_ms=expires))
         assert tasks.mark.enqueue(history.path).result(30) == 1
         until(lambda: tasks.lw.job("late").state() == "expired", "it has expired", 10)
     assert len(history.lines("ran")) == 1

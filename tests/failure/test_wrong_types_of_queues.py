@@ -56,7 +56,7 @@ class Populated:
         ask(control.note(KEYS, SESSION, self.running, "step", b"1", 10_000))
         ask(pushing.push(KEYS, [NewJob("ready", plain + body), NewJob("withdrawn", plain + body)]))
         ask(pushing.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
-        ask(pushing.push_until(KEYS, [NewJob("expires", plain + body, 400_000)], 500_000))
+        ask(pushing.push(KEYS, [NewJob("expires", plain + body, 400_000)], expires_ms=500_000))
         ask(control.cancel(KEYS, "withdrawn", "lw"))
         ask(jobs.standing(KEYS, "later", "channel"))
 
@@ -69,7 +69,7 @@ class Populated:
             "push": lambda: pushing.push(KEYS, [NewJob(f"a{number}", plain)]),
             "push many": lambda: pushing.push(KEYS, [NewJob(f"b{number}", plain), NewJob(f"c{number}", keyed)]),
             "push later": lambda: pushing.push(KEYS, [NewJob(f"d{number}", plain, 1000)]),
-            "push until": lambda: pushing.push_until(KEYS, [NewJob(f"e{number}", plain)], 90_000),
+            "push until": lambda: pushing.push(KEYS, [NewJob(f"e{number}", plain)], expires_ms=90_000),
             "note": lambda: control.note(KEYS, SESSION, job, "step", b"2", 10_000),
             "asked": lambda: control.asked(KEYS, SESSION, [job]),
             "cancel running": lambda: control.cancel(KEYS, "running", "lw"),

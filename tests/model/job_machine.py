@@ -61,7 +61,7 @@ class JobMachine(QueueMachine):
         due = due if delay else 0
         new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
-        assert self.bench.run(pushing.push_until(self.queue, [new], ends), twice=twice) == (0 if twice else 1)
+        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), twice=twice) == (0 if twice else 1)
         self.sent.append((new, ends))
         self.jobs[id] = ModelJob(level, expires=self.ms + limit)
         if delay:
@@ -73,7 +73,7 @@ class JobMachine(QueueMachine):
     @rule(data=st.data())
     def send_again(self, data: st.DataObject) -> None:
         new, ends = data.draw(st.sampled_from(self.sent[-4:]))
-        assert self.bench.run(pushing.push_until(self.queue, [new], ends), again=True) == 0
+        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), again=True) == 0
         self._see(new.id)
 
     @precondition(lambda self: self.jobs)

@@ -258,7 +258,7 @@ class LimitedJobsMachine(LimitsMachine, JobMachine):
             super().push_until(level, limit, delay, absolute=absolute, twice=twice)
             return
         new = NewJob(f"j{len(self.jobs):03}", jobs.head(level, DELIVERIES) + BODY, delay)
-        _raised(QueueFull, lambda: self.bench.run(pushing.push_until(self.queue, [new], limit), twice=twice))
+        _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, [new], expires_ms=limit), twice=twice))
 
     @precondition(lambda self: self.leased)
     @rule()

@@ -26,7 +26,7 @@ def producer(plant: Plant, rounds: int) -> Actor:
             if random.random() < 0.25:
                 limit = random.randint(1, 5000)
                 moment = -(plant.world.server_now // 1000 + limit)
-                yield from pushing.push_until(plant.queue, new, random.choice([limit, moment]))
+                yield from pushing.push(plant.queue, new, expires_ms=random.choice([limit, moment]))
             else:
                 yield from pushing.push(plant.queue, new)
             plant.acknowledged += [job.id for job in new]

@@ -9,7 +9,7 @@ from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.ids import new_id
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.lock import Lock
 from lockwork.protocol.effects import Protocol
@@ -152,7 +152,7 @@ class QueueLock(Lock):
                 f"the lease of {self.noun} {grant.name!r} ended before it was released: somebody else may have held "
                 "it, and nothing was enqueued"
             )
-        return Job(self._runtime, self._queue_keys, self.queue, job.id)
+        return Job(Origin(self._runtime, self._queue_keys), job.id)
 
     def __repr__(self) -> str:
         return f"<QueueLock {self.name!r} queue={self.queue!r}>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,31 +37,67 @@ def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
     return args
 
 
-def push(queue: QueueKeys, jobs: Sequence[NewJob], replicas: int = 0) -> Protocol[int]:
+def push(
+    queue: QueueKeys,
+    jobs: Sequence[NewJob],
+    replicas: int = 0,
+    expires_ms: int | None = None,
+    *,
+    also: Callable[[Sequence[NewJob]], object] | None = None,
+) -> Protocol[int]:
     """Enqueue the jobs, in batches; returns how many were not there yet.
 
-    Raises QueueFull: nothing of the batch that met a full queue, or of those behind it, is enqueued. With `replicas`,
-    raises JobNotReplicated when fewer had them in time; they are enqueued all the same.
+    With `expires_ms`, those that have not begun within that time, or by the moment -`expires_ms`, expire. `also` is
+    called for each batch before it is sent, if possible while the server works. Raises QueueFull: nothing of the batch
+    that met a full queue, or of those behind it, is enqueued. With `replicas`, raises JobNotReplicated when fewer had
+    them in time; they are enqueued all the same.
     """
-    keys, new = (*push_keys(queue), queue.dead), 0
-    if replicas:
-        return (yield from push_replicated(queue, Call(script("jobs_push"), keys, [0], marked=True), jobs, replicas))
-    for at in range(0, len(jobs), PUSH_BATCH):
-        args = [0, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        new += room_for(queue, (yield Call(script("jobs_push"), keys, args, marked=True)), at)
+    args: list[Argument]
+    if expires_ms is None:
+        name, keys, args = "jobs_push", (*push_keys(queue), queue.dead), [0]
+    else:
+        name, keys, args = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead), [0, expires_ms]
+    call = Call(script(name), keys, args, marked=True)
+    if replicas or len(jobs) <= PUSH_BATCH:
+        if also is not None:
+            also(jobs)
+        if replicas:
+            return (yield from push_replicated(queue, call, jobs, replicas))
+        args += push_arguments(jobs)
+        return room_for(queue, (yield call))
+    new, batches = 0, _Batches(call, jobs, also)
+    while (one := batches.take()) is not None:
+        new += room_for(queue, (yield one), batches.before)
     return new
 
 
-def push_until(queue: QueueKeys, jobs: Sequence[NewJob], expires_ms: int, replicas: int = 0) -> Protocol[int]:
-    """The same for jobs that must begin within `expires_ms`, or at the moment -`expires_ms`, or else expire."""
-    keys, new = (*push_keys(queue), queue.expiry, queue.dead), 0
-    if replicas:
-        call = Call(script("jobs_push_until"), keys, [0, expires_ms], marked=True)
-        return (yield from push_replicated(queue, call, jobs, replicas))
-    for at in range(0, len(jobs), PUSH_BATCH):
-        args = [0, expires_ms, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        new += room_for(queue, (yield Call(script("jobs_push_until"), keys, args, marked=True)), at)
-    return new
+class _Batches:
+    """Calls that enqueue jobs; each is prepared while the server works on the one before."""
+
+    def __init__(self, call: Call, jobs: Sequence[NewJob], also: Callable[[Sequence[NewJob]], object] | None) -> None:
+        self._call = call
+        self._jobs = jobs
+        self._also = also
+        self._prepared = 0
+        self._next: Call | None = None
+        self.before = -PUSH_BATCH
+        """Jobs in the batches before the one that was taken last."""
+
+    def take(self) -> Call | None:
+        """Return the next call, None when there is no more."""
+        call, self._next = self._ahead(), None
+        self.before += PUSH_BATCH
+        return call
+
+    def _ahead(self) -> Call | None:
+        if self._next is None and self._prepared < len(self._jobs):
+            batch = self._jobs[self._prepared : self._prepared + PUSH_BATCH]
+            self._prepared += PUSH_BATCH
+            if self._also is not None:
+                self._also(batch)
+            args = [*self._call.args, *push_arguments(batch)]
+            self._next = replace(self._call, args=args, ahead=self._ahead)
+        return self._next
 
 
 def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replicas: int) -> Protocol[int]:
