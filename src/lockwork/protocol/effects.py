@@ -38,7 +38,7 @@ class Call:
     behind: bool = False
     """It undoes a call that waits for replicas, and must not overtake that."""
     ahead: Callable[[], Call | None] | None = None
-    """Prepares the call that will follow if all goes well; a driver may call it while the server works, once or more."""
+    """Prepares the call that follows if all goes well; a driver may call it while the server works, once or more."""
     packed: bytes | None = None
     """The call as it is sent, if a driver has packed it ahead of its time."""
 

@@ -7,9 +7,12 @@ if #ARGV == 4 and ARGV[1] == '0' and ARGV[4] == '0' and string.find(ARGV[3], '^%
     and redis.call('ZCARD', KEYS[6]) == 0 and not redis.call('HGET', KEYS[7], 'size') then
   -- one plain job that may run at once, and nobody to wake: the most frequent call touches what it needs and no more
   local ready = KEYS[2 + (string.match(ARGV[3], '^[012]') or 1)]
-  redis.call('LLEN', ready)
   if redis.call('HSETNX', KEYS[1], ARGV[2], ARGV[3]) == 0 then return 0 end
-  redis.call('RPUSH', ready, ARGV[2])
+  local pushed = redis.pcall('RPUSH', ready, ARGV[2])
+  if type(pushed) == 'table' then
+    redis.call('HDEL', KEYS[1], ARGV[2])
+    return pushed
+  end
   redis.call('HINCRBY', KEYS[7], 'enqueued', 1)
   return 1
 end
