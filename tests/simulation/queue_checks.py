@@ -89,7 +89,7 @@ class QueueChecker:
 
     def _came(self, step: Step, id: str, where: str) -> None:
         fine = where == "due" or (where == "ready" and self._plant.made[id].plain)
-        if step.script not in ("jobs_push", "jobs_push_until") or not fine:
+        if step.script not in ("job_push", "jobs_push", "jobs_push_until") or not fine:
             raise Broken(f"Q1: {step.script} brought {id} to {where}")
         self._recount["enqueued"] += 1
         if id in self.cleared:

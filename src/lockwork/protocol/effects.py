@@ -33,6 +33,8 @@ class Call:
     """Seconds to go on trying while the server is away, if that is less than configured; None: as configured."""
     marked: bool = False
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
+    otherwise: Call | None = None
+    """What is sent instead of it after a lost reply."""
     replicas: int = 0
     """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
     behind: bool = False
@@ -44,6 +46,8 @@ class Call:
 
     def again(self) -> Call:
         """The call as it is sent after a lost reply."""
+        if self.otherwise is not None:
+            return self.otherwise.again()
         return replace(self, args=(1, *self.args[1:]), packed=None) if self.marked else self
 
 

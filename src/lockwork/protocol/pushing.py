@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 PUSH_BATCH = 1000
+_PLAIN = re.compile(rb"[012],\d+,,;")
 
 
 class NewJob(NamedTuple):
@@ -64,11 +66,22 @@ def push(
         if replicas:
             return (yield from push_replicated(queue, call, jobs, replicas))
         args += push_arguments(jobs)
+        if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
+            found: int = yield _one(queue, jobs[0], call)
+            if found >= 0:
+                return found
         return room_for(queue, (yield call))
     new, batches = 0, _Batches(call, jobs, also)
     while (one := batches.take()) is not None:
         new += room_for(queue, (yield one), batches.before)
     return new
+
+
+def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Call:
+    """The shorter call that enqueues one plain job which may run at once."""
+    ready = queue.ready[job.record[0] - 48]
+    keys = (queue.jobs, ready, queue.idle, queue.stats)
+    return Call(script("job_push"), keys, (job.id, job.record), otherwise=otherwise)
 
 
 class _Batches:

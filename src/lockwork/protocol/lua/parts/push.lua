@@ -23,16 +23,7 @@ local function plain(record)
   return string.match(record, '^[012]') or '1'
 end
 
--- Wake up to `count` idle workers, if they may lease anything; a channel that nobody hears does not count.
-local function wake(count)
-  if at_rest() then return end
-  for _ = 1, 100 do
-    if count <= 0 then return end
-    local channel = redis.call('ZPOPMIN', idle)[1]
-    if not channel then return end
-    count = count - redis.call('PUBLISH', channel, KEYS[1])
-  end
-end
+-- include: wake
 
 -- When a job is due that waits for `wait` ms, or until the moment -`wait`.
 local function moment(wait)
