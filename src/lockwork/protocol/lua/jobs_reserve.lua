@@ -59,10 +59,9 @@ if ARGV[1] == '1' then
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
     if string.match(held[at + 1], '%S+$') == request then
-      local record = redis.call('HGET', jobs, held[at])
       reply[#reply + 1] = held[at]
       reply[#reply + 1] = held[at + 1]
-      reply[#reply + 1] = record
+      reply[#reply + 1] = redis.call('HGET', jobs, held[at]) or '' -- deleted by hand
     end
   end
   if #reply > 3 then return with_notes() end
