@@ -110,7 +110,8 @@ local function lease_all(ids)
   room = room - #leased / 2
 end
 
-local grouped = redis.call('EXISTS', lines, sleeping) > 0
+-- a ring may still name groups of which nothing waits any more
+local grouped = redis.call('EXISTS', lines, sleeping, KEYS[rings], KEYS[rings + 1], KEYS[rings + 2]) > 0
 if grouped then wake_groups() end
 for level = 2, 4 do
   if grouped then
@@ -139,7 +140,7 @@ local function look_again(wait)
 end
 
 local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-local next_group = grouped and redis.call('ZRANGE', sleeping, 0, 0, 'WITHSCORES')[2]
+local next_group = grouped and redis.call('ZRANGEBYSCORE', sleeping, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 if next_due then look_again(tonumber(next_due) - today) end
 if next_group then look_again(tonumber(next_group) - today) end
 if limit then look_again(tonumber(limit) - today) end

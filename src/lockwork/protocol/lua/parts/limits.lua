@@ -13,9 +13,13 @@ local function at_rest()
 end
 
 -- The generic cell rate algorithm: a burst of `rate_jobs`, then one each `rate_us / rate_jobs`.
--- A clock that was set back costs one period at most.
 local function rate_full()
-  return math.min(math.max(tonumber(rules[5] or 0), now), now + rate_us)
+  local full = math.max(tonumber(rules[5] or 0), now)
+  if full <= now + rate_us then return full end
+  -- a clock that was set back costs one period at most
+  rules[5] = string.format('%.0f', now + rate_us)
+  redis.call('HSET', stats, 'full', rules[5])
+  return now + rate_us
 end
 
 -- How many of `want` jobs may be leased now; and, when the rate allows none, the ms after which to come again.
