@@ -77,7 +77,9 @@ def test_a_wake_up_is_heard_after_whatever_came_before(engine: Engine) -> None:
 
 
 def test_leases_are_renewed_for_a_user_who_may_hear_no_channel(spoiled: Embedded, spoil: redis.Redis) -> None:
-    spoil.execute_command("ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "resetchannels")
+    spoil.acl_setuser(
+        "deaf", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], reset_channels=True
+    )
     with Lockwork(spoiled.url.replace("://", "://deaf:secret@", 1)) as lw:
         lw.runtime.engine.listen()
         with lw.lock("held"):

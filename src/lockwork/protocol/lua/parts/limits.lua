@@ -69,20 +69,26 @@ local function takers(count, lines)
   return math.min(count, waiting)
 end
 
--- What waits, and the most that may, if the jobs in ARGV[from] and after would be too many, those left out that are known.
--- `again`: as for push.
-local function refused(from, again, dead)
+-- What waits, and the most that may, if `count` more would be too many.
+local function crowded(count, dead)
   local size = tonumber(rules[7] or nil)
   if not size then return nil end
   -- what has a record waits, runs, or is dead
   local waiting = redis.call('HLEN', jobs) - at_work - redis.call('ZCARD', dead)
-  if waiting + (#ARGV - from + 1) / 3 <= size then return nil end
-  local new = 0
+  return waiting + count > size and {waiting, size} or nil
+end
+
+-- The same for the jobs in ARGV[from] and after, those left out that are known.
+-- `again`: as for push; `met`, if given, says of a record whether it would be no new job.
+local function refused(from, again, dead, met)
+  local found = crowded((#ARGV - from + 1) / 3, dead)
+  if not found then return nil end
+  local waiting, size, new = found[1], found[2], 0
   for at = from, #ARGV, 3 do
     local id = ARGV[at]
     local known = redis.call('HEXISTS', jobs, id) == 1
       or (again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1))
-    if not known then new = new + 1 end
+    if not known and not (met and met(ARGV[at + 1])) then new = new + 1 end
   end
-  return new > 0 and waiting + new > size and {waiting, size} or nil
+  return new > 0 and waiting + new > size and found or nil
 end
