@@ -20,14 +20,15 @@ touch('LLEN', 16, 18)
 local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
 local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
-local reply = {1, now, -1}
+local fence = math.max(now, tonumber(rules[9] or 0) + 1) -- it rises although the clock may be set back
+local reply = {1, fence, -1}
 
 if (redis.call('ZSCORE', workers, ARGV[4]) or '0') == '0' then return {0, now, -1} end
 
 local function lease(id, attempt, record, leased)
   local special = not plain(record)
   if special then begun(id, record) end
-  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, now, request)
+  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, fence, request)
   leased[#leased + 1] = id
   leased[#leased + 1] = token
   reply[#reply + 1] = id
@@ -58,7 +59,9 @@ if ARGV[1] == '1' then
   -- the reply of an earlier try was lost: what it leased is in the run hash under this request
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
-    if string.match(held[at + 1], '%S+$') == request then
+    local given, asked = string.match(held[at + 1], ' (%d+) (%S+)$')
+    if asked == request then
+      reply[2] = tonumber(given)
       reply[#reply + 1] = held[at]
       reply[#reply + 1] = held[at + 1]
       reply[#reply + 1] = redis.call('HGET', jobs, held[at]) or '' -- deleted by hand
@@ -87,7 +90,7 @@ end
 
 local room, wait = may_lease(want)
 local budget = want + 2000
-local begun = 0
+local added = 0
 local retried = redis.call('EXISTS', tries) == 1
 
 local function lease_all(ids)
@@ -101,7 +104,7 @@ local function lease_all(ids)
       lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased)
     end
   end
-  if #leased > 0 then begun = begun + redis.call('HSET', run, unpack(leased)) end
+  if #leased > 0 then added = added + redis.call('HSET', run, unpack(leased)) end
   if limit and #leased > 0 then
     local started = {}
     for at = 1, #leased, 2 do started[#started + 1] = leased[at] end
@@ -133,7 +136,8 @@ for level = 2, 4 do
   end
 end
 
-count_leased(begun)
+count_leased(added)
+if added > 0 then redis.call('HSET', stats, 'fence', string.format('%.0f', fence)) end
 
 local function look_again(wait)
   if reply[3] < 0 or wait < reply[3] then reply[3] = math.max(0, wait) end
