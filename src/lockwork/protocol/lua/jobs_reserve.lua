@@ -17,6 +17,7 @@ touch('HLEN', 14, 14)
 touch('ZCARD', 15, 15)
 touch('LLEN', 16, 18)
 -- include: lines
+local GONE = 60000000 -- us; who sleeps comes again every few seconds
 local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
 local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
@@ -153,6 +154,7 @@ if budget <= 0 and room > 0 then
   reply[3] = 0 -- many were void: look again at once
 elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now, ARGV[5])
+  redis.call('ZREMRANGEBYSCORE', idle, '-inf', now - GONE) -- killed in their sleep
 elseif #ripe > 0 and room <= 0 then
   wake(#ripe)
 end
