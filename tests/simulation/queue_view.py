@@ -53,9 +53,10 @@ class View:
     """Which job has a key."""
     running: Counter[str] = field(default_factory=Counter)
     """Jobs with a key or a group that run, by group."""
-
     asleep: dict[str, int] = field(default_factory=dict)
     """Groups whose rate is used up, and when they may go on, in ms of server time."""
+    unused: set[str] = field(default_factory=set)
+    """Groups whose rate is to be forgotten."""
 
     def kind(self, id: str) -> str:
         """Which kind of place a job is in; '' when it is nowhere."""
@@ -106,7 +107,8 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     if not set(noted) | set(tried) <= set(known):
         raise Broken(f"Q1: notes or attempts of jobs that have ended: {(set(noted) | set(tried)) - set(known)}")
     books = {name.decode(): value.decode() for name, value in raw_books.items()}
-    view.asleep = {entry.decode(): int(at) for entry, at in sleeping}
+    view.asleep = {entry.decode(): int(at) for entry, at in sleeping if at >= 0}
+    view.unused = {entry.decode().removeprefix("- ") for entry, at in sleeping if at < 0}
     _check_books(view, made, books, [[group.decode() for group in ring] for ring in rings])
     _add_outcomes(view, older | newer)
     return view
@@ -150,6 +152,9 @@ def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], ri
     )
     if {group: int(count) for group, count in by_kind["n"].items()} != dict(view.running):
         raise Broken(f"Q10: {dict(view.running)} run by group, the books say {by_kind['n']}")
+    used = {line[4:] for kind, line, _ in view.places.values() if kind == "line" and line[0] == "g"} | {*view.running}
+    if not by_kind["t"].keys() <= used | view.unused:
+        raise Broken(f"L10: nobody will forget the rates of {by_kind['t'].keys() - used - view.unused}")
     turns = [f"{level} {group}" for level, ring in enumerate(rings) for group in ring]
     if sorted(turns) != sorted(by_kind["r"]):
         raise Broken(f"Q10: the rings hold {turns}, the books say {sorted(by_kind['r'])}")

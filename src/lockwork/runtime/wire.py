@@ -97,7 +97,7 @@ class Wire:
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
-        except OSError as error:
+        except (OSError, hiredis.HiredisError) as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
 
@@ -108,11 +108,11 @@ class Wire:
             data = self._socket.recv(_READ_SIZE)
             if not data:
                 raise ConnectionResetError("closed by the server")
-        except OSError as error:
+            self._reader.feed(data)
+            return list(iter(self._reader.gets, NOTHING))
+        except (OSError, hiredis.HiredisError) as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
-        self._reader.feed(data)
-        return list(iter(self._reader.gets, NOTHING))
 
     def limit(self, seconds: float) -> None:
         """How long this connection waits for the server from now on."""

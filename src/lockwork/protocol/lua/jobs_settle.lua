@@ -96,7 +96,8 @@ for index, id in ipairs(ids) do
     elseif special == '*' then
       redis.call('ZADD', due, math.floor(now / 1000), id)
     else
-      redis.call('LPUSH', ready_key(redis.call('HGET', jobs, id)), id)
+      local record = redis.call('HGET', jobs, id)
+      if record then redis.call('LPUSH', ready_key(record), id) end -- else it was deleted by hand
       again = again + 1
     end
   end
