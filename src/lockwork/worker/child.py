@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -203,10 +203,10 @@ async def _first(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> 
         rival.cancel()
 
 
-async def _main(descriptor: int) -> int:
+async def _main(line: BinaryIO, descriptor: int) -> int:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), line)
     orders = msgspec.json.decode(await reader.readline(), type=ChildOrders)
     control, reporter = Control(reader), Reporter(descriptor, orders.session)
     try:
@@ -216,8 +216,21 @@ async def _main(descriptor: int) -> int:
         reporter.close()
 
 
+def _own_input() -> BinaryIO:
+    """Take our standard input, and leave an empty one in its place.
+
+    Programs that jobs start would read the supervisor's words there, and would find that it does not block.
+    """
+    line = os.fdopen(os.dup(0), "rb")
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return line
+
+
 def main() -> None:
     """Entry of `python -m lockwork.worker.child LOOP DESCRIPTOR`; orders come as a line of JSON on standard input."""
+    line = _own_input()
     configure()
     # the terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us
     # (handled, not ignored: programs that jobs start would inherit that)
@@ -225,7 +238,7 @@ def main() -> None:
         signal.signal(number, lambda _number, _frame: None)
     try:
         with asyncio.Runner(loop_factory=loops.factory(sys.argv[1])) as runner:
-            status = runner.run(_main(int(sys.argv[2])))
+            status = runner.run(_main(line, int(sys.argv[2])))
     except LockworkError as error:
         log.error("%s", error)
         status = FAILED
