@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app_modules import load_app
+from history import History
 from processes import until, worker
 
 
@@ -30,4 +31,17 @@ def test_a_program_of_a_job_does_not_hear_what_is_told_to_its_worker(
         until(lambda: unruly.lw.queue().status().ready == 0, "it runs")
         process.send(signal.SIGTERM)
         assert process.wait() == 0
-        assert job.result(5) == [0, "''"]
+        assert list(job.result(5)) == [0, "''"]
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 4])
+def test_a_job_that_ends_its_process_has_used_up_an_attempt(
+    unruly: Any, shift_url: str, shift_folder: Path, history: History, status: int
+) -> None:
+    """Whatever status it leaves: it is not taken for a process that ended as it was told to, or never came to work."""
+    job = unruly.exits.enqueue(history.path, status)
+    with worker("unruly:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+        assert process.wait() == 0
+        assert "could not set up" not in process.errors
+    assert [line["attempt"] for line in history.lines("ran")] == [1, 2]
+    assert job.state() == "dead"

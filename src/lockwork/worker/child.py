@@ -31,6 +31,7 @@ from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.options import READY, WORN, ChildOrders, WorkerOptions
 from lockwork.worker.overruns import Limits
+from lockwork.worker.process import DONE
 from lockwork.worker.processes import Processes
 from lockwork.worker.readiness import ready
 from lockwork.worker.reports import Reporter
@@ -40,7 +41,7 @@ from lockwork.worker.threads import Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
-OK, FAILED, SESSION_OVER = 0, 1, 3
+FAILED, SESSION_OVER = 1, 3
 NOT_SET_UP = 4
 """Exit status of a process that never came to run jobs, because what it needs first failed."""
 
@@ -138,7 +139,7 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
     try:
         async with ready(app, orders.options, threads, control) as caller:
             if caller is None:
-                status = OK  # told to end before there was anything to end
+                status = DONE  # told to end before there was anything to end
             else:
                 parts = _Work(app, await app.runtime.driver(), orders, reporter, threads, caller)
                 status = await _run(parts, orders, control, reporter)
@@ -162,7 +163,7 @@ async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Re
     status = _status(fetching)
     parts.fetcher.stop()
     await asyncio.gather(fetching, return_exceptions=True)
-    if status == OK:
+    if status == DONE:
         if orders.options.ends:
             control.raise_to(Urgency.RETIRE)
         await control.reached(Urgency.RETIRE)
@@ -176,7 +177,7 @@ async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Re
 def _status(fetching: asyncio.Task[None]) -> int:
     problem = fetching.exception() if fetching.done() else None
     if problem is None:
-        return OK
+        return DONE
     log.error("this worker process stops: %r", problem)
     return SESSION_OVER if isinstance(problem, SessionOver) else FAILED
 
