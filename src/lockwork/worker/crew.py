@@ -118,8 +118,8 @@ class Crew:
     def wear_out(self, session: str, reason: str, text: str) -> None:
         """Start another in place of one that works until then."""
         child = self.children.get(session)
-        if child is None or not child.fresh or not self.open:
-            return
+        if child is None or not child.fresh or not self.open or self._options.once:
+            return  # a successor would run another job, and one was wanted
         child.worn = reason
         self.replaced[reason] += 1
         log.info("worker process %d is replaced: %s", child.pid, text)
