@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from app_modules import load_app
 from history import History
-from processes import until, worker
+from processes import started, until, worker
 
 
 @pytest.fixture
@@ -45,3 +46,12 @@ def test_a_job_that_ends_its_process_has_used_up_an_attempt(
         assert "could not set up" not in process.errors
     assert [line["attempt"] for line in history.lines("ran")] == [1, 2]
     assert job.state() == "dead"
+
+
+def test_what_a_job_prints_is_not_lost(unruly: Any, shift_url: str, shift_folder: Path) -> None:
+    unruly.prints.enqueue("printed by a job")
+    # the tests' own processes write everything at once, others do not
+    command = ["env", "-u", "PYTHONUNBUFFERED", sys.executable, "-m", "lockwork", "worker", "unruly:lw", "--burst"]
+    with started(command, url=shift_url, folder=shift_folder) as process:
+        assert process.line() == "printed by a job"
+        assert process.wait() == 0

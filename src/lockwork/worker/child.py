@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import os
 import signal
@@ -233,6 +234,8 @@ def main() -> None:
     """Entry of `python -m lockwork.worker.child LOOP DESCRIPTOR`; orders come as a line of JSON on standard input."""
     line = _own_input()
     configure()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
     # the terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us
     # (handled, not ignored: programs that jobs start would inherit that)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):

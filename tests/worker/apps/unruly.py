@@ -32,3 +32,8 @@ def starts_a_program_that_reads() -> tuple[int, str]:
 async def exits(path: str, status: int) -> None:
     note(path)
     os._exit(status)
+
+
+@lw.task
+async def prints(text: str) -> None:
+    print(text)
