@@ -55,3 +55,15 @@ def test_what_a_job_prints_is_not_lost(unruly: Any, shift_url: str, shift_folder
     with started(command, url=shift_url, folder=shift_folder) as process:
         assert process.line() == "printed by a job"
         assert process.wait() == 0
+
+
+def test_a_job_that_finishes_although_it_is_cancelled_holds_nothing_up(
+    unruly: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    with worker("unruly:lw", "--grace", "0", url=shift_url, folder=shift_folder) as process:
+        job = unruly.finishes_all_the_same.enqueue(history.path)
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert job.result(5) == "finished"
+        assert "did not end in time" not in process.errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -37,3 +38,13 @@ async def exits(path: str, status: int) -> None:
 @lw.task
 async def prints(text: str) -> None:
     print(text)
+
+
+@lw.task(retries=0)
+async def finishes_all_the_same(path: str) -> str:
+    note(path)
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        return "finished"
+    return "never"
