@@ -67,3 +67,16 @@ def test_a_job_that_finishes_although_it_is_cancelled_holds_nothing_up(
         assert process.wait() == 0
         assert job.result(5) == "finished"
         assert "did not end in time" not in process.errors
+
+
+def test_a_job_that_fails_because_it_is_cancelled_is_given_back_uncounted(
+    unruly: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    """Libraries make errors of their own of a cancelled call, and so do clean-ups: no deployment shall bury a job."""
+    with worker("unruly:lw", "--grace", "0", url=shift_url, folder=shift_folder) as process:
+        unruly.fails_when_cancelled.enqueue(history.path)
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        status = unruly.lw.queue().status()
+        assert (status.ready, status.failed, status.dead, status.recovered) == (1, 0, 0, 0)

@@ -102,11 +102,14 @@ class Executor:
                 else:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
-                if self.giving_back and isinstance(error, asyncio.CancelledError):
+                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
+                if self.giving_back and not isinstance(error, Again | WrongResults):
                     if task.is_async or options.in_process:
                         self.give_back(job)
                     # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
-                    raise
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    return
                 end = self._raised(job, error, context, options)
             else:
                 end = self._succeeded(job, task, value, options)

@@ -48,3 +48,12 @@ async def finishes_all_the_same(path: str) -> str:
     except asyncio.CancelledError:
         return "finished"
     return "never"
+
+
+@lw.task(retries=0)
+async def fails_when_cancelled(path: str) -> None:
+    note(path)
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        raise ConnectionError("it went away") from None
