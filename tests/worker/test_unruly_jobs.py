@@ -80,3 +80,18 @@ def test_a_job_that_fails_because_it_is_cancelled_is_given_back_uncounted(
         assert process.wait() == 0
         status = unruly.lw.queue().status()
         assert (status.ready, status.failed, status.dead, status.recovered) == (1, 0, 0, 0)
+
+
+def test_a_job_that_kills_its_supervisor_has_used_up_an_attempt(
+    unruly: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    """Its process outlives the supervisor for a moment, and must not give the job back uncounted, time and again."""
+    job = unruly.kills_its_supervisor.enqueue(history.path)
+    for attempt in (1, 2):
+        with worker("unruly:lw", "--lease", "10m", url=shift_url, folder=shift_folder) as process:
+            assert process.wait() == -signal.SIGKILL
+            (line,) = history.wait(attempt)[attempt - 1 :]
+            assert line["attempt"] == attempt
+            until(lambda: unruly.lw.queue().status().running == 0, "the session has ended, long before its lease")
+    assert job.state() == "dead"
+    assert unruly.lw.queue().workers() == []

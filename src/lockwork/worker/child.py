@@ -18,6 +18,7 @@ from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.injection.calling import Caller
 from lockwork.lifespans import SetUpFailed
+from lockwork.protocol import hands, jobs
 from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.runtime.aio import AsyncDriver
@@ -60,7 +61,8 @@ class _Work:
         caller: Caller,
     ) -> None:
         options = orders.options
-        window_ms = int(app.config.result_ttl * 1000)
+        self._driver = driver
+        self._window_ms = window_ms = int(app.config.result_ttl * 1000)
         self.lanes = Lanes(options.concurrency)
         self.processes = Processes(orders)
         _warn_of_large_batches(app, options)
@@ -106,19 +108,30 @@ class _Work:
         while self.lanes.running:
             await self.lanes.freed()
 
-    async def give_up(self) -> None:
-        """End what still runs, and give it back."""
+    async def give_up(self, *, counted: bool) -> None:
+        """End what still runs, and give it back; `counted`: only what has not begun; the rest counts as an attempt."""
         for listening in self.cancelling:
             listening.cancel()
         await asyncio.gather(*self.cancelling, return_exceptions=True)
         for executor in self.executors:
-            executor.giving_back = True
+            executor.giving_back, executor.counting = True, counted
         self.lanes.cancel()
         await self.lanes.close()
         await self.processes.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self.settled()
+
+    async def end_session(self) -> None:
+        """End it as a supervisor does for a process that has died, if it is certain that no job runs here any more."""
+        if any(executor.abandoned for executor in self.executors) or any(settler.busy for settler in self.settlers):
+            return  # its lease runs out
+        try:
+            for executor in self.executors:
+                ending = jobs.recover(executor.desk.keys, executor.desk.session, self._window_ms, gone=True)
+                await self._driver.run(hands.within(1.0, ending))
+        except LockworkError as error:
+            log.error("the jobs of this worker process could not be given back: %s", error)
 
 
 def _warn_of_large_batches(app: Lockwork, options: WorkerOptions) -> None:
@@ -171,7 +184,10 @@ async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Re
         await _finish(parts, control, orders.options.grace)
     if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
-    await parts.give_up()
+    # of what nobody told us to end, the supervisor says the same, should it live: we have died
+    await parts.give_up(counted=status != DONE or control.deserted)
+    if control.deserted:
+        await parts.end_session()
     return status
 
 

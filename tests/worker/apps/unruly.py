@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -57,3 +58,10 @@ async def fails_when_cancelled(path: str) -> None:
         await asyncio.sleep(600)
     except asyncio.CancelledError:
         raise ConnectionError("it went away") from None
+
+
+@lw.task(retries=1)
+async def kills_its_supervisor(path: str) -> None:
+    note(path)
+    os.kill(os.getppid(), signal.SIGKILL)
+    await asyncio.sleep(600)
