@@ -12,7 +12,7 @@ import pytest
 
 from app_modules import load_app
 from history import History
-from processes import started, until, worker
+from processes import alive, started, until, worker
 
 
 @pytest.fixture
@@ -95,3 +95,36 @@ def test_a_job_that_kills_its_supervisor_has_used_up_an_attempt(
             until(lambda: unruly.lw.queue().status().running == 0, "the session has ended, long before its lease")
     assert job.state() == "dead"
     assert unruly.lw.queue().workers() == []
+
+
+def test_a_job_that_blocks_the_event_loop_does_not_outlive_its_supervisor(
+    unruly: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    with worker("unruly:lw", url=shift_url, folder=shift_folder) as process:
+        unruly.blocks_the_loop.enqueue(history.path)
+        history.wait(1)
+        (child,) = process.children()
+        process.send(signal.SIGKILL)
+        until(lambda: not alive(child), "it is gone")
+
+
+def test_a_thread_that_a_job_left_behind_does_not_keep_the_process(
+    unruly: Any, shift_url: str, shift_folder: Path
+) -> None:
+    """Closing an event loop waits for what runs in its executor."""
+    job = unruly.leaves_a_thread.enqueue()
+    with worker("unruly:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+        assert process.wait() == 0
+    assert job.state() == "succeeded"
+
+
+def test_a_system_exit_in_the_background_ends_the_process_whatever_threads_run(
+    unruly: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    """Else nothing would happen there any more, and the supervisor would keep its jobs leased."""
+    with worker("unruly:lw", "--grace", "0", url=shift_url, folder=shift_folder):
+        unruly.holds_a_thread.enqueue(history.path)
+        history.wait(1)
+        job = unruly.exits_in_the_background.enqueue(history.path)
+        assert job.result(30) == 2
+        assert unruly.lw.queue().status().failed == 0

@@ -29,6 +29,7 @@ from lockwork.worker.control import Control, Urgency
 from lockwork.worker.executor import Executor
 from lockwork.worker.fetcher import Fetcher
 from lockwork.worker.lanes import Lanes
+from lockwork.worker.leaving import leave_after, leave_within
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.options import READY, WORN, ChildOrders, WorkerOptions
@@ -46,6 +47,8 @@ log: logging.Logger = logging.getLogger("lockwork.worker")
 FAILED, SESSION_OVER = 1, 3
 NOT_SET_UP = 4
 """Exit status of a process that never came to run jobs, because what it needs first failed."""
+_LAST = 10.0
+"""Seconds that it has when its supervisor is gone, or when all is done and only what jobs have left behind goes on."""
 
 
 class _Work:
@@ -256,13 +259,17 @@ def main() -> None:
     # (handled, not ignored: programs that jobs start would inherit that)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
         signal.signal(number, lambda _number, _frame: None)
+    leave_after(line.fileno(), _LAST, FAILED)
+    runner = asyncio.Runner(loop_factory=loops.factory(sys.argv[1]))
     try:
-        with asyncio.Runner(loop_factory=loops.factory(sys.argv[1])) as runner:
-            status = runner.run(_main(line, int(sys.argv[2])))
+        status = runner.run(_main(line, int(sys.argv[2])))
+        leave_within(_LAST, status)
+        runner.close()
     except LockworkError as error:
         log.error("%s", error)
         status = FAILED
-    except Exception:
+    except BaseException:
+        # also the SystemExit of what a job has left behind: other jobs shall not fail by that, so none is cancelled
         log.exception("this worker process stops by an error of its own")
         status = FAILED
     logging.shutdown()

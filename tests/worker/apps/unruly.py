@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 from lockwork import Lockwork, current_job
 
@@ -21,6 +22,11 @@ def note(path: str, event: str = "ran") -> None:
         os.write(file, json.dumps(line).encode() + b"\n")
     finally:
         os.close(file)
+
+
+def block() -> None:
+    while True:
+        time.sleep(0.01)
 
 
 @lw.task(retries=0)
@@ -65,3 +71,29 @@ async def kills_its_supervisor(path: str) -> None:
     note(path)
     os.kill(os.getppid(), signal.SIGKILL)
     await asyncio.sleep(600)
+
+
+@lw.task
+async def blocks_the_loop(path: str) -> None:
+    note(path)
+    block()
+
+
+@lw.task
+def holds_a_thread(path: str) -> None:
+    note(path)
+    time.sleep(600)
+
+
+@lw.task
+async def leaves_a_thread() -> None:
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 600)
+
+
+@lw.task(retries=1)
+async def exits_in_the_background(path: str) -> int:
+    note(path)
+    if current_job().attempt == 1:
+        asyncio.get_running_loop().call_soon(sys.exit, 0)
+        await asyncio.sleep(600)
+    return current_job().attempt
