@@ -29,6 +29,10 @@ DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memor
 """Why a child is replaced."""
 
 
+class NoProcess(LockworkError):
+    """A worker process could not be started."""
+
+
 class Crew:
     """Keeps as many children as are wanted; `on_exit` is told of one that ended, on a thread of its own.
 
@@ -153,7 +157,10 @@ class Crew:
         child.limit = max(limit, size + size // 5)
 
     def _start(self, patience: float) -> None:
-        child = process.start(self._loop, self._descriptor)
+        try:
+            child = process.start(self._loop, self._descriptor)
+        except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
+            raise NoProcess(f"the system has no process for it: {error}") from error
         try:
             self._heartbeat.join(child.session, patience)
         except BaseException:
