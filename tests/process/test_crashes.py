@@ -59,6 +59,19 @@ def test_deaths_may_be_more_than_failures(forge: Any, forge_url: str, forge_fold
         assert len(history.lines()) == 3
 
 
+def test_a_process_that_dies_before_it_takes_up_its_job_costs_no_attempt(
+    forge: Any, forge_url: str, forge_folder: Path
+) -> None:
+    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+        first = forge.pids.enqueue().result(30)[0]
+        os.kill(first, signal.SIGSTOP)
+        job = forge.pids.enqueue()
+        until(lambda: forge.lw.queue().status().running == 1, "the job is on its way to it")
+        os.kill(first, signal.SIGKILL)
+        assert job.result(30)[0] != first
+        assert forge.lw.queue().status().failed == 0
+
+
 def test_an_idle_process_that_dies_is_replaced(forge: Any, forge_url: str, forge_folder: Path) -> None:
     with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
         first = forge.pids.enqueue().result(30)[0]

@@ -17,7 +17,7 @@ import msgspec
 
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.worker import frames, memory
-from lockwork.worker.frames import Free, Order, Stop
+from lockwork.worker.frames import Begun, Free, Order, Stop
 from lockwork.worker.options import ChildOrders
 from lockwork.worker.process import fate
 from lockwork.worker.threads import JobTimeout
@@ -28,6 +28,10 @@ _REST = 1.0
 
 class WorkerDied(Exception):
     """The process in which the job ran has died: by a fault in native code, os._exit, a signal, or lack of memory."""
+
+
+class NotBegun(Exception):
+    """The process had died before it took up the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Host:
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
         self._job = ""
+        self._taken_up = False
         self._let_go = False
         self._ended: asyncio.Future[Outcome] | None = None
         self._problem: Exception | None = None
@@ -92,8 +97,8 @@ class Host:
         threading.Thread(target=self._watch, name=f"lockwork-watch-{self.pid}", daemon=True).start()
 
     async def run(self, queue: str, job: Leased, hard_timeout: float | None) -> Outcome:
-        """Run a job and return what is to become of it; raises WorkerDied, or JobTimeout after `hard_timeout`."""
-        self._job = job.id
+        """Run a job and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
+        self._job, self._taken_up = job.id, False
         self._ended = self._loop.create_future()
         self._send(Order(queue, job))
         timer = None if hard_timeout is None else self._loop.call_later(hard_timeout, self._too_long, hard_timeout)
@@ -138,6 +143,8 @@ class Host:
             if isinstance(message, Free):
                 self.begun = True
                 self._owner.on_free(self)
+            elif isinstance(message, Begun):
+                self._taken_up = True
             elif self._ended is not None and not self._ended.done():
                 self._ended.set_result(message.outcome)
         if not self._let_go:
@@ -170,7 +177,8 @@ class Host:
         self.leave()
         self._owner.on_gone(self)
         if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(self._problem or WorkerDied(f"the process that ran it died: {self.fate}"))
+            died = WorkerDied if self._taken_up else NotBegun
+            self._ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
 
 
 async def start(place: Place, owner: Owner) -> Host:

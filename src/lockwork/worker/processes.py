@@ -15,12 +15,14 @@ from pathlib import Path
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.worker import host
 from lockwork.worker.context import JobContext
-from lockwork.worker.host import Host, Place
+from lockwork.worker.host import Host, NotBegun, Place, WorkerDied
 from lockwork.worker.memory import shown
 from lockwork.worker.options import ChildOrders
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
+_TRIES = 3
+"""Processes that may die before they take a job up; if it is the job that kills them, it counts from then on."""
 _PAUSE_MS = 1000
 """How long a job waits that found no process to run in."""
 _END = 5.0
@@ -51,14 +53,17 @@ class Processes:
 
     async def run(self, job: Leased, context: JobContext, hard_timeout: float | None) -> Outcome:
         """Run a job in a process and return what is to become of it; raises WorkerDied or JobTimeout."""
-        try:
-            while (runner := await self._take()).over:
-                pass  # it died while it was idle, or on the way here: no job is to blame
-        except NotStarted as error:
-            log.error("job %s waits: no process could be started for it: %s", job.id, error)
-            return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
-        context.thread = runner
-        return await runner.run(context.queue, job, hard_timeout)
+        for _ in range(_TRIES):
+            try:
+                while (runner := await self._take()).over:
+                    pass  # it died while it was idle, or on the way here: no job is to blame
+            except NotStarted as error:
+                log.error("job %s waits: no process could be started for it: %s", job.id, error)
+                return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
+            context.thread = runner
+            with contextlib.suppress(NotBegun):
+                return await runner.run(context.queue, job, hard_timeout)
+        raise WorkerDied("the processes that were to run it died before they began")
 
     async def close(self) -> None:
         """End them all, whatever they do, and wait until they are gone."""
