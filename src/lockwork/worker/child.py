@@ -111,6 +111,11 @@ class _Work:
         while self.lanes.running:
             await self.lanes.freed()
 
+    async def done(self) -> None:
+        """Wait until nothing runs, and what became of the jobs is on the server."""
+        await self.idle()
+        await self.settled()
+
     async def give_up(self, *, counted: bool) -> None:
         """End what still runs, and give it back; `counted`: only what has not begun; the rest counts as an attempt."""
         for listening in self.cancelling:
@@ -203,16 +208,16 @@ def _status(fetching: asyncio.Task[None]) -> int:
 
 
 async def _finish(parts: _Work, control: Control, grace: float) -> None:
-    """Let running jobs end, as far as they may."""
-    idle = asyncio.create_task(parts.idle())
+    """Let running jobs end, as far as they may; one whose outcome does not come to the server would run again."""
+    done = asyncio.create_task(parts.done())
     try:
-        await _first(idle, control.reached(Urgency.STOP))
-        if not idle.done():
+        await _first(done, control.reached(Urgency.STOP))
+        if not done.done():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
-                    await _first(idle, control.reached(Urgency.NOW))
+                    await _first(done, control.reached(Urgency.NOW))
     finally:
-        idle.cancel()
+        done.cancel()
 
 
 async def _first(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
