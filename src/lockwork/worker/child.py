@@ -47,6 +47,8 @@ log: logging.Logger = logging.getLogger("lockwork.worker")
 FAILED, SESSION_OVER = 1, 3
 NOT_SET_UP = 4
 """Exit status of a process that never came to run jobs, because what it needs first failed."""
+_LONGEST = 1 << 24
+"""Bytes of a line from the supervisor: a worker may have thousands of queues."""
 _LAST = 10.0
 """Seconds that it has when its supervisor is gone, or when all is done and only what jobs have left behind goes on."""
 
@@ -231,7 +233,7 @@ async def _first(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> 
 
 async def _main(line: BinaryIO, descriptor: int) -> int:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
+    reader = asyncio.StreamReader(limit=_LONGEST)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), line)
     orders = msgspec.json.decode(await reader.readline(), type=ChildOrders)
     control, reporter = Control(reader), Reporter(descriptor, orders.session)
