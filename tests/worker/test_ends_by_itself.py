@@ -90,3 +90,12 @@ def test_a_burst_whose_processes_cannot_start_ends(shift_url: str, shift_folder:
         assert process.wait() == 1
         assert "cannot be started" in process.errors
         assert "RuntimeError: not here" in process.errors
+
+
+def test_once_is_one_job_even_where_processes_are_replaced(
+    shift: Any, shift_url: str, shift_folder: Path, history: History
+) -> None:
+    shift.mark.enqueue_many([(history.path, number) for number in range(5)])
+    with worker("shift:lw", "--once", "--max-jobs", "1", url=shift_url, folder=shift_folder) as process:
+        assert process.wait() == 0
+    assert [line["number"] for line in history.lines("ran")] == [0]

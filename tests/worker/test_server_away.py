@@ -135,3 +135,23 @@ def test_a_process_that_dies_while_the_server_is_away_is_made_good_for(
         mortal.start()
         assert job.result(20) == 2
         assert app.lw.queue().status().recovered == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_process_that_has_done_its_work_waits_for_the_server_to_hear_of_it(
+    mortal: MortalServer, load_shift: Callable[[str], ModuleType], shift_folder: Path, history: History, tmp_path: Path
+) -> None:
+    """Nobody told it to hurry. What became of its job would be lost, and the job would run again."""
+    app: Any = load_shift(mortal.url)
+    gate = tmp_path / "gate"
+    with app.lw, worker("shift:lw", "--once", url=mortal.url, folder=shift_folder) as process:
+        job = app.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        mortal.kill()
+        gate.touch()
+        history.wait(1, "done")
+        until(lambda: "outcomes wait to be settled" in process.errors, "it keeps the outcome")
+        mortal.start()
+        assert process.wait() == 0
+        assert job.result(5) == 1
+        assert app.lw.queue().status().recovered == 0

@@ -83,3 +83,12 @@ def test_a_worker_that_stops_is_not_woken_any_more(
 def sleepers(url: str, queue: str, count: int) -> None:
     with redis.Redis.from_url(url) as admin:
         until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle") == count, f"{count} workers sleep on {queue}")
+
+
+def test_very_many_queues_with_long_names(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+    """Their names are more than the 64 KiB that asyncio reads as one line unless it is told to."""
+    names = ",".join([*(f"{'q' * 195}{number}" for number in range(400)), "default"])
+    job = shift.mark.enqueue(history.path)
+    with worker("shift:lw", "--queues", names, "--burst", url=shift_url, folder=shift_folder) as process:
+        assert process.wait() == 0
+    assert job.state() == "succeeded"

@@ -27,6 +27,8 @@ class Control:
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
+        self.deserted: bool = False
+        """Whether the supervisor is gone and had not told us to stop: it was killed."""
         self._reader = reader
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._read(), name="lockwork-control")
@@ -53,4 +55,5 @@ class Control:
             meant = _MEANINGS.get(line, Urgency.WORK)
             self.raise_to(Urgency.NOW if meant == self.urgency == Urgency.STOP else meant)
         self.gone = True
+        self.deserted = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)

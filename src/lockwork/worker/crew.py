@@ -29,6 +29,10 @@ DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memor
 """Why a child is replaced."""
 
 
+class NoProcess(LockworkError):
+    """A worker process could not be started."""
+
+
 class Crew:
     """Keeps as many children as are wanted; `on_exit` is told of one that ended, on a thread of its own.
 
@@ -118,8 +122,8 @@ class Crew:
     def wear_out(self, session: str, reason: str, text: str) -> None:
         """Start another in place of one that works until then."""
         child = self.children.get(session)
-        if child is None or not child.fresh or not self.open:
-            return
+        if child is None or not child.fresh or not self.open or self._options.once:
+            return  # a successor would run another job, and one was wanted
         child.worn = reason
         self.replaced[reason] += 1
         log.info("worker process %d is replaced: %s", child.pid, text)
@@ -153,7 +157,10 @@ class Crew:
         child.limit = max(limit, size + size // 5)
 
     def _start(self, patience: float) -> None:
-        child = process.start(self._loop, self._descriptor)
+        try:
+            child = process.start(self._loop, self._descriptor)
+        except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
+            raise NoProcess(f"the system has no process for it: {error}") from error
         try:
             self._heartbeat.join(child.session, patience)
         except BaseException:

@@ -81,6 +81,10 @@ class Executor:
         self._batchers: dict[str, Batcher] = {}
         self.giving_back = False
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
+        self.counting = False
+        """Set with it by a process that nobody told to go: what has begun has used up an attempt, and stays leased."""
+        self.abandoned = False
+        """Whether a thread may still run a job whose lane has ended."""
 
     async def run(self, job: Leased, slot: Slot) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
@@ -102,11 +106,12 @@ class Executor:
                 else:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
-                if self.giving_back and isinstance(error, asyncio.CancelledError):
-                    if task.is_async or options.in_process:
-                        self.give_back(job)
-                    # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
-                    raise
+                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
+                if self.giving_back and not isinstance(error, Again | WrongResults):
+                    self._cut_short(job, in_thread=not task.is_async and not options.in_process)
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    return
                 end = self._raised(job, error, context, options)
             else:
                 end = self._succeeded(job, task, value, options)
@@ -183,6 +188,14 @@ class Executor:
         if slot.task is not None:
             while slot.task.cancelling():
                 slot.task.uncancel()
+
+    def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
+        """Let go of a job that was cancelled because the worker must go."""
+        if in_thread:
+            # it cannot be stopped: its job is given back by the supervisor once this process is gone
+            self.abandoned = True
+        elif not self.counting:
+            self.give_back(job)
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""

@@ -90,9 +90,9 @@ class Heartbeat:
     def _main(self) -> None:
         pause = 0.0
         while not self._stop.wait(pause):
-            self.turned = now()
             pause = self._lease / 3
             for name, keys in self._queues.items():
+                self.turned = now()  # here: with many queues and no server, one round takes long
                 try:
                     pause = min(pause, self._beat(name, keys))
                     if self._keeper.keep(name, keys):

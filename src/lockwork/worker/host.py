@@ -192,7 +192,12 @@ async def start(place: Place, owner: Owner) -> Host:
     finally:
         theirs.close()
     host = Host(process, owner)
-    await host.listen(ours)
+    try:
+        await host.listen(ours)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return host
 
 

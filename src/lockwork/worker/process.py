@@ -17,6 +17,9 @@ from lockwork.runtime.clock import now
 from lockwork.worker import memory
 from lockwork.worker.overruns import Verdict
 
+DONE = 77
+"""Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
+
 
 @dataclass(slots=True, eq=False)
 class Child:
@@ -50,7 +53,7 @@ class Child:
     @property
     def orderly(self) -> bool:
         """Whether it has ended as it was told to, so that what it did not finish is no attempt."""
-        return self.killed or self.process.returncode == 0
+        return self.killed or self.process.returncode == DONE
 
     def memory(self) -> int | None:
         """Bytes that it has in memory, None when that cannot be told."""

@@ -139,12 +139,16 @@ class Processes:
             self._unborn += 1
             task = asyncio.create_task(self._start(), name="lockwork-start-runner")
             self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            task.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
+        self._fill()  # if it has failed, nothing else may happen that would help those who still wait
 
     async def _start(self) -> None:
         try:
             runner = await host.start(self._place, self)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # no process, or no thread to watch it
             self._not_started(str(error))
             return
         self._hosts.add(runner)

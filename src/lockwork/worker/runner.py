@@ -168,7 +168,7 @@ def main() -> None:
         log.error("%s", error, exc_info=error.__cause__)
     except LockworkError as error:
         log.error("%s", error)
-    except Exception:
+    except BaseException:
         log.exception("this runner process stops by an error of its own")
     _leave(1)
 

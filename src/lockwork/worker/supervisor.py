@@ -15,7 +15,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.worker import loops
 from lockwork.worker.bounds import Keeper
-from lockwork.worker.child import FAILED, NOT_SET_UP, OK
+from lockwork.worker.child import FAILED, NOT_SET_UP
 from lockwork.worker.crew import DIED, MAX_JOBS, TOO_LONG, Crew
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
@@ -52,7 +52,7 @@ class Supervisor:
         self._stopping = 0
         self._quiet = False
         self._begun = False
-        self._status = OK
+        self._status = 0
         self._notify = Notify()
         queues = {name: QueueKeys(app.config.prefix, name) for name in options.queues}
         window_ms = int(app.config.result_ttl * 1000)
@@ -225,7 +225,7 @@ class Supervisor:
         self._crew.gone(child)
         self._overruns.forget(child.session)
         given_back = self._returns.give_back(child, leaving=self._leaving)
-        if child.process.returncode == NOT_SET_UP and not self._stopping:
+        if child.process.returncode == NOT_SET_UP and not child.ready and not self._stopping:
             # trying again and again would only look like working: whoever started the worker is told
             log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
             self._status = FAILED
