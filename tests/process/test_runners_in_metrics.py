@@ -26,7 +26,7 @@ def of_runners(found: dict[str, float]) -> list[float]:
 
 def replaced(found: dict[str, float]) -> dict[str, float]:
     return {
-        reason: found[f'runner_replaced_total{{reason="{reason}"}}']
+        reason: found.get(f'runner_replaced_total{{reason="{reason}"}}', -1)
         for reason in ("died", "max-memory", "hard-timeout")
     }
 
