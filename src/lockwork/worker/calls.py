@@ -39,8 +39,8 @@ def _finished(value: Any, task: Task[Any, Any, Any]) -> Any:
         return value
     value.close()
     raise TypeError(
-        f"task {task.name!r} returned a coroutine that nobody awaits: its function is async, and so must be that of the "
-        "decorator around it"
+        f"task {task.name!r} returned a coroutine that nobody awaits: its function is async, "
+        "and so must be that of the decorator around it"
     )
 
 

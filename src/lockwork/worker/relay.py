@@ -90,7 +90,7 @@ class Listener:
             line = await self._lines.get()
             try:
                 await self._tell(_verdict.decode(line), mine)
-            except (msgspec.DecodeError, ValueError, KeyError) as error:
+            except (ValueError, KeyError) as error:
                 log.error("what the supervisor says of a job that has ended cannot be read: %r", error)
             finally:
                 mine.job = None
