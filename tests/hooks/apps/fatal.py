@@ -9,7 +9,7 @@ from observed import lw, note  # type: ignore[import-not-found]  # beside it, wh
 from lockwork.hooks import Died
 
 
-@lw.hooks.dead
+@lw.hooks.dead  # type: ignore[untyped-decorator]  # what it imports has no types here
 def fatal(event: Died) -> None:
     note("fatal", id=event.id)
     os._exit(9)
