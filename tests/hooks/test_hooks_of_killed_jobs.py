@@ -22,11 +22,13 @@ from processes import until
 Load = Callable[[str], Any]
 
 
+@pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop"])
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, processes: str) -> None:
+def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, task: str, processes: str) -> None:
+    """Also when the job at once is the next to run in the process that takes the place of the killed one."""
     observed = app("observed")
     with work("observed", "-p", processes):
-        job = observed.stubborn_thread.enqueue()
+        job = getattr(observed, task).enqueue()
         with pytest.raises(JobFailed, match=r"hard time-out of 1\.2 s"):
             job.result(30)
         history.wait(1, "dead")
@@ -39,7 +41,7 @@ def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, pr
     assert {line["error"] for line in lines if line["event"] in ("failure", "dead")} == {
         "JobTimeout('it took longer than its hard time-out of 1.2 s: its process was killed')"
     }
-    assert {line["task"] for line in lines if "task" in line} == {"stubborn_thread"}
+    assert {line["task"] for line in lines if "task" in line} == {task}
     assert [line["delay"] <= 0.01 for line in history.lines("retry")] == [True]
     killed = {line["attempt"]: line["pid"] for line in history.lines("ran") if line["id"] == job.id}
     for line in history.lines("failure"):
@@ -50,7 +52,7 @@ def test_one_that_was_to_be_cancelled_is_told_of_as_such(app: Load, work: Any, h
     """Its loop heard nothing of that any more; the server knows."""
     observed = app("observed")
     with work("observed"):
-        job = observed.blocks_the_loop.enqueue()
+        job = observed.blocks_the_loop.options(hard_timeout="3s").enqueue()
         history.wait(1)
         assert job.cancel()
         with pytest.raises(JobCancelled):

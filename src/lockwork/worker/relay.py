@@ -38,10 +38,10 @@ class Relay:
         self._untold.append(verdict)
 
     def pass_on(self, children: Iterable[Child]) -> None:
-        """Tell a child of what nobody was told of yet: one that works, or else one that will hear it once it does."""
+        """Tell a child of what nobody was told of yet: one that starts, and hears it before any job, else another."""
         if not self._untold:
             return
-        for child in sorted(children, key=lambda child: (not child.fresh, not child.ready)):
+        for child in sorted(children, key=lambda child: (not child.fresh, child.ready)):
             while self._untold and not child.killed and child.can_hear():
                 verdict = self._untold.popleft()
                 if not child.ready:

@@ -157,7 +157,7 @@ def stubborn_thread() -> None:
     never_end()
 
 
-@lw.task(hard_timeout=3, retries=1, backoff="10ms")
+@lw.task(hard_timeout=1.2, retries=1, backoff=0)
 async def blocks_the_loop() -> None:
-    note("ran", id=current_job().id)
+    note("ran", id=current_job().id, attempt=current_job().attempt)
     never_end()
