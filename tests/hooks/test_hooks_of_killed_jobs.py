@@ -25,7 +25,6 @@ Load = Callable[[str], Any]
 @pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop"])
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, task: str, processes: str) -> None:
-    """Also when the job at once is the next to run in the process that takes the place of the killed one."""
     observed = app("observed")
     with work("observed", "-p", processes):
         job = getattr(observed, task).enqueue()
@@ -46,6 +45,18 @@ def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, ta
     killed = {line["attempt"]: line["pid"] for line in history.lines("ran") if line["id"] == job.id}
     for line in history.lines("failure"):
         assert line["pid"] != killed[line["attempt"]]
+
+
+def test_the_job_that_ended_a_process_waits_for_its_hooks(app: Load, work: Any, history: History) -> None:
+    """It is the next to run where they are called, and lets nothing else run there."""
+    app("slowly")
+    observed = sys.modules["observed"]
+    with work("slowly", "-p", "1"):
+        job = observed.blocks_the_loop.enqueue()
+        with pytest.raises(JobFailed):
+            job.result(30)
+        history.wait(1, "dead")
+    assert [line["attempt"] for line in history.lines("slowly")] == [1, 2]
 
 
 def test_one_that_was_to_be_cancelled_is_told_of_as_such(app: Load, work: Any, history: History) -> None:
