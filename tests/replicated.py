@@ -18,9 +18,10 @@ from processes import until
 
 @dataclass
 class Pair:
-    """A primary's URL, and clients of both."""
+    """URLs and clients of both."""
 
     url: str
+    replica_url: str
     primary: redis.Redis
     replica: redis.Redis
 
@@ -48,4 +49,4 @@ def replicated(folder: Path) -> Iterator[Pair]:
             until(
                 lambda: client.info("replication")["connected_slaves"] == 1 and client.wait(1, 100) == 1, "it follows"
             )
-            yield Pair(primary.url, client, replica)
+            yield Pair(primary.url, second.url, client, replica)

@@ -231,4 +231,4 @@ def _state(found: Standing) -> State:
         return "expired"
     if found.state == "ended":
         return ENDINGS.get(found.blob[:1], "unknown")
-    return found.state  # type: ignore[return-value]
+    return found.state  # type: ignore[return-value]  # the script has the same words for the others

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs, job_options
@@ -75,7 +75,7 @@ class Task(Generic[P, R, C]):
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
         self._asked_ms = 0
-        self.__doc__ = function.__doc__
+        update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         return self.function(*args, **kwargs)

@@ -1,7 +1,8 @@
 """Bugs of other queues by their names, with real workers: jobs that ran twice, were lost, or were never run.
 
-More of them, where the server is looked at: test_named_queue_bugs_server.py. Those of the worker's life (signals,
-reconnecting, recycling) are named in tests/worker, those of poison jobs and of cancelling in tests/handle.
+More of them, where the server is looked at: test_named_queue_bugs_server.py; about a task's function:
+test_named_queue_bugs_tasks.py. Those of the worker's life (signals, reconnecting, recycling) are named in tests/worker,
+those of poison jobs and of cancelling in tests/handle.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +12,7 @@ import redis
 
 from app_modules import load_app
 from history import History
+from scraping import answer
 
 APPS = Path(__file__).parent / "apps"
 
@@ -59,15 +58,4 @@ def history(tmp_path: Path) -> History:
 @pytest.fixture
 def ask() -> Callable[[int, str], tuple[int, str]]:
     """Ask a health port; status 0 when nobody answers."""
-
-    def answer(port: int, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
-                return int(reply.status), reply.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except (urllib.error.URLError, OSError):
-            return 0, ""
-
     return answer

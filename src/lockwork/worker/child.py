@@ -37,9 +37,12 @@ from lockwork.worker.overruns import Limits
 from lockwork.worker.process import DONE
 from lockwork.worker.processes import Processes
 from lockwork.worker.readiness import ready
+from lockwork.worker.relay import Listener
 from lockwork.worker.reports import Reporter
+from lockwork.worker.runners import RunnerReports
 from lockwork.worker.settler import Settler
 from lockwork.worker.source import Source
+from lockwork.worker.telling import LIMIT
 from lockwork.worker.threads import Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
@@ -64,12 +67,13 @@ class _Work:
         reporter: Reporter,
         threads: Threads,
         caller: Caller,
+        ended: asyncio.Queue[bytes],
     ) -> None:
         options = orders.options
         self._driver = driver
         self._window_ms = window_ms = int(app.config.result_ttl * 1000)
         self.lanes = Lanes(options.concurrency)
-        self.processes = Processes(orders)
+        self.processes = Processes(orders, RunnerReports(reporter))
         _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
@@ -102,6 +106,8 @@ class _Work:
             worn_after=options.max_jobs,
             on_worn=lambda: reporter.tell(WORN),
         )
+        desks = {executor.desk.queue: executor.desk for executor in self.executors}
+        self.listener = Listener(ended, desks, app.registry.around.hooks)
 
     async def settled(self) -> None:
         """Wait until all outcomes are on the server."""
@@ -112,6 +118,7 @@ class _Work:
         """Wait until nothing runs."""
         while self.lanes.running:
             await self.lanes.freed()
+        await self.listener.idle()
 
     async def done(self) -> None:
         """Wait until nothing runs, and what became of the jobs is on the server."""
@@ -128,6 +135,7 @@ class _Work:
         self.lanes.cancel()
         await self.lanes.close()
         await self.processes.close()
+        await self.listener.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self.settled()
@@ -165,7 +173,7 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
             if caller is None:
                 status = DONE  # told to end before there was anything to end
             else:
-                parts = _Work(app, await app.runtime.driver(), orders, reporter, threads, caller)
+                parts = _Work(app, await app.runtime.driver(), orders, reporter, threads, caller, control.ended)
                 status = await _run(parts, orders, control, reporter)
     except SetUpFailed as error:
         log.error("%s", error, exc_info=error.__cause__)
@@ -181,8 +189,9 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
 
 async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Reporter) -> int:
     """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
-    fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     reporter.tell(READY)
+    await _hooks_of_others(parts, control)
+    fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     await _first(fetching, control.reached(Urgency.QUIET))
     status = _status(fetching)
     parts.fetcher.stop()
@@ -199,6 +208,17 @@ async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Re
     if control.deserted:
         await parts.end_session()
     return status
+
+
+async def _hooks_of_others(parts: _Work, control: Control) -> None:
+    """Tell first what became of a job whose process was killed: it may be the next here, and block everything."""
+    telling = asyncio.create_task(parts.listener.idle())
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LIMIT):
+                await _first(telling, control.reached(Urgency.QUIET))
+    finally:
+        telling.cancel()
 
 
 def _status(fetching: asyncio.Task[None]) -> int:

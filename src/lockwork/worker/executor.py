@@ -28,7 +28,7 @@ from lockwork.worker.lanes import Lanes
 from lockwork.worker.overruns import Limits
 from lockwork.worker.processes import Processes
 from lockwork.worker.telling import CANCEL, SUCCESS, End, Teller
-from lockwork.worker.threads import JobThreads, JobTimeout, Threads
+from lockwork.worker.threads import JobThreads, Threads, killed_after
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -140,7 +140,8 @@ class Executor:
             await self._teller.started(context, args, kwargs)
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
-        self._limits.begun(self._too_long(context.leased, options, options.hard_timeout), options.hard_timeout)
+        limit = options.hard_timeout
+        self._limits.begun(self._too_long(context.leased, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -280,7 +281,7 @@ class Executor:
 
     def _too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
         """What becomes of a job for which this process had to be killed."""
-        error = JobTimeout(f"it took longer than its hard time-out of {limit:g} s: its process was killed")
+        error = killed_after(limit)
         stored = self._errors.stored(error)
         if job.attempt >= _deliveries(job, error, options) or not options.again(error):
             return Outcome(job.id, job.token, "d", stored)

@@ -19,8 +19,8 @@ from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.worker import frames, memory
 from lockwork.worker.frames import Begun, Free, Order, Stop
 from lockwork.worker.options import ChildOrders
-from lockwork.worker.process import fate
-from lockwork.worker.threads import JobTimeout
+from lockwork.worker.process import DIED, TOO_LONG, fate
+from lockwork.worker.threads import killed_after
 
 _REST = 1.0
 """Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
@@ -75,6 +75,8 @@ class Host:
         """Whether it ever came to take a job."""
         self.limit: int | None = None
         """Bytes of memory beyond which it is worn."""
+        self.reason: str = DIED
+        """Why it will have ended, when it has; empty when that is as it should be."""
 
     @property
     def pid(self) -> int:
@@ -105,6 +107,7 @@ class Host:
         try:
             return await self._ended
         except asyncio.CancelledError:
+            self.reason = ""
             self.kill()  # nobody will settle what the job still does
             raise
         finally:
@@ -133,9 +136,8 @@ class Host:
             self._writer.write(frames.packed(message))
 
     def _too_long(self, hard_timeout: float) -> None:
-        self._problem = JobTimeout(
-            f"it took longer than its hard time-out of {hard_timeout:g} s: its process was killed"
-        )
+        self.reason = TOO_LONG
+        self._problem = killed_after(hard_timeout)
         self.kill()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:

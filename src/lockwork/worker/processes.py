@@ -18,6 +18,8 @@ from lockwork.worker.context import JobContext
 from lockwork.worker.host import Host, NotBegun, Place, WorkerDied
 from lockwork.worker.memory import shown
 from lockwork.worker.options import ChildOrders
+from lockwork.worker.process import MAX_MEMORY
+from lockwork.worker.runners import RunnerReports
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -35,13 +37,14 @@ class NotStarted(Exception):
 class Processes:
     """At most `options.runners` at once."""
 
-    def __init__(self, orders: ChildOrders) -> None:
+    def __init__(self, orders: ChildOrders, reports: RunnerReports) -> None:
         options = orders.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
         # jobs may go to another folder, and then the app is not found from there
         self._place = Place(orders, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
+        self._reports = reports
         self._hosts: set[Host] = set()
         self._idle: list[Host] = []
         self._waiting: deque[asyncio.Future[Host]] = deque()
@@ -87,6 +90,7 @@ class Processes:
             self._unborn -= 1
             runner.limit = self._limit(runner)
         elif self._worn(runner):
+            runner.reason = MAX_MEMORY
             self._hosts.discard(runner)
             runner.leave()
             self._fill()
@@ -95,6 +99,7 @@ class Processes:
 
     def on_gone(self, runner: Host) -> None:
         """A runner has ended: another takes its place if there is need."""
+        self._reports.gone(runner.pid, "" if self._closed else runner.reason)
         self._hosts.discard(runner)
         if not self._hosts:
             self._empty.set()
@@ -152,6 +157,7 @@ class Processes:
             self._not_started(str(error))
             return
         self._hosts.add(runner)
+        self._reports.begun(runner.pid)
         log.info("runner process %d started", runner.pid)
 
     def _not_started(self, why: str) -> None:

@@ -22,6 +22,11 @@ class JobTimeout(TimeoutError):
         super().__init__(message)
 
 
+def killed_after(seconds: float) -> JobTimeout:
+    """What a job has failed with that was over its hard time-out."""
+    return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
+
+
 class Threads:
     """A pool of daemon-like threads, one per job at a time."""
 

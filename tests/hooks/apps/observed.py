@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import threading
@@ -142,3 +143,21 @@ async def stubborn(gate: str) -> str:
     except asyncio.CancelledError:
         return "finished"
     return "never"
+
+
+def never_end() -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(60)
+
+
+@lw.task(hard_timeout=1.2, retries=1, backoff="10ms")
+def stubborn_thread() -> None:
+    note("ran", id=current_job().id, attempt=current_job().attempt)
+    never_end()
+
+
+@lw.task(hard_timeout=1.2, retries=1, backoff=0)
+async def blocks_the_loop() -> None:
+    note("ran", id=current_job().id, attempt=current_job().attempt)
+    never_end()
