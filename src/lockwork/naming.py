@@ -55,6 +55,8 @@ class Template:
             bound.apply_defaults()
             try:
                 text = self.text.format(**bound.arguments)
+            except ConfigError:
+                raise
             except (AttributeError, LookupError, TypeError, ValueError) as error:
                 raise ConfigError(
                     f"{self._what} cannot be made of {self.text!r} and these arguments: {type(error).__name__}: {error}"
