@@ -36,6 +36,30 @@ def test_arguments_of_which_no_name_can_be_made(app: Lockwork, template: str, ar
         app.lock(template)(work)(argument)
 
 
+@pytest.mark.parametrize("wrong", [5, "tell", [print]])
+def test_a_callback_can_be_called(app: Lockwork, wrong: Any) -> None:
+    for make in (app.lock, app.rwlock, app.multilock, lambda name, **given: app.semaphore(name, 3, **given)):
+        with pytest.raises(ConfigError, match="on_lost is a function that takes the grant, not"):
+            make("a", on_lost=wrong)
+    for name in ("on_gain", "on_loss"):
+        with pytest.raises(ConfigError, match=f"{name} is a function that takes the grant, not"):
+            app.election("a", **{name: wrong})
+
+
+@pytest.mark.parametrize("tags", [5, "one", None])
+def test_tags_are_a_list(app: Lockwork, tags: Any) -> None:
+    with pytest.raises(ConfigError, match="tags are a list of texts"):
+        app.lock("a", tags=tags)
+    with pytest.raises(ConfigError, match="tags must be a list of texts"):
+        app.task(print).options(tags=tags)
+
+
+@pytest.mark.parametrize("name", [5, "", "x" * 201])
+def test_the_name_of_an_error(app: Lockwork, name: Any) -> None:
+    with pytest.raises(ConfigError, match="an error's name is text of 1 to 200 characters"):
+        app.error(name=name)(KeyError)
+
+
 def test_a_task_is_no_call_of_it(app: Lockwork) -> None:
     work: Any = app.task(print)
     phones = app.stock("phone", 5)
