@@ -47,6 +47,14 @@ def test_limits(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert command("limit", "mail").output.endswith("limits: size 0\n"), "it shows what holds"
 
 
+def test_jobs_that_wait_for_others_are_shown_when_there_are_any(lw: Lockwork, command: Callable[..., Result]) -> None:
+    @lw.task(queue="mail")
+    def reply(number: int) -> None: ...
+
+    lw.chain(reply.call(1), reply).enqueue()
+    assert ", 0 running, 1 blocked, 0 dead\n" in command("mail").output
+
+
 def test_status_as_json(command: Callable[..., Result]) -> None:
     found = json.loads(command("status", "mail", "--json").output)
     assert (found["queue"], found["ready"], found["running"], found["paused"]) == ("mail", 2, 0, False)

@@ -73,7 +73,7 @@ def test_what_cannot_be_asked(lw: Lockwork) -> None:
     with pytest.raises(ConfigError, match="a once's name must be"):
         lw.once("a b")
     for wrong in (5, "make", yields):
-        with pytest.raises(ConfigError, match="runs functions that return their result, not (5|make|.*yields)"):
+        with pytest.raises(ConfigError, match="runs functions that return their result, not (5|'make'|.*yields)"):
             lw.once("a").run(wrong)  # type: ignore[arg-type]
     assert lw.once("a").peek().state == "idle"  # nothing began, so nothing has failed in this period
     with pytest.raises(ConfigError, match="decorates functions that return their result"):

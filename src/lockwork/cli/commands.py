@@ -30,6 +30,17 @@ class _Commands(click.Group):
         found: click.Command = getattr(import_module(f"lockwork.cli.{cmd_name}"), cmd_name)
         return found
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+            close = get_close_matches(args[0], _COMMANDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(_COMMANDS)}"
+            ctx.fail(f"no command is named {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import click
 
-from lockwork.app import Lockwork
+from lockwork.cli.connecting import connected, names_the_app
 from lockwork.cli.quantities import duration
 from lockwork.cli.queuejson import queue_json
 from lockwork.cli.queueview import show_queue
 from lockwork.queue_limits import LimitSettings
 from lockwork.queues import Queue
 
-_PATIENCE = 3.0
-"""Seconds to wait for a server that is away: somebody sits in front of this."""
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
 _NONE = "none"
 
 
 @click.command()
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
-@click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
-@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@names_the_app
 @click.option("--rate", help="limit: so many jobs may begin in a time, such as 100/s; none takes the limit away.")
 @click.option("--concurrency", help="limit: so many jobs may run at once; or none.")
 @click.option("--size", help="limit: so many jobs may wait, 0 to refuse new ones; or none.")
@@ -52,7 +49,7 @@ def queue(
         raise click.UsageError("--rate, --concurrency and --size go with limit")
     if (timeout is not None or delayed) and action != "drain":
         raise click.UsageError("--timeout and --delayed go with drain")
-    with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
+    with connected(url, prefix) as lw:
         chosen = lw.queue(name)
         _act(chosen, action, limits, timeout, delayed=delayed)
         status, in_force = chosen.status(), chosen.limits()

@@ -12,7 +12,9 @@ from lockwork.queue_limits import QueueLimits
 def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
     """Print where its jobs are, and what holds for it."""
     click.echo(f"queue {printable(name)}: {'paused' if status.paused else 'open'}")
-    places = (("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running))
+    places = [("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running)]
+    if status.blocked:  # only flows have such jobs
+        places.append(("blocked", status.blocked))
     click.echo("  " + ", ".join(f"{count:,} {place}" for place, count in (*places, ("dead", status.dead))))
     found = (
         ("rate", limits.rate),
