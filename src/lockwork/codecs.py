@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from lockwork.errors import ConfigError, PayloadTooLarge
+from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -42,6 +42,18 @@ def convert(value: Any, wanted: Any) -> Any:
     if wanted in _PLAIN:
         return value
     return msgspec.convert(value, wanted)
+
+
+def result(encoded: bytes, wanted: Any, of: str) -> Any:
+    """Read what a function returned, as its annotation says; raises ResultUnavailable when it is something else."""
+    value = decode(encoded)
+    try:
+        return convert(value, wanted)
+    except (ValueError, TypeError) as error:
+        shown = getattr(wanted, "__name__", None) or wanted
+        raise ResultUnavailable(
+            f"{of} returned what does not fit its annotation, {shown}: {error}; correct that, or leave it out"
+        ) from None
 
 
 class Signature:

@@ -153,7 +153,7 @@ class FlowRun:
         blob = blobs[answer]
         if blob[:1] != b"s" or len(blob) == 1:
             return None
-        return codecs.convert(codecs.decode(blob[1:]), self._returns.get(answer, Any))
+        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {protocol.job_id(self.id, answer)}")
 
     def __repr__(self) -> str:
         return f"<FlowRun {self.id} queue={self.queue!r}>"

@@ -197,7 +197,7 @@ class Once:
 
     def _result(self, ended: Ended, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
-            return codecs.convert(codecs.decode(ended.value), codecs.Signature(function).returns)
+            return codecs.result(ended.value, codecs.Signature(function).returns, f"once {self.name!r}")
         if ended.state == "failed":
             type, text = codecs.decode(ended.value)
             raise OnceFailed(f"once {self.name!r} failed in this period: {type}: {text}", type, text)
