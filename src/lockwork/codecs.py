@@ -50,7 +50,7 @@ def result(encoded: bytes, wanted: Any, of: str) -> Any:
     try:
         return convert(value, wanted)
     except (ValueError, TypeError) as error:
-        shown = getattr(wanted, "__name__", None) or wanted
+        shown = wanted.__name__ if isinstance(wanted, type) else wanted
         raise ResultUnavailable(
             f"{of} returned what does not fit its annotation, {shown}: {error}; correct that, or leave it out"
         ) from None
