@@ -53,6 +53,14 @@ def test_nothing_that_can_be_given_is_left_out(page: str, names: list[str]) -> N
     assert [name for name in names if name not in spoken] == []
 
 
+def test_every_room_is_in_the_house() -> None:
+    shown = (ROOT / "docs" / "house.md").read_text().split("```")[1]
+    rooms = [
+        path for path in (ROOT / "src" / "lockwork").iterdir() if path.name[0] not in "_." and path.name != "py.typed"
+    ]
+    assert [path.name for path in rooms if path.name not in shown] == []
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
