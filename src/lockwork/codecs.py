@@ -63,6 +63,7 @@ class Signature:
         whole = inspect.signature(function)
         parameters = [parameter for parameter in whole.parameters.values() if parameter.name not in without]
         self._signature = whole.replace(parameters=parameters)
+        self._called = getattr(function, "__name__", "")
         self._without = without
         positional = [
             p
@@ -87,7 +88,10 @@ class Signature:
             name = min(self._without & kwargs.keys())
             raise TypeError(f"{name!r} is injected by the worker, and is no argument of the job")
         if kwargs or not self._simple or not self._least <= len(args) <= self._most:
-            self._signature.bind(*args, **kwargs)
+            try:
+                self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self._called}({', '.join(self._signature.parameters)}): {error}") from None
 
     def convert(self, args: list[Any], kwargs: dict[str, Any]) -> None:
         """Convert decoded arguments in place to what their annotations say; raises ValueError."""

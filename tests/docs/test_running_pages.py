@@ -33,13 +33,16 @@ def own_url(url: str) -> Iterator[str]:
     ("page", "names"),
     [
         ("compat.md", {}),
+        ("dead.md", {}),
         ("delay-queue.md", {}),
         ("fencing.md", {}),
         ("flows.md", {}),
         ("jobs.md", {}),
+        ("queues.md", {}),
         ("schedules.md", {}),
         ("synchronizers.md", {"make_report": str.upper}),
         ("unique.md", {}),
+        ("worker.md", {}),
     ],
 )
 def test_a_page_runs_as_it_is_printed(
