@@ -13,7 +13,7 @@ _COMMANDS = {
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
     "locks": "Show locks, who waits for whom, and deadlocks; release one.",
-    "queue": "Pause, limit or drain a queue; show how it stands.",
+    "queue": "Show how queues stand; pause, limit or drain one.",
     "run": "Run a program under a lock.",
     "worker": "Run the jobs of an app.",
 }

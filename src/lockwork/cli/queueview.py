@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from lockwork.cli.printable import printable
@@ -23,3 +25,11 @@ def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
     )
     given = [f"{what} {limit}" for what, limit in found if limit is not None]
     click.echo(f"  limits: {', '.join(given) or 'none'}")
+
+
+def show_queues(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> None:
+    """Print all of them."""
+    for each in seen:
+        show_queue(*each)
+    if not seen:
+        click.echo("no queue has had a job")
