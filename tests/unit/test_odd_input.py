@@ -64,6 +64,7 @@ def test_a_task_is_no_call_of_it(app: Lockwork) -> None:
     work: Any = app.task(print)
     phones = app.stock("phone", 5)
     for give in (phones.reserve, phones.confirm, phones.release, phones.refund):
+        wrong: Any
         for wrong in (work, print, "print"):
             with pytest.raises(ConfigError, match="a stock enqueues a call of a task, such as place_order.call"):
                 give("ada", enqueue=wrong)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
-from lockwork.locks.election import Callback, Election
+from lockwork.locks.candidate import Callback
+from lockwork.locks.election import Election
 from lockwork.locks.grant import OnLost
 from lockwork.locks.lock import Lock
 from lockwork.locks.multilock import MultiLock
