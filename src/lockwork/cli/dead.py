@@ -133,7 +133,8 @@ def _all(
         if not meant:
             click.echo("no dead job matches")
             return
-        click.confirm(f"{action} {meant} dead jobs of queue {queue!r}?", err=True, abort=True)
+        jobs = "dead job" if meant == 1 else "dead jobs"
+        click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
     if action == "retry":
         done = chosen.retry_all(anew=not once, limit=limit, **matching)
     else:

@@ -29,7 +29,7 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
         elif as_object:
             click.echo(as_json(lw.locks(*words)))
         else:
-            show(lw.locks(*words))
+            show(lw.locks(*words), pattern=next(iter(words), ""))
 
 
 def _release(lw: Lockwork, name: str, *, yes: bool) -> None:

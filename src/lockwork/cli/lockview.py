@@ -24,11 +24,11 @@ def who(holder: Holder) -> str:
     return _who(holder, _short(holder.owner))
 
 
-def show(overview: Overview, console: Console | None = None) -> None:
-    """Print the table, who waits for whom, and the deadlocks."""
+def show(overview: Overview, console: Console | None = None, *, pattern: str = "") -> None:
+    """Print the table, who waits for whom, and the deadlocks; `pattern` is what was asked for."""
     out = console or Console(highlight=False)
     if not overview.locks:
-        out.print("nobody holds or waits for a lock")
+        out.print(Text(f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"))
         return
     names = _Names(overview)
     if out.width >= _WIDE:
