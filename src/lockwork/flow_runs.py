@@ -131,7 +131,10 @@ class FlowRun:
     def _read(self, sight: FlowSight | None, blobs: dict[int, bytes]) -> Any:
         name = f"flow {self.id} in queue {self.queue!r}"
         if sight is None or not all(blobs.values()):
-            raise ResultUnavailable(f"nothing is known of {name}: its results have expired, or it never was")
+            raise ResultUnavailable(
+                f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
+                "found by lw.find_flow(id, queue=...)"
+            )
         if sight.state != "ended":
             done = sight.succeeded + sight.failed + sight.cancelled
             raise ResultTimeout(f"{name} has not ended yet: {done} of its {sight.jobs} jobs have")

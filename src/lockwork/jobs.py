@@ -194,7 +194,8 @@ class Job(Generic[R]):
     def _read(self, found: Standing) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
-                f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was"
+                f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was "
+                "there; one of another queue is found by lw.job(id, queue=...)"
             )
         if found.blob[:1] == b"c":
             reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""

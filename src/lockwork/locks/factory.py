@@ -19,6 +19,7 @@ from lockwork.locks.rwlock import RWLock
 from lockwork.locks.semaphore import Semaphore
 from lockwork.locks.sticky import StickyLock
 from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
 
 
 class Locks(Overviews):
@@ -135,6 +136,7 @@ class Locks(Overviews):
 
         What its holders were doing goes on: their grants count as lost.
         """
+        no_running_loop()
         released = 0
         for grant in list(self.runtime.grants.values()):
             with contextlib.suppress(NotHeld, LockLost):
