@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+import lockwork.errors
 from docs.pages import links, problems
 from lockwork.batches import BatchSettings
 from lockwork.cli.run import run
@@ -51,6 +52,14 @@ def test_nothing_that_can_be_given_is_left_out(page: str, names: list[str]) -> N
         word for code in text.split("`")[1::2] for word in (code, code.split("=")[0], *code.replace(",", " ").split())
     }
     assert [name for name in names if name not in spoken] == []
+
+
+def test_every_error_is_told_of_with_where_it_comes_from() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `")]
+    starred = {name: row.rstrip().endswith("*") for row in rows for name in row.split("`")[1::2]}
+    known = {name for name, value in vars(lockwork.errors).items() if isinstance(value, type)} - {"LockworkError"}
+    assert starred == {name: name not in lockwork.__all__ for name in known}
 
 
 def test_every_room_is_in_the_house() -> None:

@@ -35,6 +35,7 @@ def own_url(url: str) -> Iterator[str]:
         ("compat.md", {}),
         ("dead.md", {}),
         ("delay-queue.md", {}),
+        ("errors.md", {}),
         ("fencing.md", {}),
         ("flows.md", {}),
         ("jobs.md", {}),
