@@ -73,7 +73,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
 
     def queue(self, name: str = "default") -> Queue:
         """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
-        return Queue(self.runtime, self.config, name)
+        return Queue(self.runtime, self.config, name, self.registry.around.errors)
 
     def queues(self) -> list[str]:
         """The names of the queues that ever had a job on this server."""

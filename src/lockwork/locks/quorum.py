@@ -64,7 +64,7 @@ class Quorum:
         on_lost: OnLost | None = None,
         tags: Sequence[str] = (),
     ) -> QuorumLock:
-        """A lock that a majority of the servers must grant; its options are those of `Lockwork.lock`."""
+        """A lock that a majority of the servers must grant; its options are `Lockwork.lock`'s of the same names."""
         return QuorumLock(
             self._fleet, self._prefixes, self._patience, self._config, name,
             wait=wait, lease=lease, on_lost=on_lost, tags=tags,

@@ -13,7 +13,7 @@ from lockwork.protocol.schedules import Plan
 from lockwork.registry import Registry
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Rules, ScheduleSettings
-from lockwork.schedules.schedule import Schedule, ScheduleStatus, status
+from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.task_calls import TaskCall
 
 
@@ -44,7 +44,7 @@ class Schedules:
 
     def named_schedule(self, name: str, queue: str = "default") -> Schedule:
         """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
-        return Schedule(self.runtime, self.config.prefix, name, queue)
+        return Schedule(self.runtime, self.config.prefix, name, queue, self.registry.around.errors)
 
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """List the schedules that living workers have in their code, each with its next `count` slots.
@@ -58,8 +58,8 @@ class Schedules:
         return await self.runtime.arun(self._listed(queue, count))
 
     def _listed(self, queue: str | None, count: int) -> Protocol[list[ScheduleStatus]]:
-        found: list[ScheduleStatus] = []
+        found, slots = list[ScheduleStatus](), checked_count(count)
         for each in self.registry.queues() if queue is None else [checked_queue(queue)]:
             now, known = yield from protocol.listed(QueueKeys(self.config.prefix, each))
-            found += [status(each, row, now, count) for row in known]
+            found += [status(each, row, now, slots) for row in known]
         return found
