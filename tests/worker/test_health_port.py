@@ -42,12 +42,12 @@ def parsed(text: str) -> dict[str, float]:
     return found
 
 
-def test_metrics(shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, ask: Any) -> None:
+def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, ask: Any) -> None:
     port = free_port()
     gate = tmp_path / "gate"
     shift.mark.options(delay="1h").enqueue(history.path)
     with worker(
-        "shift:lw", "-c", "2", "--health-port", str(port), "--queues", "default", url=shift_url, folder=shift_folder
+        "shift:lw", "-c", "2", "--health-port", str(port), "--queues", "default", url=own_url, folder=apps
     ) as process:
         shift.gated.enqueue_many([(history.path, str(gate))] * 5)
         history.wait(2)
@@ -81,12 +81,12 @@ def test_metrics(shift: Any, shift_url: str, shift_folder: Path, history: Histor
 
 
 def test_a_storm_of_scrapes_costs_the_server_little(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, ask: Any
+    shift: Any, own_url: str, apps: Path, history: History, ask: Any
 ) -> None:
     port = free_port()
     shift.mark.enqueue_many([(history.path,)] * 5000)
-    with redis.Redis.from_url(shift_url) as admin:
-        with worker("shift:lw", "--health-port", str(port), "-q", "a", url=shift_url, folder=shift_folder):
+    with redis.Redis.from_url(own_url) as admin:
+        with worker("shift:lw", "--health-port", str(port), "-q", "a", url=own_url, folder=apps):
             until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
             ask(port, "/metrics")
             before = int(admin.info("commandstats")["cmdstat_evalsha"]["calls"])
@@ -97,9 +97,9 @@ def test_a_storm_of_scrapes_costs_the_server_little(
             assert after - before < 60
 
 
-def test_probes_say_why(shift: Any, shift_url: str, shift_folder: Path, ask: Any) -> None:
+def test_probes_say_why(shift: Any, own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz") == (200, "ok\n"), "it is ready")
         assert ask(port, "/nothing") == (404, "try /livez, /readyz or /metrics\n")
         process.send(signal.SIGUSR1)
@@ -112,9 +112,9 @@ def test_probes_say_why(shift: Any, shift_url: str, shift_folder: Path, ask: Any
             assert (reply.status, reply.read()) == (200, b"")
 
 
-def test_clients_that_say_nothing_keep_nobody_out(shift_url: str, shift_folder: Path, ask: Any) -> None:
+def test_clients_that_say_nothing_keep_nobody_out(own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
         try:
@@ -126,10 +126,10 @@ def test_clients_that_say_nothing_keep_nobody_out(shift_url: str, shift_folder: 
                 connection.close()
 
 
-def test_a_port_that_is_taken(shift_url: str, shift_folder: Path) -> None:
+def test_a_port_that_is_taken(own_url: str, apps: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+        with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
             assert process.wait() == 1
             assert f"the health port 127.0.0.1:{port} cannot be used" in process.errors
             assert "Traceback" not in process.errors
