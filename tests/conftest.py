@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import gc
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import redis
 
+import lockwork
 from app_modules import Load, load_app
 from history import History
 from leftovers import check_keys, open_sockets, own_threads
@@ -24,7 +26,7 @@ from proxy import Proxy, proxied
 from simulation.server import Server
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """LOCKWORK_TEST_SERVER names another server program to test against, such as /usr/bin/redis-server."""
     # a shell's background job ignores Ctrl-C, nohup a hang-up, and so would the programs that the tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -33,6 +35,15 @@ def pytest_configure() -> None:
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
         pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))
+    if not hasattr(config, "workerinput"):  # once, not in each of xdist's workers
+        # tests start processes by the hundred, and with PYTHONDONTWRITEBYTECODE each would compile all of it
+        compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
+
+
+def pytest_collection_finish() -> None:
+    """What stays for the whole run is not looked through for garbage after every test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
