@@ -219,7 +219,18 @@ class UniqueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data(), kind=st.sampled_from("ssrrdddgzc"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
     def settle(self, data: st.DataObject, kind: str, delay: int, *, twice: bool) -> None:
-        id = data.draw(st.sampled_from(sorted(self.leased)))
+        self._settle(data.draw(st.sampled_from(sorted(self.leased))), kind, delay, twice=twice)
+
+    @precondition(lambda self: any(self.jobs[id].until == "done" for id in self.leased))
+    @rule(data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS))
+    def fail_and_be_replaced(self, data: st.DataObject, terms: Terms, key: str) -> None:
+        """A job that has done steps is to be tried again, and becomes another call before that."""
+        self.finish_steps()
+        id = data.draw(st.sampled_from(sorted(id for id in self.leased if self.jobs[id].until == "done")))
+        self._settle(id, "r", 1500, twice=False)
+        self._push(terms, [(self.jobs[id].name, key)], 0, None, twice=False)
+
+    def _settle(self, id: str, kind: str, delay: int, *, twice: bool) -> None:
         ended = Outcome(id, self.leased[id].token, kind, b"{}", delay if kind in "rz" else 0)  # type: ignore[arg-type]
         settled = self.bench.run(jobs.settle(self.queue, _SESSION, [ended], _WINDOW_MS), twice=twice)
         assert settled == [not twice]
@@ -279,9 +290,11 @@ class UniqueMachine(RuleBasedStateMachine):
         assert self.bench.fields(self.queue.jobs) == set(alive)
         noted = {id for id in alive if self.jobs[id].noted or self.jobs[id].asked}
         assert self.bench.fields(self.queue.notes) - set(self._at("lost")) == noted, "steps are a call's own"
+        tries = self.bench.hash(self.queue.tries)
         due = self.bench.scores(self.queue.due)
         for id in self._at("waits"):
             job = self.jobs[id]
+            assert int(tries.get(id, "0")) == job.tries, "attempts are a call's own"
             assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
         status, _ = self.bench.run(queue_status.status(self.queue))
         assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))
