@@ -95,9 +95,8 @@ def test_threads_never_get_past_the_limit(lw: Lockwork) -> None:
     assert next(refused) == 160 - 16
 
 
-def test_retries_and_what_is_given_back_are_never_refused(
-    own: Any, queue: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_retries_and_what_is_given_back_are_never_refused(own: Any, own_url: str, apps: Path, history: History) -> None:
+    queue = own.lw.queue()
     job, held = own.fails_until.enqueue(history.path, 3), own.hold.enqueue(history.path, 600)
     queue.limit(size=0)
     with worker("chores:lw", "--grace", "0.1s", url=own_url, folder=apps) as process:
