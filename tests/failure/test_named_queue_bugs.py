@@ -58,11 +58,6 @@ def tasks(spoiled: Embedded) -> Iterator[Tasks]:
         yield Tasks(lw)
 
 
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history")
-
-
 def test_kombu_337_a_delay_longer_than_the_lease(tasks: Tasks, spoiled: Embedded, apps: Path, history: History) -> None:
     """kombu#337, celery#2481, #3270, #4400, #9882, dramatiq#431: a job that was due after the visibility time-out was
     held by a worker until then, given to others again and again, and run by all of them."""

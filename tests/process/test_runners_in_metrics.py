@@ -31,12 +31,10 @@ def replaced(found: dict[str, float]) -> dict[str, float]:
     }
 
 
-def test_they_are_measured_and_counted(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
-) -> None:
+def test_they_are_measured_and_counted(forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
     port, gate = free_port(), tmp_path / "gate"
     options = ("--runners", "2", "--max-memory", "200MB", "--health-port", str(port))
-    with worker("forge:lw", *options, url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         before = until(lambda: scraped(port), "it answers")
         assert (before["worker_runners"], of_runners(before)) == (0, [])
         held = forge.gated.enqueue(history.path, str(gate))

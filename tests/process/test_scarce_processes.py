@@ -12,14 +12,14 @@ from processes import until, worker
 
 
 def test_those_who_still_wait_get_the_next_one(
-    forge_url: str, forge_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_url: str, apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first one is put off, and nobody else comes who would start a process for the others."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("SCARCE_GATE", str(gate))
-    scarce = load_app(forge_folder, "scarce", forge_url)
+    scarce = load_app(apps, "scarce", own_url)
     options = ("-c", "3", "--runners", "1", "--grace", "10m")
-    with scarce.lw, worker("scarce:lw", *options, url=forge_url, folder=forge_folder) as process:
+    with scarce.lw, worker("scarce:lw", *options, url=own_url, folder=apps) as process:
         scarce.double.enqueue_many([(number,) for number in range(3)])
         until(lambda: scarce.lw.queue().status().running == 3, "all wait for a process")
         process.send(signal.SIGTERM)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import redis
 
+from app_modules import Load
 from lockwork import JobFailed
 from lockwork.ids import new_id
 from lockwork.protocol import pushing
@@ -29,8 +29,8 @@ def odd_url(tmp_path_factory: pytest.TempPathFactory, apps: Path) -> Iterator[st
 
 
 @pytest.fixture
-def odd(odd_url: str, load: Callable[[str], ModuleType]) -> Iterator[Any]:
-    module = load(odd_url)
+def odd(odd_url: str, load: Load) -> Iterator[Any]:
+    module = load(odd_url, "chores")
     with module.lw:
         yield module
         # whatever came before: the worker still works, and has no job in its hands for ever

@@ -20,12 +20,12 @@ from processes import until, worker
 from scraping import parsed, scraped
 
 
-def test_metrics(shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, ask: Any) -> None:
+def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, ask: Any) -> None:
     port = free_port()
     gate = tmp_path / "gate"
     shift.mark.options(delay="1h").enqueue(history.path)
     with worker(
-        "shift:lw", "-c", "2", "--health-port", str(port), "--queues", "default", url=shift_url, folder=shift_folder
+        "shift:lw", "-c", "2", "--health-port", str(port), "--queues", "default", url=own_url, folder=apps
     ) as process:
         shift.gated.enqueue_many([(history.path, str(gate))] * 5)
         history.wait(2)
@@ -58,13 +58,11 @@ def test_metrics(shift: Any, shift_url: str, shift_folder: Path, history: Histor
         assert process.wait() == 0
 
 
-def test_metrics_tell_what_holds_for_a_queue(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+def test_metrics_tell_what_holds_for_a_queue(shift: Any, own_url: str, apps: Path, history: History) -> None:
     """Whoever is woken by a growing backlog sees that somebody paused the queue, or how fast it may go."""
     port = free_port()
     queue = shift.lw.queue()
-    with worker(
-        "shift:lw", "--health-port", str(port), "--queues", "default,a", url=shift_url, folder=shift_folder
-    ) as process:
+    with worker("shift:lw", "--health-port", str(port), "--queues", "default,a", url=own_url, folder=apps) as process:
 
         def look(wanted: dict[str, float]) -> dict[str, float]:
             def seen() -> dict[str, float]:
@@ -91,9 +89,9 @@ def test_metrics_tell_what_holds_for_a_queue(shift: Any, shift_url: str, shift_f
         assert process.wait() == 0
 
 
-def test_metrics_tell_of_jobs_that_never_ran(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+def test_metrics_tell_of_jobs_that_never_ran(shift: Any, own_url: str, apps: Path, history: History) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), "-q", "default", url=shift_url, folder=shift_folder):
+    with worker("shift:lw", "--health-port", str(port), "-q", "default", url=own_url, folder=apps):
         shift.lw.queue().pause()
         shift.mark.options(expires="50ms").enqueue(history.path)
         assert shift.mark.options(delay="1h").enqueue(history.path).cancel()
@@ -110,12 +108,12 @@ def test_metrics_tell_of_jobs_that_never_ran(shift: Any, shift_url: str, shift_f
 
 
 def test_a_storm_of_scrapes_costs_the_server_little(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, ask: Any
+    shift: Any, own_url: str, apps: Path, history: History, ask: Any
 ) -> None:
     port = free_port()
     shift.mark.enqueue_many([(history.path,)] * 5000)
-    with redis.Redis.from_url(shift_url) as admin:
-        with worker("shift:lw", "--health-port", str(port), "-q", "a", url=shift_url, folder=shift_folder):
+    with redis.Redis.from_url(own_url) as admin:
+        with worker("shift:lw", "--health-port", str(port), "-q", "a", url=own_url, folder=apps):
             until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
             ask(port, "/metrics")
             before = int(admin.info("commandstats")["cmdstat_evalsha"]["calls"])
@@ -126,9 +124,9 @@ def test_a_storm_of_scrapes_costs_the_server_little(
             assert after - before < 60
 
 
-def test_probes_say_why(shift: Any, shift_url: str, shift_folder: Path, ask: Any) -> None:
+def test_probes_say_why(shift: Any, own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz") == (200, "ok\n"), "it is ready")
         assert ask(port, "/nothing") == (404, "try /livez, /readyz or /metrics\n")
         process.send(signal.SIGUSR1)
@@ -141,11 +139,11 @@ def test_probes_say_why(shift: Any, shift_url: str, shift_folder: Path, ask: Any
             assert (reply.status, reply.read()) == (200, b"")
 
 
-def test_clients_that_say_nothing_keep_nobody_out(shift_url: str, shift_folder: Path, ask: Any) -> None:
+def test_clients_that_say_nothing_keep_nobody_out(own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]  # more than are served at once
         try:
             until(lambda: ask(port, "/livez")[0] == 200, "it answers all the same")
             process.send(signal.SIGTERM)
@@ -155,10 +153,10 @@ def test_clients_that_say_nothing_keep_nobody_out(shift_url: str, shift_folder: 
                 connection.close()
 
 
-def test_a_port_that_is_taken(shift_url: str, shift_folder: Path) -> None:
+def test_a_port_that_is_taken(own_url: str, apps: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+        with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
             assert process.wait() == 1
             assert f"the health port 127.0.0.1:{port} cannot be used" in process.errors
             assert "Traceback" not in process.errors

@@ -34,7 +34,7 @@ def test_it_turns_with_each_queue() -> None:
     queues = {name: QueueKeys("lw", name) for name in "abcdef"}
     nobody: list[Any] = []
     away.heartbeat = heartbeat = Heartbeat(
-        runtime, queues, 1000.0, 1000, nobody.append, keeper=Keeper(runtime, Bounds(1000, 10))
+        runtime, queues, 1000.0, 1000, nobody.append, nobody.append, keeper=Keeper(runtime, Bounds(1000, 10))
     )
     heartbeat.start()
     try:

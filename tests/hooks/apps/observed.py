@@ -1,4 +1,4 @@
-"""An app with hooks of every kind; NOTES is a file to which everything that happens is appended."""
+"""An app with hooks of every kind; HISTORY is a file to which everything that happens is appended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ lw = Lockwork()
 def note(event: str, **facts: object) -> None:
     """Append one line in one write."""
     line = {"event": event, "pid": os.getpid(), **facts}
-    file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, json.dumps(line).encode() + b"\n")
     finally:
