@@ -27,6 +27,7 @@ from simulation import (
     schedules,
     shared_formats,
     stocks,
+    unique_queues,
 )
 from simulation.server import Build, Server
 from simulation.world import Broken
@@ -56,6 +57,7 @@ RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "schedules": schedules.run,
     "shared_formats": shared_formats.run,
     "stocks": stocks.stocks,
+    "unique": unique_queues.run,
 }
 
 

@@ -26,6 +26,9 @@ _WAITS = ("ready", "due", "line")
 class QueueChecker:
     """Checks every step on a queue."""
 
+    brings: tuple[str, ...] = ("jobs_push", "jobs_push_until")
+    """Scripts that enqueue."""
+
     def __init__(self, world: World, plant: Plant) -> None:
         self._world = world
         self._plant = plant
@@ -89,7 +92,7 @@ class QueueChecker:
 
     def _came(self, step: Step, id: str, where: str) -> None:
         fine = where == "due" or (where == "ready" and self._plant.made[id].plain)
-        if step.script not in ("jobs_push", "jobs_push_until") or not fine:
+        if step.script not in self.brings or not fine:
             raise Broken(f"Q1: {step.script} brought {id} to {where}")
         self._recount["enqueued"] += 1
         if id in self.cleared:

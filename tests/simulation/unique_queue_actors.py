@@ -1,0 +1,70 @@
+"""Who enqueues unique jobs: each name has its own terms, and each call of it is another."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lockwork.errors import LockworkError
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.unique import Terms, push_unique
+from simulation.process import Actor, Cancelled, Sleep
+from simulation.queue_actors import DELIVERIES, Plant
+from simulation.queue_view import Made
+from simulation.world import Broken
+
+NAMES = {
+    "report": Terms("done", "keep"),
+    "sync": Terms("start", "replace"),
+    "mail": Terms("start", "keep"),
+    "state": Terms("done", "replace"),
+    "index": Terms("start", "debounce", 1500),
+    "daily": Terms(3000, "keep"),
+    "hourly": Terms(1500, "replace"),
+}
+PAUSE_MS = 800
+"""How long it must be quiet before a debounced job runs."""
+
+
+class UniqueCall(NamedTuple):
+    """A call of a unique task."""
+
+    name: str
+    record: bytes
+    made: Made
+
+
+@dataclass
+class UniquePlant(Plant):
+    """The users of a queue with unique jobs."""
+
+    calls: dict[str, UniqueCall] = field(default_factory=dict)
+    """By the id that the job has if it is a new one."""
+
+    def call(self, name: str) -> str:
+        """Make a call; returns its id."""
+        random, id = self.world.random, f"u{next(self.numbers):04}"
+        made = self.made[id] = Made(random.choice([1, 1, 1, 0]), random.choice(["", "", "", "k"]), lined=True)
+        head = jobs.head(made.level, DELIVERIES, made.key, unique=NAMES[name].mark(name))
+        self.calls[id] = UniqueCall(name, head + b'["work",["%b"]]' % id.encode(), made)
+        return id
+
+
+def caller(plant: UniquePlant, rounds: int) -> Actor:
+    """Call unique tasks, one or a few at a time."""
+    random = plant.world.random
+    for _ in range(rounds):
+        with suppress(LockworkError, Cancelled):
+            yield Sleep(random.choice([0.0, random.uniform(0, 1), random.uniform(0, 3)]))
+            name = random.choice(list(NAMES))
+            terms = NAMES[name]
+            delay = PAUSE_MS if terms.meaning == "debounce" else random.choice([0, 0, 0, 1500])
+            new = [NewJob(id := plant.call(name), plant.calls[id].record, delay) for _ in range(random.choice([1, 2]))]
+            expires = random.choice([None, None, None, 1000, 4000])
+            arrived = yield from push_unique(plant.queue, new, terms, expires)
+            for job, (id, arrival) in zip(new, arrived, strict=True):
+                if plant.calls[id].name != name or (arrival == "new") != (id == job.id):
+                    raise Broken(f"calls of {name} met {arrived}")
+                plant.acknowledged.append(id)
