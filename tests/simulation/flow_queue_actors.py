@@ -67,13 +67,14 @@ class FlowPlant(Plant):
 
 
 def _shape(random: Random) -> list[list[int]]:
-    """A chain, a group, a chord or anything: for each job, the jobs that it waits for."""
-    count, kind = random.randint(1, 6), random.choice(["chain", "group", "chord", "any", "any"])
+    """A chain, a group, a chord, two layers or anything: for each job, the jobs that it waits for."""
+    count, kind = random.randint(1, 6), random.choice(["chain", "group", "chord", "layers", "any", "any"])
     if kind == "chain":
         return [[number] if number else [] for number in range(count)]
     if kind == "any":
         return [random.sample(range(1, number + 1), random.randint(0, min(number, 3))) for number in range(count)]
-    return [[] for _ in range(count)] + ([list(range(1, count + 1))] if kind == "chord" else [])
+    last = {"group": 0, "chord": 1, "layers": 4}[kind]
+    return [[] for _ in range(count)] + [list(range(1, count + 1)) for _ in range(last)]
 
 
 def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:

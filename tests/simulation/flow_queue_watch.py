@@ -25,13 +25,8 @@ class FlowWatch(QueueWatch):
         self._over: dict[str, int] = {}
         """True time at which a flow was first seen to have ended."""
 
-    def watch(self) -> Actor:
-        """Look ten times a second."""
-        for _ in super().watch():
-            self._look()
-            yield _
-
-    def _look(self) -> None:
+    def _idle(self) -> None:
+        super()._idle()
         now, view = self._world.now, self._checker.view
         self._late = {flow: self._late.get(flow, now) for flow in view.undone}
         for flow, book in view.flows.items():

@@ -41,8 +41,12 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.checker = checker
     random = world.random
     shop, office = world.process("shop"), world.process("office")
-    for name in "fg":
-        world.start(shop, f"planner {name}", lambda _, name=name: planner(plant, name, random.randint(1, 3)))
+
+    def plan(name: str) -> None:
+        world.start(shop, f"planner {name}", lambda _: planner(plant, name, random.randint(1, 3)))
+
+    plan("f")
+    plan("g")
     world.start(shop, "producer", lambda _: users.producer(plant, random.randint(0, 2)))
     world.start(shop, "waiter", watch.waiter)
     world.start(office, "waiter", watch.waiter)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lockwork.errors import LockworkError, QueueFull
 from lockwork.protocol import queue_limits
+from lockwork.protocol.effects import Argument, Effect
 from lockwork.protocol.grants import Renewal, Request
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.lock_jobs import release_and_push
@@ -56,11 +58,8 @@ class Owners(Players):
         """Release it with a job, or without."""
         random = self.world.random
         if random.random() < 0.7:
-            try:
-                return (yield from self._push(Renewal(asked.key, asked.owner, fence, 1), random.choice([0, 0, 0, 200])))
-            except QueueFull:
-                self.world.note(asked.owner, "there is no room for the job")
-            except LockworkError:
+            grant, keep_ms = Renewal(asked.key, asked.owner, fence, 1), random.choice([0, 0, 0, 200])
+            if (yield from self._push(grant, keep_ms)):
                 return
         yield from super().give_back(asked, fence)
 
@@ -71,22 +70,27 @@ class Owners(Players):
         else:
             yield from super().use_again(old)
 
-    def _push(self, grant: Renewal, keep_ms: int) -> Actor:
+    def _push(self, grant: Renewal, keep_ms: int) -> Generator[Effect, Any, bool]:
+        """Release it with a job; False when there is no room for that."""
         job = users.new_job(self.plant)
         try:
             done = yield from release_and_push(self.plant.queue, grant, keep_ms, job)
         except QueueFull:
             self.lost.add(job.id)
-            raise
+            return False
+        except LockworkError:
+            return True  # who knows
         if done:
             self.plant.acknowledged.append(job.id)
         else:
             self.lost.add(job.id)
+        return True
 
     def limiter(self) -> Actor:
         """Let there be little room for a while."""
         random = self.world.random
-        for size in (random.choice([0, 1, 3]), ""):
+        sizes: tuple[Argument, ...] = (random.choice([0, 1, 3]), "")
+        for size in sizes:
             yield Sleep(random.uniform(0, 6))
             while True:
                 try:

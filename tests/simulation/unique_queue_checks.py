@@ -99,7 +99,7 @@ class UniqueChecker(QueueChecker):
     def _meet(self, step: Step, before: View, id: str, met: str, sign: str, delay: int) -> None:
         """A call met a job: one that waits becomes the call, if it is not to be kept."""
         meaning, today = NAMES[self._unique.calls[id].name].meaning, step.now // 1000
-        waits = before.kind(met) in ("due", "line") or self._met.get(met, ("", 0))[0] == "n"
+        waits = before.kind(met) in ("due", "line") or self._met.get(met, ("", None))[0] == "n"
         moves = delay or meaning == "debounce"
         expected = "k" if meaning == "keep" or not waits else "m" if moves else "r"
         if sign != expected:
@@ -115,7 +115,7 @@ class UniqueChecker(QueueChecker):
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def _moved(self, step: Step, before: View, after: View, id: str, was: Place | None, is_: Place | None) -> None:
-        changed = step.script == "jobs_push_unique" and was is not None and self._met.get(id, "n")[0] in "rm"
+        changed = step.script == "jobs_push_unique" and was is not None and self._met.get(id, ("n", None))[0] in "rm"
         if changed and was and is_ and was[0] in ("due", "line") and is_[0] == "due":
             return  # its time is judged with the call that it became
         super()._moved(step, before, after, id, was, is_)
