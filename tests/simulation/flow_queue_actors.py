@@ -15,8 +15,8 @@ from lockwork.protocol.effects import Effect
 from lockwork.protocol.flows import FlowJob, Policy
 from lockwork.protocol.jobs import Leased, Outcome
 from simulation.process import Actor, Cancelled, Sleep
-from simulation.queue_actors import DELIVERIES, WINDOW_MS, Child, Plant
-from simulation.queue_view import Made
+from simulation.queue_actors import WINDOW_MS, Child, Plant
+from simulation.queue_view import DELIVERIES, Made
 from simulation.world import Broken
 
 _POLICIES: tuple[Policy, ...] = ("fail", "fail", "ignore", "compensate")
@@ -55,7 +55,7 @@ class FlowPlant(Plant):
                 except LockworkError:
                     yield Sleep(0.2)
             for wanted, blob in zip(used, blobs, strict=True):
-                if blob != self.ends.get(flows.job_id(flow, wanted)):
+                if blob != self.ends.get(flows.job_id(flow, wanted), b""):
                     raise Broken(f"{job.id} uses the result of job {wanted}, and gets {blob!r}")
         return (yield from super().ending(child, job))
 
@@ -89,11 +89,12 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
             for number, parents in enumerate(_shape(random), 1):
                 policy: Policy = "fail" if tame else random.choice(_POLICIES)
                 limits = jobs.Limits(at_once=2) if group else None
-                record = jobs.head(1, DELIVERIES, key, group, limits) + b'["work",[]]'
+                most = random.choice([1, DELIVERIES])
+                record = jobs.head(1, most, key, group, limits) + b'["work",[]]'
                 undo = jobs.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
                 id = flows.job_id(flow, number)
-                plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, lined=True), Made(1, lined=True)
+                plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)
             if (yield from flows.push(plant.queue, flow, plan, flow, WINDOW_MS)):
                 plant.stored.append(flow)
                 plant.acknowledged += [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]

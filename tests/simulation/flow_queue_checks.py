@@ -42,6 +42,8 @@ class FlowChecker(QueueChecker):
         before = self.view
         if step.script == "flow_push":
             self._first.setdefault(str(step.args[2]), step.now)
+        if step.script == "flow_cancel" and step.reply[0] in (b"cancelled", b"more"):
+            self._stopped.add(str(step.args[1]))
         super().applied(step)
         after = self.view
         self._check_ends(step, before, after)
@@ -126,8 +128,6 @@ class FlowChecker(QueueChecker):
     def _dropped(self, step: Step, after: View, id: str, was: Place | None) -> None:
         """It never ran: it was cancelled with its flow, or because of another's failure, which its outcome names."""
         flow, _ = self._flows.member(id) or ("", 0)
-        if step.script == "flow_cancel" and step.args[1] == flow:
-            self._stopped.add(flow)
         if flow in self._stopped or (step.script == "jobs_cancel" and step.args[1] == id):
             return
         cause = after.blobs[id].split(b";")[0].partition(b">")[2].decode()
@@ -181,13 +181,13 @@ class FlowChecker(QueueChecker):
         counted = Counter(end[:1] for end in ends.values())
         if book[_SUCCEEDED:_BAD] != [counted[b"s"], counted[b"f"], counted[b"c"]]:
             raise Broken(f"Q10: the book of {flow} is {book}, a recount {counted}")
-        if book[_STOP]:
-            self._stopped.add(flow)
+        if bool(book[_STOP]) != (flow in self._stopped):
+            raise Broken(f"{flow} is at {book}, and whether it was cancelled is another matter")
         own = [number for number, end in ends.items() if end[:1] == b"f" or end == b"c"]
         bad = [number for number in own if plan[number - 1].policy != "ignore"]
-        if (book[_BAD] or None) not in (bad or [None]):
+        if book[_BAD] not in (bad or [0]):
             raise Broken(f"{flow} says that {book[_BAD]} failed first, and {bad} failed")
-        if flow in after.undone:
+        if flow in after.unfinished:
             if f"flow {flow}" not in after.expiry:
                 raise Broken(f"{flow} has something left to do, and nobody will do it")
         else:
@@ -197,12 +197,12 @@ class FlowChecker(QueueChecker):
 
     def _check_nobody_hangs(self, flow: str, ids: dict[int, str], after: View) -> None:
         for id in ids.values():
-            if flow in self._stopped and after.kind(id) == "run" and not {id} & (after.marked | self.again):
-                raise Broken(f"{flow} was cancelled, and nobody tells {id}, which runs")
+            if flow in self._stopped and after.kind(id) in LIVE and not {id} & (after.marked | self.again):
+                raise Broken(f"{flow} was cancelled, and {id} is {after.places[id]} and does not know")
             if after.kind(id) != "blocked":
                 continue
             passed = [self._passes(after, ids[parent]) for parent in self._flows.parents(id)]
-            if None not in passed or False in passed or flow in self._stopped:
+            if None not in passed or False in passed:
                 raise Broken(f"{id} is blocked, and will be: those that it waits for have passed {passed}")
 
     def _check_state(self, flow: str, ended: bool, failed: bool, after: View) -> None:

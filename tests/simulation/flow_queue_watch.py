@@ -28,7 +28,7 @@ class FlowWatch(QueueWatch):
     def _idle(self) -> None:
         super()._idle()
         now, view = self._world.now, self._checker.view
-        self._late = {flow: self._late.get(flow, now) for flow in view.undone}
+        self._late = {flow: self._late.get(flow, now) for flow in view.unfinished}
         for flow, book in view.flows.items():
             if book[0] == "e":
                 self._over.setdefault(flow, now)

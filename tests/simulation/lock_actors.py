@@ -42,7 +42,7 @@ class Players:
     """Grants that their holders have given back or lost."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-    def key(self, name: str) -> str:
+    def key_of(self, name: str) -> str:
         """Where the lock of that name is."""
         return keys.lock("sim", name)
 
@@ -78,7 +78,7 @@ class Players:
         lease_ms, renewed = random.choice([1000, 2000, 4000, 15000]), random.random() < 0.7
         number = next(self.numbers)
         asked = Request(
-            self.key(name), name, task.name, f"r{number}", task.process.channel, lease_ms, renewed
+            self.key_of(name), name, task.name, f"r{number}", task.process.channel, lease_ms, renewed
         )  # fmt: skip
         waiting = self.waiting.setdefault(asked.key, {})
         waiting[task] = asked

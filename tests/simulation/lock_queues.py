@@ -50,7 +50,7 @@ class Owners(Players):
     lost: set[str] = field(default_factory=set)
     """Jobs of which nothing may be enqueued: their owner was told so."""
 
-    def key(self, name: str) -> str:
+    def key_of(self, name: str) -> str:
         """Where the lock of that name is."""
         return self.plant.queue.lock(name)
 

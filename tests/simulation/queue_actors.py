@@ -19,7 +19,6 @@ from simulation.queue_view import Made
 from simulation.world import World
 
 LEASE = 2.0
-DELIVERIES = 3
 WINDOW_MS = 3_600_000
 
 
@@ -239,6 +238,6 @@ class Plant:
             return Outcome(job.id, job.token, "g")
         if draw < 0.7:
             return Outcome(job.id, job.token, "z", b"", random.choice([0, 1, 500, 2000]))
-        if draw < 0.95 and job.attempt < DELIVERIES:
+        if draw < 0.95 and job.attempt < self.made[job.id].deliveries:
             return Outcome(job.id, job.token, "r", b"failed", random.choice([0, 1, 500, 2000]))
         return Outcome(job.id, job.token, "d", b"failed")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.protocol.effects import Argument
-from simulation.queue_actors import DELIVERIES, Plant
+from simulation.queue_actors import Plant
 from simulation.queue_line_checks import LineChecker
 from simulation.queue_view import LIVE, Place, View, looks, read
 from simulation.server import Command
@@ -163,7 +163,7 @@ class QueueChecker:
             if not lapsed and not (step.args[2] == 1 and was[1] in self._plant.gone):
                 raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
             self._deliveries[id] += 1
-            buried = self._deliveries[id] >= DELIVERIES
+            buried = self._deliveries[id] >= self._plant.made[id].deliveries
             again = "ready" if self._plant.made[id].plain else "due"
             if is_ is None or is_[0] != ("ended" if asked else "dead" if buried else again):
                 raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")

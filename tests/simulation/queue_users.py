@@ -11,8 +11,8 @@ from lockwork.protocol.dead import Filter
 from lockwork.protocol.jobs import NewJob
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
-from simulation.queue_actors import DELIVERIES, WINDOW_MS, Plant
-from simulation.queue_view import LIMITS, Made
+from simulation.queue_actors import WINDOW_MS, Plant
+from simulation.queue_view import DELIVERIES, LIMITS, Made
 from simulation.queue_watch import Answer, QueueWatch
 
 

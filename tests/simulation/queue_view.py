@@ -18,6 +18,7 @@ from simulation.world import Broken
 Place = tuple[str, str, str]
 """Kind of place (ready, due, line, run, dead, ended, blocked, stored), then which line, session or flow, or how it
 ended, then the number in line, token or due time."""
+DELIVERIES = 3
 LIVE = ("ready", "due", "line", "run", "blocked")
 LIMITS = {
     "": Limits(),
@@ -36,6 +37,7 @@ class Made(NamedTuple):
     group: str = ""
     lined: bool = False
     """It stands in a line even so: it has a unique name, or is of a flow."""
+    deliveries: int = DELIVERIES
 
     @property
     def plain(self) -> bool:
@@ -67,7 +69,7 @@ class View:
     """The book of each flow."""
     ends: dict[str, bytes] = field(default_factory=dict)
     """How the jobs of flows ended for the first time, by id."""
-    undone: set[str] = field(default_factory=set)
+    unfinished: set[str] = field(default_factory=set)
     """Flows of which something is left to do."""
 
     def kind(self, id: str) -> str:
@@ -150,7 +152,7 @@ def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
         if not rest and flow != "#":
             view.flows[flow] = msgspec.msgpack.decode(value)
         elif rest == "t":
-            view.undone.add(flow)
+            view.unfinished.add(flow)
         elif rest[:1] == "r":
             view.ends[flows.job_id(flow, int(rest[1:]))] = value
         elif rest[:1] == "w":

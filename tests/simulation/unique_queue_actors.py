@@ -11,8 +11,8 @@ from lockwork.protocol import jobs
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.unique import Terms, push_unique
 from simulation.process import Actor, Cancelled, Sleep
-from simulation.queue_actors import DELIVERIES, Plant
-from simulation.queue_view import Made
+from simulation.queue_actors import Plant
+from simulation.queue_view import DELIVERIES, Made
 from simulation.world import Broken
 
 NAMES = {
