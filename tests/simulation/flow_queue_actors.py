@@ -95,7 +95,10 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
                 id = flows.job_id(flow, number)
                 plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)
-            if (yield from flows.push(plant.queue, flow, plan, flow, WINDOW_MS)):
+            storing = flows.push(plant.queue, flow, plan, flow, WINDOW_MS)
+            if random.random() < 0.1:
+                yield next(storing)  # and that is all: perhaps it was not all of it
+            elif (yield from storing):
                 plant.stored.append(flow)
                 plant.acknowledged += [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]
             else:

@@ -13,7 +13,7 @@ from simulation.queue_checks import QueueChecker
 from simulation.queue_view import View
 from simulation.world import Broken, Step, World
 
-_PUSHES = {"jobs_push": 1, "jobs_push_until": 2}
+_PUSHES = {"jobs_push": 1, "jobs_push_until": 2, "lock_release_push": 4}
 """Where the jobs begin in the arguments."""
 _WAITS = ("ready", "due", "line")
 
@@ -34,12 +34,14 @@ class LimitChecker(QueueChecker):
         """True time since which one more job may begin if there is no rate, us; None: it may not."""
         self.empty_since: int | None = 0
         """True time since which nothing waits or runs, us; None: something does."""
+        self.ended_running: bool = False
+        """Whether that began when the last one that ran was done: then whoever waits for it is told."""
         self.emptied: int = 0
         """True time at which nothing waited or ran the last time, us, if something does."""
         self.begun: list[int] = []
         """Server times at which jobs began at this rate, us."""
         self.refused: set[str] = set()
-        """Jobs whose producers heard that the queue is full."""
+        """Jobs whose producers heard that there is no room for them."""
 
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
@@ -51,12 +53,12 @@ class LimitChecker(QueueChecker):
         leased = [id for id in after.places if after.kind(id) == "run" and before.places.get(id) != after.places[id]]
         came = after.places.keys() - before.places.keys()
         if came & self.refused:
-            raise Broken(f"{came & self.refused} were enqueued, and their producer heard that the queue is full")
+            raise Broken(f"{came & self.refused} were enqueued, and their producer heard that they were not")
         if leased:
             self._check_begun(step, after, leased)
         if step.script in _PUSHES:
             self._check_size(step, before, after, came)
-        self._note_times(after)
+        self._note_times(step, after)
 
     def _changed(self, step: Step) -> None:
         for name, value in zip(step.args[1::2], step.args[2::2], strict=True):
@@ -103,7 +105,7 @@ class LimitChecker(QueueChecker):
         if came or not new or step.reply != [waited, self.size] or waited + len(new) <= (self.size or 0):
             raise Broken(f"{step.reply} was said, {waited} waited, at most {self.size} may; {came} came of {new}")
 
-    def _note_times(self, after: View) -> None:
+    def _note_times(self, step: Step, after: View) -> None:
         """Since when the queue lets one more begin, and since when it has nothing to do."""
         now, kinds = self._world.now, [place[0] for place in after.places.values()]
         free = self.paused is None and (self.concurrency is None or kinds.count("run") < self.concurrency)
@@ -112,4 +114,4 @@ class LimitChecker(QueueChecker):
             if self.empty_since is not None:
                 self.emptied, self.empty_since = now, None
         elif self.empty_since is None:
-            self.empty_since = now
+            self.empty_since, self.ended_running = now, step.script in ("jobs_settle", "jobs_recover")

@@ -14,11 +14,11 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.lock_jobs import release_and_push
 from simulation import queue_users as users
 from simulation.faults import SECOND, Mix
+from simulation.limit_queue_checks import LimitChecker
 from simulation.lock_actors import Players
 from simulation.lock_checks import LockChecker
 from simulation.process import Actor, Process, Sleep
 from simulation.queue_actors import Plant
-from simulation.queue_checks import QueueChecker
 from simulation.queue_machines import judge, staff
 from simulation.queue_watch import QueueWatch
 from simulation.runs import RELEASED, finished, incidents
@@ -104,14 +104,14 @@ class Owners(Players):
         return [process for process in self.world.processes if process.alive and process.name.startswith("p")]
 
 
-class LockJobsChecker(QueueChecker):
+class LockJobsChecker(LimitChecker):
     """Checks the queue and its locks, and that a release and its job are one."""
 
-    brings = (*QueueChecker.brings, _NAME)
+    brings = (*LimitChecker.brings, _NAME)
 
     def __init__(self, world: World, plant: Plant, owners: Owners) -> None:
         super().__init__(world, plant)
-        self._owners = owners
+        self.refused = owners.lost
         self._lock = LockChecker(world, owners)
         self._keys: list[str] = []
 
@@ -124,8 +124,6 @@ class LockJobsChecker(QueueChecker):
         """Judge what a script did to the queue and to its lock."""
         own, before = 2 * len(self._keys), self.view
         super().applied(replace(step, seen=step.seen[own:]))
-        if came := (self.view.places.keys() - before.places.keys()) & self._owners.lost:
-            raise Broken(f"{came} came, and their owner was told that nothing was enqueued")
         if not self._keys:
             return
         key = self._keys[0]
@@ -141,6 +139,9 @@ class LockJobsChecker(QueueChecker):
             id, mine = str(step.args[4]), (held.owner, held.fence) == (step.args[1], step.args[2])
             live = held.live(step.now) and mine
             self._check_both(step, id in before.places, id in self.view.places, live, live and held != after)
+            keep = int(step.args[3]) * 1000
+            if live and held != after and keep and (after.owner or after.deadline != step.now + keep):
+                raise Broken(f"the lock was to stay taken for {keep} us more, and is {after} at {step.now}")
 
     def _check_both(self, step: Step, was: bool, is_: bool, live: bool, ended: bool) -> None:
         """`was`, `is_`: whether the job was there before, and is now; `live`: whether the grant was; `ended`: now."""

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lockwork.errors import LockworkError
+from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.unique import Terms, push_unique
 from simulation.process import Actor, Cancelled, Sleep
-from simulation.queue_actors import Plant
+from simulation.queue_actors import WINDOW_MS, Plant
 from simulation.queue_view import DELIVERIES, Made
 from simulation.world import Broken
 
@@ -50,6 +51,21 @@ class UniquePlant(Plant):
         head = jobs.head(made.level, DELIVERIES, made.key, unique=NAMES[name].mark(name))
         self.calls[id] = UniqueCall(name, head + b'["work",["%b"]]' % id.encode(), made)
         return id
+
+
+def reviver(plant: UniquePlant) -> Actor:
+    """Cancel unique jobs, and let those run again that were cancelled or are dead: others may have their names."""
+    random, cancelled = plant.world.random, list[str]()
+    for _ in range(random.choice([0, 4, 12])):
+        with suppress(LockworkError, Cancelled):
+            yield Sleep(random.uniform(0, 2))
+            ended = [*cancelled, *(id for id in plant.dead() if id in plant.calls)]
+            if ended and random.random() < 0.5:
+                yield from control.revive(plant.queue, random.choice(ended))
+            elif plant.acknowledged:
+                id = random.choice(plant.acknowledged[-4:])
+                yield from control.cancel(plant.queue, id, "sim", WINDOW_MS)
+                cancelled.append(id)
 
 
 def caller(plant: UniquePlant, rounds: int) -> Actor:

@@ -9,7 +9,7 @@ from simulation.queue_machines import judge, staff
 from simulation.queue_watch import QueueWatch
 from simulation.runs import RELEASED, finished
 from simulation.server import Build, Server
-from simulation.unique_queue_actors import UniquePlant, caller
+from simulation.unique_queue_actors import UniquePlant, caller, reviver
 from simulation.unique_queue_checks import UniqueChecker
 from simulation.world import World
 
@@ -28,6 +28,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
         world.start(shop, f"caller{number}", lambda _: caller(plant, random.randint(3, 10)))
     world.start(shop, "producer", lambda _: users.producer(plant, random.randint(0, 2)))
     world.start(office, "caller", lambda task: users.caller(plant, watch, task))
+    world.start(office, "reviver", lambda _: reviver(plant))
     world.start(office, "handler", lambda _: users.handler(plant))
     world.start(office, "undertaker", lambda _: users.undertaker(plant))
     staff(world, plant)
