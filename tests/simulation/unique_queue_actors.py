@@ -47,8 +47,9 @@ class UniquePlant(Plant):
     def call(self, name: str) -> str:
         """Make a call; returns its id."""
         random, id = self.world.random, f"u{next(self.numbers):04}"
-        made = self.made[id] = Made(random.choice([1, 1, 1, 0]), random.choice(["", "", "", "k"]), lined=True)
-        head = jobs.head(made.level, DELIVERIES, made.key, unique=NAMES[name].mark(name))
+        level, key, most = random.choice([1, 1, 1, 0]), random.choice(["", "", "", "k"]), random.choice([1, DELIVERIES])
+        made = self.made[id] = Made(level, key, "", True, most)
+        head = jobs.head(level, most, key, unique=NAMES[name].mark(name))
         self.calls[id] = UniqueCall(name, head + b'["work",["%b"]]' % id.encode(), made)
         return id
 
