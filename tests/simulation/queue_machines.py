@@ -36,6 +36,8 @@ def staff(world: World, plant: Plant) -> None:
         return [process for process in world.processes if process.alive and process.name.startswith("m")]
 
     def kill() -> None:
+        if not victims():
+            return
         victim = random.choice(victims())
         plant.end(victim)
         if "/" not in victim.name:
