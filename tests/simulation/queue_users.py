@@ -11,8 +11,8 @@ from lockwork.protocol.dead import Filter
 from lockwork.protocol.pushing import NewJob
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
-from simulation.queue_actors import DELIVERIES, WINDOW_MS, Plant
-from simulation.queue_view import LIMITS, Made
+from simulation.queue_actors import WINDOW_MS, Plant
+from simulation.queue_view import DELIVERIES, LIMITS, Made
 from simulation.queue_watch import Answer, QueueWatch
 
 
@@ -22,7 +22,7 @@ def producer(plant: Plant, rounds: int) -> Actor:
     for _ in range(rounds):
         with suppress(LockworkError, Cancelled):
             yield Sleep(random.uniform(0, 3))
-            new = [_job(plant) for _ in range(random.randint(1, 4))]
+            new = [new_job(plant) for _ in range(random.randint(1, 4))]
             if random.random() < 0.25:
                 limit = random.randint(1, 5000)
                 moment = -(plant.world.server_now // 1000 + limit)
@@ -32,7 +32,7 @@ def producer(plant: Plant, rounds: int) -> Actor:
             plant.acknowledged += [job.id for job in new]
 
 
-def _job(plant: Plant) -> NewJob:
+def new_job(plant: Plant) -> NewJob:
     random, id = plant.world.random, f"j{next(plant.numbers):04}"
     key, group = ("", "") if random.random() < 0.5 else (random.choice("ab "), random.choice(list(LIMITS)))
     made = plant.made[id] = Made(random.randint(0, 2), key.strip(), group)
