@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError, QueueFull, WaitTimeout
-from lockwork.protocol import jobs, queue_limits
+from lockwork.protocol import pushing, queue_limits
 from lockwork.protocol.effects import Argument
 from simulation.faults import SECOND
 from simulation.limit_queue_checks import LimitChecker
@@ -56,9 +56,9 @@ def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
             new = [new_job(plant) for _ in range(random.randint(1, random.choice([3, 12])))]
             try:
                 if random.random() < 0.25:
-                    yield from jobs.push_until(plant.queue, new, random.randint(1, 5000))
+                    yield from pushing.push(plant.queue, new, expires_ms=random.randint(1, 5000))
                 else:
-                    yield from jobs.push(plant.queue, new)
+                    yield from pushing.push(plant.queue, new)
             except QueueFull:
                 checker.refused.update(job.id for job in new)
                 if there := [job.id for job in new if job.id in checker.view.places]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from lockwork.errors import LockworkError
 from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Terms, push_unique
 from simulation.process import Actor, Cancelled, Sleep
 from simulation.queue_actors import WINDOW_MS, Plant
