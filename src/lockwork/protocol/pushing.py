@@ -54,11 +54,11 @@ def push(
     that met a full queue, or of those behind it, is enqueued. With `replicas`, raises JobNotReplicated when fewer had
     them in time; they are enqueued all the same.
     """
-    args: list[Argument]
     if expires_ms is None:
-        name, keys, args = "jobs_push", (*push_keys(queue), queue.dead), [0]
+        name, keys = "jobs_push", (*push_keys(queue), queue.dead)
     else:
-        name, keys, args = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead), [0, expires_ms]
+        name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
+    args: list[Argument] = [0] if expires_ms is None else [0, expires_ms]
     call = Call(script(name), keys, args, marked=True)
     if replicas or len(jobs) <= PUSH_BATCH:
         if also is not None:
