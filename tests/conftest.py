@@ -102,9 +102,9 @@ def proxy(url: str) -> Iterator[Proxy]:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def simulated(url: str) -> Iterator[Server]:
-    """The server as the simulator uses it, in virtual time."""
+    """The server as the simulator uses it, in virtual time; not for longer: some tests end all connections."""
     server = Server(url)
     yield server
     server.close()
