@@ -12,10 +12,6 @@
 -- include: push
 local lines, books, sleeping, rings = KEYS[10], KEYS[11], KEYS[12], 13
 local tries, notes, dead, expiry, unique, ends = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
-touch('ZCARD', 10, 10)
-touch('HLEN', 11, 11)
-touch('ZCARD', 12, 12)
-touch('LLEN', 13, 15)
 touch('HLEN', 16, 17)
 touch('ZCARD', 18, 19)
 touch('HLEN', 20, 20)

@@ -12,10 +12,6 @@ local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
 local lines, books, sleeping, rings = KEYS[13], KEYS[14], KEYS[15], 16
 local notes, expiry, withdrawn = KEYS[19], KEYS[20], KEYS[21]
 touch('HLEN', 10, 11)
-touch('ZCARD', 13, 13)
-touch('HLEN', 14, 14)
-touch('ZCARD', 15, 15)
-touch('LLEN', 16, 18)
 -- include: lines
 local GONE = 60000000 -- us; who sleeps comes again every few seconds
 local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0

@@ -8,6 +8,10 @@
 --   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run; and `- GROUP` of which
 --     nothing waits and nothing runs, by minus the ms at which its rate is unused again
 
+redis.call('ZCARD', lines)
+redis.call('HLEN', books)
+redis.call('ZCARD', sleeping)
+touch('LLEN', rings, rings + 2)
 -- include: names
 
 -- The header's parts; key is nil when there is none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
