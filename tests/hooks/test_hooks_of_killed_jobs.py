@@ -49,8 +49,7 @@ def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, ta
 
 def test_the_job_that_ended_a_process_waits_for_its_hooks(app: Load, work: Any, history: History) -> None:
     """It is the next to run where they are called, and lets nothing else run there."""
-    app("slowly")
-    observed = sys.modules["observed"]
+    observed = app("observed")
     with work("slowly", "-p", "1"):
         job = observed.blocks_the_loop.enqueue()
         with pytest.raises(JobFailed):
@@ -95,8 +94,7 @@ def test_where_nobody_is_left_the_log_says_so(app: Load, work: Any, history: His
 
 
 def test_a_hook_that_ends_its_process_is_not_told_again(app: Load, work: Any, history: History) -> None:
-    fatal = app("fatal")
-    observed = sys.modules["observed"]
+    observed = app("observed")
     with work("fatal") as process:
         job = observed.stubborn_thread.options(retries=0).enqueue()
         with pytest.raises(JobFailed):
@@ -104,7 +102,6 @@ def test_a_hook_that_ends_its_process_is_not_told_again(app: Load, work: Any, hi
         history.wait(1, "fatal")
         until(lambda: "ended (exit status 9)" in process.errors, "it takes its process along")
         assert observed.add.enqueue(1, 1).result(30) == 2
-    assert fatal.lw is observed.lw
     assert [len(history.lines(kind)) for kind in ("failure", "dead", "fatal")] == [1, 1, 1]
 
 

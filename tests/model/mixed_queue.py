@@ -117,7 +117,7 @@ class MixedQueue:
 
     def _push_until(self) -> None:
         limit = self._random.choice([1000, 5000, self._moment(3000)])
-        self._refusable(pushing.push_until(QUEUE, [self._new(self._record())], limit))
+        self._refusable(pushing.push(QUEUE, [self._new(self._record())], expires_ms=limit))
 
     def _push_unique(self) -> None:
         terms = self._random.choice(_TERMS)

@@ -86,7 +86,7 @@ class Metrics:
         yield _family("worker_memory_bytes", "gauge", "Resident memory", sizes)
         replaced = [(f'reason="{reason}"', supervisor.replaced[reason]) for reason in REASONS]
         yield _family("worker_replaced_total", "counter", "Worker processes that were replaced", replaced)
-        count = sum(len(sizes) - 1 for sizes in children)
+        count = sum(len(one) - 1 for one in children)
         yield _family(
             "worker_runners", "gauge", "Runner processes of all worker processes of this worker", [("", count)]
         )
