@@ -63,6 +63,20 @@ def test_the_name_of_an_error(app: Lockwork, name: Any) -> None:
         app.error(name=name)(KeyError)
 
 
+@pytest.mark.parametrize(
+    ("servers", "text"),
+    [
+        ("redis://a", "a list of servers, not"),
+        (5, "a list of servers, not"),
+        ([redis.Redis()] * 3, "URLs or Lockwork objects, not"),
+        (["redis://a", "redis://b"], "an odd number of servers"),
+    ],
+)
+def test_the_servers_of_a_quorum(app: Lockwork, servers: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        app.quorum(servers)
+
+
 @pytest.mark.parametrize("made", [PlainLock, TimestampLock])
 def test_a_shared_lock_is_made_with_an_app(made: Any) -> None:
     for wrong in (redis.Redis(), "redis://localhost"):
