@@ -65,7 +65,7 @@ def task_name(function: object, name: str | None) -> str:
     if is_async(function) and not inspect.iscoroutinefunction(function):
         raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
     own = getattr(function, "__name__", None)
-    if name is None and own is None:
+    if name is None and own in (None, "<lambda>"):
         raise ConfigError(f"{function!r:.60} has no name of its own: give the task one with name=")
     return checked(own if name is None else name, "a task's name")
 

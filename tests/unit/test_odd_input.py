@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 
 from lockwork import ConfigError, Lockwork
+from lockwork.compat.plain import PlainLock
+from lockwork.compat.timestamp import TimestampLock
 
 
 @pytest.fixture
@@ -58,6 +61,27 @@ def test_tags_are_a_list(app: Lockwork, tags: Any) -> None:
 def test_the_name_of_an_error(app: Lockwork, name: Any) -> None:
     with pytest.raises(ConfigError, match="an error's name is text of 1 to 200 characters"):
         app.error(name=name)(KeyError)
+
+
+@pytest.mark.parametrize(
+    ("servers", "text"),
+    [
+        ("redis://a", "a list of servers, not"),
+        (5, "a list of servers, not"),
+        ([redis.Redis()] * 3, "URLs or Lockwork objects, not"),
+        (["redis://a", "redis://b"], "an odd number of servers"),
+    ],
+)
+def test_the_servers_of_a_quorum(app: Lockwork, servers: Any, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        app.quorum(servers)
+
+
+@pytest.mark.parametrize("made", [PlainLock, TimestampLock])
+def test_a_shared_lock_is_made_with_an_app(made: Any) -> None:
+    for wrong in (redis.Redis(), "redis://localhost"):
+        with pytest.raises(ConfigError, match="made with a Lockwork object and the key"):
+            made(wrong, "PRODUCT_LOCK_KEY:42")
 
 
 def test_a_task_is_no_call_of_it(app: Lockwork) -> None:

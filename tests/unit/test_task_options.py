@@ -94,6 +94,7 @@ def test_what_is_no_function_is_no_task(app: Lockwork) -> None:
         (5, "made of a function, not of 5"),
         (partial(print, 1), "no name of its own: give the task one with name="),
         (Callable(), "is an object: give its __call__"),
+        (lambda: None, "no name of its own: give the task one with name="),  # a second one would take its place
         (yields, "yields: return a list instead"),
         (yields_too, "yields: return a list instead"),
     ]:
