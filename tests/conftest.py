@@ -102,9 +102,9 @@ def proxy(url: str) -> Iterator[Proxy]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def simulated(url: str) -> Iterator[Server]:
-    """The server as the simulator uses it, in virtual time; not for longer: some tests end all connections."""
+    """The server as the simulator uses it, in virtual time; a connection that a time-out broke is no other test's."""
     server = Server(url)
     yield server
     server.close()
