@@ -9,11 +9,12 @@ from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
 from lockwork.flow_runs import FlowRun
 from lockwork.ids import new_id
+from lockwork.partitions.places import routing_name
 from lockwork.promises import Promise
 from lockwork.protocol import flows as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
-from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.runtime.runtime import Runtime
 from lockwork.task_calls import ResultCall
 from lockwork.tasks import Task
@@ -51,7 +52,9 @@ class Flow:
         self.on_failure: Policy = _policy(on_failure)
         self._runtime = runtime
         self._prefix = config.prefix
+        self._partitions = config.partitions
         self._queue: str | None = None
+        self._home: tuple[str, str] | None = None
         self._jobs: list[FlowJob] = []
         self._returns: dict[int, Any] = {}
         self._links = 0
@@ -140,7 +143,8 @@ class Flow:
     def _run(self) -> FlowRun:
         if self._queue is None:
             raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
-        return FlowRun(self._runtime, QueueKeys(self._prefix, self._queue), self._queue, new_id(), self._returns)
+        home = self._partitions.random(self._queue) if self._home is None else self._home[0]
+        return FlowRun(self._runtime, QueueKeys(self._prefix, home), home, new_id(), self._returns)
 
     def _push(self, run: FlowRun) -> Protocol[bool]:
         answer = self._answer
@@ -179,6 +183,23 @@ class Flow:
             raise ConfigError(
                 f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
                 f"to queue {call.queue!r}, and the others to {self._queue!r}; give their tasks the same queue"
+            )
+        if call.queue in self._partitions:
+            self._settle(call)
+
+    def _settle(self, call: ResultCall[Any]) -> None:
+        """A job with a key or a group decides in which partition all of the flow is."""
+        name = routing_name(call.record)
+        if name is None:
+            return
+        home = self._partitions.place(call.queue, name)
+        if self._home is None:
+            self._home = home, name
+        elif home != self._home[0]:
+            raise ConfigError(
+                "a flow lives in one partition, because its jobs end and begin in one atomic step: the key or group "
+                f"{name!r} of {call.task!r} decides {home!r}, and another one's, {self._home[1]!r}, {self._home[0]!r}; "
+                "give them the same, or call task.options(key=None, group=None)"
             )
 
     def _number(self, node: Promise) -> int:
@@ -226,8 +247,8 @@ class Flows:
         return flow.returning(flow.chord(calls, callback))
 
     def find_flow(self, id: str, queue: str = "default") -> FlowRun:
-        """A flow that was enqueued elsewhere, found again by its id."""
-        name = checked_queue(queue)
+        """A flow that was enqueued elsewhere, found again by its id, and its `queue`."""
+        name = self.config.partitions.single(queue, "a flow")
         return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"))
 
 

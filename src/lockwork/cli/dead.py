@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import click
 
-from lockwork.app import Lockwork
 from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
+from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.dead import DeadSet, Matching
 from lockwork.errors import ConfigError
 
-_PATIENCE = 3.0
-"""Seconds to wait for a server that is away: somebody sits in front of this."""
 _ACTIONS = ("list", "groups", "show", "retry", "delete")
 
 
 @click.command()
 @click.option("--queue", "-q", help="The queue. [default: all of them, to look at; one must be named to change it]")
+@partitions_option
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
 @click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
 @click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
@@ -34,6 +33,7 @@ _ACTIONS = ("list", "groups", "show", "retry", "delete")
 def dead(
     *,
     queue: str | None,
+    partitions: int | None,
     as_object: bool,
     url: str | None,
     prefix: str,
@@ -55,7 +55,7 @@ def dead(
     if ids and action in ("list", "groups"):
         raise click.UsageError(f"{action} takes a filter, and no ids")
     matching: Matching = {name: text for name, text in given.items() if text is not None}  # type: ignore[assignment]
-    with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
+    with opened(url, prefix, queue, partitions) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import click
 
-from lockwork.app import Lockwork
+from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.cli.queuejson import queue_json
 from lockwork.cli.queueview import show_queue
 from lockwork.queue_limits import LimitSettings
 from lockwork.queues import Queue
 
-_PATIENCE = 3.0
-"""Seconds to wait for a server that is away: somebody sits in front of this."""
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
 _NONE = "none"
 
@@ -25,6 +23,7 @@ _NONE = "none"
 @click.option("--concurrency", help="limit: so many jobs may run at once; or none.")
 @click.option("--size", help="limit: so many jobs may wait, 0 to refuse new ones; or none.")
 @click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: as long as it takes]")
+@partitions_option
 @click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
 @click.argument("words", nargs=-1, metavar="[status | pause | resume | limit | drain] NAME")
 def queue(
@@ -33,6 +32,7 @@ def queue(
     url: str | None,
     prefix: str,
     timeout: str | None,
+    partitions: int | None,
     delayed: bool,
     words: tuple[str, ...],
     **given: str | None,
@@ -52,7 +52,7 @@ def queue(
         raise click.UsageError("--rate, --concurrency and --size go with limit")
     if (timeout is not None or delayed) and action != "drain":
         raise click.UsageError("--timeout and --delayed go with drain")
-    with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
+    with opened(url, prefix, name, partitions) as lw:
         chosen = lw.queue(name)
         _act(chosen, action, limits, timeout, delayed=delayed)
         status, in_force = chosen.status(), chosen.limits()

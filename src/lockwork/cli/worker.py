@@ -33,7 +33,8 @@ _MANY = click.IntRange(1, 1000)
     "queues",
     multiple=True,
     metavar="NAME[:WEIGHT],...",
-    help="Queues to work on. Without weights strictly in this order; with any, each gets its share (1 unless given)."
+    help="Queues to work on, or partitions of them, such as mail/2. Without weights strictly in this order; with any,"
+    " each gets its share (1 unless given)."
     " [default: all of the app's, in equal shares]",
 )
 @click.option("--processes", "-p", default=1, show_default=True, type=_MANY, help="Child processes.")
@@ -118,7 +119,8 @@ def worker(
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:
-        health.start(supervisor, Metrics(app, options.queues, supervisor, options.lease))
+        names = [name for queue in options.queues for name in app.config.partitions.names(queue)]
+        health.start(supervisor, Metrics(app, names, supervisor, options.lease))
     return supervisor.run()
 
 
