@@ -81,8 +81,7 @@ class PartitionedDeadSet(DeadSet):
             if place is not None:  # None: all of that partition has been seen
                 pages[number] = yield from protocol.page(self._all[number], wanted, place, most, newest=True)
                 found += [(job, number) for job in pages[number].jobs]
-        # the servers of a Cluster have clocks of their own; those of one partition stay in their order
-        found.sort(key=lambda each: each[0].dead_for)
+        found.sort(key=lambda each: -float(each[0].died))  # those of one partition stay in their order
         shown = found[:most]
         for number, page in pages.items():
             mine = [job for job, whose in shown if whose == number]
@@ -90,6 +89,8 @@ class PartitionedDeadSet(DeadSet):
                 places[number] = page.next
             elif mine:
                 places[number] = protocol.behind(page, mine[-1])
+            elif not places[number]:
+                places[number] = protocol.begun(page)
         problems = [page.problem for page in pages.values() if page.problem]
         more = any(place is not None for place in places)
         return DeadPage([job for job, _ in shown], _token(places) if more else None, problems[0] if problems else None)

@@ -104,6 +104,9 @@ class PartitionedQueue(Queue):
             jobs.sort(key=lambda job: PRIORITIES.index(job.call.priority))
         return jobs[skip : skip + most]
 
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} of {len(self._all)} partitions>"
+
 
 def _sum(found: list[QueueStatus]) -> QueueStatus:
     paused = all(status.paused for status in found)

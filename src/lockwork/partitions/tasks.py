@@ -102,19 +102,23 @@ class PartitionedTask(Task[P, R, C]):
             return (yield from only._push_here(jobs))
         found: dict[int, Job[R]] = {}
         done: set[int] = set()
-        unreplicated: list[JobNotReplicated] = []
+        late: JobNotReplicated | None = None
         for there, places in self._split(jobs):
-            part: PartitionedTask[P, R, C] = there
+            part: PartitionedTask[P, R, C] = there if late is None else _without_waiting(there)
+            some = [jobs[at] for at in places]
             try:
-                handles = yield from part._push_here([jobs[at] for at in places])
-                found.update(zip(places, handles, strict=True))
+                handles = yield from part._push_here(some)
             except JobNotReplicated as error:
-                unreplicated.append(error)
+                late = error
             except QueueFull as full:
                 raise _full(full, done.union(places[: full.enqueued]), len(jobs)) from None
+            else:
+                found.update(zip(places, handles, strict=True))
+                if late is not None:
+                    late = _and(late, some)
             done.update(places)
-        if unreplicated:
-            raise _together(unreplicated)
+        if late is not None:
+            raise late
         return [found[at] for at in range(len(jobs))]
 
     def _put_off(self, jobs: list[NewJob]) -> tuple[list[Kept], list[Job[R]]]:
@@ -172,7 +176,15 @@ def _full(full: QueueFull, done: set[int], jobs: int) -> QueueFull:
     return QueueFull(message, full.queue, full.waiting, full.limit, len(done), missing)
 
 
-def _together(errors: Sequence[JobNotReplicated]) -> JobNotReplicated:
-    if len(errors) == 1:
-        return errors[0]
-    return JobNotReplicated("; ".join(map(str, errors)), tuple(id for error in errors for id in error.ids))
+def _without_waiting(part: PartitionedTask[P, R, C]) -> PartitionedTask[P, R, C]:
+    """The same without replicas: when those of one partition were not in time, the others' are not waited for."""
+    task = copy(part)
+    task.options_in_force = replace(part.options_in_force, replicas=0)
+    return task
+
+
+def _and(late: JobNotReplicated, jobs: Sequence[NewJob]) -> JobNotReplicated:
+    """The error with jobs of a partition whose replicas were not waited for."""
+    said = str(late).partition("; other partitions")[0]
+    ids = (*late.ids, *(job.id for job in jobs))
+    return JobNotReplicated(f"{said}; other partitions' replicas were not waited for: {len(ids)} jobs in all", ids)

@@ -155,6 +155,11 @@ def behind(found: DeadPage, job: DeadJob) -> str:
     return str(_Cursor(found.at_ms, job.died, records.raw(job.id)))
 
 
+def begun(found: DeadPage) -> str:
+    """What to give as `after` to read a first page once more, without what has died since."""
+    return str(_Cursor(found.at_ms, str(found.at_ms + 1)))
+
+
 def _page(queue: QueueKeys, wanted: Filter, cursor: _Cursor, most: int, size: int, *, newest: bool) -> Protocol[_Page]:
     ages: list[Argument] = ["" if age is None else age for age in (wanted.least_age, wanted.most_age)]
     args: list[Argument] = [int(newest), cursor.at, *ages, cursor.died, cursor.id, most, size]
