@@ -19,10 +19,10 @@ SESSION = "host/1/a"
 
 
 def plain(app: Lockwork, **options: Any) -> Any:
-    @app.task(queue="mail", **options)
     def send(number: int) -> None: ...
 
-    return send
+    made: Any = app.task(queue="mail", **options)
+    return made(send)
 
 
 def lease(app: Lockwork, partition: str, count: int = 1) -> list[Any]:
@@ -148,7 +148,12 @@ def test_drain_looks_again_at_those_it_has_passed(four: Lockwork) -> None:
     by_key.enqueue(keys["mail/3"])
     last = until(lambda: lease(four, "mail/3"), "it is leased")
     told: list[bool] = []
-    drained = threading.Thread(target=lambda: told.append(queue.drain(30) is None))
+
+    def drain() -> None:
+        queue.drain(30)
+        told.append(True)
+
+    drained = threading.Thread(target=drain)
     drained.start()
     until(lambda: four.runtime.run(_listens("mail/3")), "it waits for the last one")
     by_key.enqueue(keys["mail/0"])

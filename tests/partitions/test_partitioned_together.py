@@ -11,10 +11,10 @@ from lockwork.partitions.places import numbered
 
 
 def plain(app: Lockwork, **options: Any) -> Any:
-    @app.task(queue="mail", **options)
     def send(number: int) -> None: ...
 
-    return send
+    made: Any = app.task(queue="mail", **options)
+    return made(send)
 
 
 def home(name: object) -> str:

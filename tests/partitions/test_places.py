@@ -57,7 +57,7 @@ def test_what_decides_is_read_of_the_record(record: bytes, name: str | None) -> 
 
 def test_partitions_lie_in_different_slots(admin: redis.Redis) -> None:
     slots = {
-        number: {admin.execute_command("CLUSTER", "KEYSLOT", key) for key in (keys.jobs, keys.stats, *keys.ready)}
+        number: {admin.cluster("KEYSLOT", key) for key in (keys.jobs, keys.stats, *keys.ready)}
         for number in range(4)
         for keys in [QueueKeys("lw", f"mail/{number}")]
     }
@@ -117,18 +117,17 @@ def test_a_tasks_queue_is_a_whole_one(four: Lockwork) -> None:
 @pytest.mark.parametrize("queue", ["mail", "other"])
 def test_names_that_could_decide_two_partitions(four: Lockwork, queue: str) -> None:
     def define(**options: Any) -> Any:
-        @four.task(queue=queue, **options)
         def send(order: int, tenant: int) -> None: ...
 
-        return send
+        made: Any = four.task(queue=queue, **options)
+        return made(send)
 
-    for number, options in enumerate(
-        [
-            {"key": "{order}", "group": "{tenant}"},
-            {"key": "{order}", "unique": True},
-            {"group": "{tenant}", "unique": "{order}"},
-        ]
-    ):
+    pairs: list[dict[str, Any]] = [
+        {"key": "{order}", "group": "{tenant}"},
+        {"key": "{order}", "unique": True},
+        {"group": "{tenant}", "unique": "{order}"},
+    ]
+    for number, options in enumerate(pairs):
         if queue == "other":
             define(name=f"s{number}", **options)  # without partitions there is no such rule
         else:
