@@ -223,6 +223,27 @@ def test_partitions_of_a_mistyped_queue_are_warned_of(sorting_url: str, tmp_path
         )
 
 
+def test_jobs_that_nobody_will_serve_are_warned_of(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    with Lockwork(sorting_url) as none, Lockwork(sorting_url, partitions={"mail": 5}) as more:
+        for app in (none, more):
+
+            @app.task(queue="mail", name="mark", keep_result=False)
+            def mark(path: str, number: int) -> None: ...
+
+            for number in range(10):
+                mark.enqueue(history.path, number)
+    with worker("sorting:lw", "--burst", url=sorting_url, folder=sorting_folder) as one:
+        assert one.wait() == 0
+        assert "10 jobs wait in queue 'mail' as it was without partitions" in one.errors
+        assert "2 jobs wait in 'mail/4', but here queue 'mail' has only 4 partitions" in one.errors
+    with worker("sorting:lw", "-q", "mail/4", "--burst", url=sorting_url, folder=sorting_folder) as one:
+        assert one.wait() == 0
+        assert "jobs wait" not in one.errors
+    assert Counter(line["queue"] for line in history.lines("ran")) == dict.fromkeys([*ALL, "mail/4"], 2)
+
+
 def test_a_partition_is_not_served_twice(sorting_url: str, sorting_folder: Path) -> None:
     with worker("sorting:lw", "-q", "mail,mail/2", url=sorting_url, folder=sorting_folder) as one:
         assert one.wait() == 1

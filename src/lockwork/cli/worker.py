@@ -13,6 +13,7 @@ from lockwork.cli.queuelist import queues_of, read_queues
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.worker.health import Health
+from lockwork.worker.leftovers import warn_of_leftovers
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.loops import LOOPS
@@ -117,6 +118,7 @@ def worker(
 
 
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
+    warn_of_leftovers(app, options.queues)
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:
         names = [name for queue in options.queues for name in app.config.partitions.names(queue)]
