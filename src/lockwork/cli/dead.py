@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from lockwork.cli.connecting import connected, names_the_app
+from lockwork.cli.connecting import names_the_app
 from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
+from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.dead import DeadSet, Matching
 from lockwork.errors import ConfigError
@@ -25,6 +26,7 @@ _ONLY_WITH = {
 
 @click.command()
 @click.option("--queue", "-q", help="The queue. [default: all of them, to look at; one must be named to change it]")
+@partitions_option
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
 @names_the_app
 @click.option("--task", help="Only jobs of this task.")
@@ -41,6 +43,7 @@ _ONLY_WITH = {
 def dead(
     *,
     queue: str | None,
+    partitions: int | None,
     as_object: bool,
     url: str | None,
     prefix: str,
@@ -60,7 +63,7 @@ def dead(
     given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
     _check(action, ids, {**given_flags, "--once": once, "--yes": yes})
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
-    with connected(url, prefix) as lw:
+    with opened(url, prefix, queue, partitions) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
