@@ -63,23 +63,20 @@ def dead(
     given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
     _check(action, ids, {**given_flags, "--once": once, "--yes": yes})
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
+    if action not in ("list", "groups"):
+        _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
     with opened(url, prefix, queue, partitions) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
             _look(sets, action, matching, limit or 100, after, as_object=as_object)
             return
-        if queue is None:
-            raise click.UsageError(f"name the --queue to {action} in")
+        assert queue is not None
         chosen = lw.queue(queue).dead
         if action == "show":
-            _show(chosen, queue, ids, matching, as_object=as_object)
+            _show(chosen, queue, ids[0], as_object=as_object)
         elif ids:
-            if matching or everything or limit:
-                raise click.UsageError("give ids, or a filter, not both")
             _each(chosen, queue, action, ids, once=once)
-        elif not matching and not everything:
-            raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
         else:
             _all(chosen, queue, action, matching, limit, once=once, yes=yes)
 
@@ -92,6 +89,18 @@ def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
     for option, actions in _ONLY_WITH.items():
         if asked[option] and action not in actions:
             raise click.UsageError(f"{option} goes with {' or '.join(actions)}, not with {action}")
+
+
+def _check_words(action: str, queue: str | None, ids: tuple[str, ...], *, chosen: bool, limited: bool) -> None:
+    if queue is None:
+        raise click.UsageError(f"name the --queue to {action} in")
+    if action == "show":
+        if len(ids) != 1 or chosen:
+            raise click.UsageError("show takes one id, and no filter")
+    elif ids and (chosen or limited):
+        raise click.UsageError("give ids, or a filter, not both")
+    elif not ids and not chosen:
+        raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
 
 
 def _read(name: str, text: str) -> float | str:
@@ -111,12 +120,10 @@ def _look(
     click.echo(jobs_json(pages)) if as_object else show_jobs(pages)
 
 
-def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], matching: Matching, *, as_object: bool) -> None:
-    if len(ids) != 1 or matching:
-        raise click.UsageError("show takes one id, and no filter")
-    job = chosen.get(ids[0])
+def _show(chosen: DeadSet, queue: str, id: str, *, as_object: bool) -> None:
+    job = chosen.get(id)
     if job is None:
-        raise ConfigError(f"no job {ids[0]!r} is dead in queue {queue!r}")
+        raise ConfigError(f"no job {id!r} is dead in queue {queue!r}")
     click.echo(job_json(job)) if as_object else show_job(job)
 
 
