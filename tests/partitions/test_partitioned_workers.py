@@ -135,6 +135,15 @@ def test_flows_and_batches(sorting: Any, sorting_url: str, sorting_folder: Path)
         assert [job.result(30) for job in jobs] == [number * number for number in range(60)]
 
 
+def test_processes_of_their_own(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
+    with worker("sorting:lw", "--runners", "1", url=sorting_url, folder=sorting_folder) as one:
+        jobs = sorting.apart.enqueue_many((number,) for number in range(12))
+        found = [job.result(30) for job in jobs]
+        assert [queue for queue, _ in found] == [job.queue for job in jobs]
+        assert {queue for queue, _ in found} == ALL
+        assert not {pid for _, pid in found} & {one.pid, *one.children()}, "in a runner"
+
+
 def test_a_schedule_fires_once_for_each_slot(
     sorting: Any, sorting_url: str, sorting_folder: Path, history: History
 ) -> None:

@@ -62,6 +62,11 @@ async def squares(numbers: list[int]) -> list[int]:
     return [number * number for number in numbers]
 
 
+@lw.task(queue="mail", executor="process", key="{number}")
+async def apart(number: int) -> list[object]:
+    return [current_job().queue, os.getpid()]
+
+
 @lw.task(queue="other", keep_result=False)
 async def elsewhere(path: str) -> None:
     note(path, "ran")
