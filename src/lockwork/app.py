@@ -76,7 +76,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
     def queue(self, name: str = "default") -> Queue:
         """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
         kind = PartitionedQueue if name in self.config.partitions else Queue
-        return kind(self.runtime, self.config, name)
+        return kind(self.runtime, self.config, name, self.registry.around.errors)
 
     def queues(self) -> list[str]:
         """The names of the queues, and of partitions, that ever had a job on this server."""

@@ -27,10 +27,14 @@ class Exponential:
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", seconds(self.base, "base", zero=True))
         object.__setattr__(self, "longest", seconds(self.longest, "longest", zero=True))
-        if not 1 <= self.factor <= 1000:
-            raise ConfigError(f"factor must be between 1 and 1000, not {self.factor!r}")
-        if not 0 <= self.jitter <= 1:
-            raise ConfigError(f"jitter must be between 0 and 1, not {self.jitter!r}")
+        if not _between(1, self.factor, 1000):
+            raise ConfigError(f"factor must be a number between 1 and 1000, not {self.factor!r}")
+        if not _between(0, self.jitter, 1):
+            raise ConfigError(f"jitter must be a number between 0 and 1, not {self.jitter!r}")
+
+
+def _between(least: float, number: object, most: float) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and least <= number <= most
 
 
 Backoff = Duration | Exponential | Sequence[Duration] | Callable[[int], Duration]

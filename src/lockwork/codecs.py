@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from lockwork.errors import ConfigError, PayloadTooLarge
+from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -44,6 +44,18 @@ def convert(value: Any, wanted: Any) -> Any:
     return msgspec.convert(value, wanted)
 
 
+def result(encoded: bytes, wanted: Any, of: str) -> Any:
+    """Read what a function returned, as its annotation says; raises ResultUnavailable when it is something else."""
+    value = decode(encoded)
+    try:
+        return convert(value, wanted)
+    except (ValueError, TypeError) as error:
+        shown = wanted.__name__ if isinstance(wanted, type) else wanted
+        raise ResultUnavailable(
+            f"{of} returned what does not fit its annotation, {shown}: {error}; correct that, or leave it out"
+        ) from None
+
+
 class Signature:
     """What a task function takes and returns, read once when it is registered; `without` these parameters."""
 
@@ -51,6 +63,7 @@ class Signature:
         whole = inspect.signature(function)
         parameters = [parameter for parameter in whole.parameters.values() if parameter.name not in without]
         self._signature = whole.replace(parameters=parameters)
+        self._called = getattr(function, "__name__", "")
         self._without = without
         positional = [
             p
@@ -75,7 +88,10 @@ class Signature:
             name = min(self._without & kwargs.keys())
             raise TypeError(f"{name!r} is injected by the worker, and is no argument of the job")
         if kwargs or not self._simple or not self._least <= len(args) <= self._most:
-            self._signature.bind(*args, **kwargs)
+            try:
+                self._signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{self._called}({', '.join(self._signature.parameters)}): {error}") from None
 
     def convert(self, args: list[Any], kwargs: dict[str, Any]) -> None:
         """Convert decoded arguments in place to what their annotations say; raises ValueError."""

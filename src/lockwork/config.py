@@ -79,11 +79,14 @@ class Config:
         if "patience" in given:
             given["patience"] = seconds(given["patience"], "patience", zero=True)
         for name in ("max_payload", "max_result"):
-            if name in given and (not isinstance(given[name], int) or given[name] < 1):
-                raise ConfigError(f"{name} must be a number of bytes, at least 1, not {given[name]!r}")
+            bytes = given.get(name, 1)
+            if isinstance(bytes, bool) or not isinstance(bytes, int) or bytes < 1:
+                raise ConfigError(f"{name} must be a number of bytes, at least 1, not {bytes!r}")
         limit = given.get("dead_limit", 0)
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ConfigError(f"dead_limit must be a number of jobs, 0 or more, not {limit!r}")
+        if not isinstance(given.get("allow_eviction", False), bool):
+            raise ConfigError(f"allow_eviction must be True or False, not {given['allow_eviction']!r}")
         if "partitions" in given:
             given["partitions"] = Partitions.read(given["partitions"])
         config = cls(**given)

@@ -113,8 +113,7 @@ class DelayQueue:
     def _add(
         self, ids: str | Iterable[str], delay: Duration, at: datetime | None, on_duplicate: OnDuplicate
     ) -> Protocol[int]:
-        given = [ids] if isinstance(ids, str) else list(ids)
-        checked = [_id(id) for id in given]
+        checked = [_id(ids)] if isinstance(ids, str) or not isinstance(ids, Iterable) else [_id(id) for id in ids]
         if on_duplicate not in ("keep", "replace"):
             raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {on_duplicate!r}")
         delay_us = round(seconds(delay, "delay", zero=True) * 1_000_000)

@@ -193,7 +193,7 @@ class DeliveryOver(LockworkError):
 
 
 class ResultUnavailable(LockworkError, LookupError):
-    """No result of this job is kept: it expired, was never kept, or the job is unknown."""
+    """No result of this job is kept: it expired, was never kept, or the job is unknown; or it is of another type."""
 
 
 class ResultTimeout(LockworkError, TimeoutError):

@@ -60,6 +60,8 @@ class Errors:
         if not isinstance(error, type) or not issubclass(error, Exception):
             raise ConfigError(f"what is registered as an error is an Exception class, not {error!r}")
         called = error.__name__ if name is None else name
+        if not isinstance(called, str) or not 1 <= len(called) <= _TYPE:
+            raise ConfigError(f"an error's name is text of 1 to {_TYPE} characters, not {called!r:.60}")
         taken = self._classes.get(called)
         if taken is not None and (taken.__module__, taken.__qualname__) != (error.__module__, error.__qualname__):
             raise ConfigError(f"error {error!r} has the name of {taken!r}: register one of them with name=...")

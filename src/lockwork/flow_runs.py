@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeVar
 
 from lockwork import codecs
 from lockwork.durations import Duration, seconds
-from lockwork.errors import JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
-from lockwork.failures import Failure
+from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
+from lockwork.failures import Errors, Failure
 from lockwork.jobs import Job
 from lockwork.promises import Promise
 from lockwork.protocol import flows as protocol
@@ -45,13 +45,20 @@ class FlowStatus:
 class FlowRun:
     """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.find_flow`."""
 
-    __slots__ = ("_keys", "_returns", "_runtime", "id", "queue")
+    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
 
     def __init__(
-        self, runtime: Runtime, keys: QueueKeys, queue: str, id: str, returns: dict[int, Any] | None = None
+        self,
+        runtime: Runtime,
+        keys: QueueKeys,
+        queue: str,
+        id: str,
+        errors: Errors,
+        returns: dict[int, Any] | None = None,
     ) -> None:
         self._runtime = runtime
         self._keys = keys
+        self._errors = errors
         self._returns = returns or {}
         self.id: str = id
         self.queue: str = queue
@@ -88,10 +95,12 @@ class FlowRun:
         return await self._runtime.arun(self._cancel())
 
     def job(self, node: Promise | int) -> Job[Any]:
-        """The job of a node, or of a number, counted from 1 in the order in which they were added."""
+        """The job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
         number = node.number if isinstance(node, Promise) else node
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
+            raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
         returns = self._returns.get(number, Any)
-        return Job(self._runtime, self._keys, self.queue, protocol.job_id(self.id, number), returns)
+        return Job(self._runtime, self._keys, self.queue, protocol.job_id(self.id, number), returns, self._errors)
 
     def jobs(self) -> list[Job[Any]]:
         """All of its jobs, in the order in which they were added; none when nothing is known of the flow."""
@@ -122,7 +131,10 @@ class FlowRun:
     def _read(self, sight: FlowSight | None, blobs: dict[int, bytes]) -> Any:
         name = f"flow {self.id} in queue {self.queue!r}"
         if sight is None or not all(blobs.values()):
-            raise ResultUnavailable(f"nothing is known of {name}: its results have expired, or it never was")
+            raise ResultUnavailable(
+                f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
+                "found by lw.find_flow(id, queue=...)"
+            )
         if sight.state != "ended":
             done = sight.succeeded + sight.failed + sight.cancelled
             raise ResultTimeout(f"{name} has not ended yet: {done} of its {sight.jobs} jobs have")
@@ -144,7 +156,7 @@ class FlowRun:
         blob = blobs[answer]
         if blob[:1] != b"s" or len(blob) == 1:
             return None
-        return codecs.convert(codecs.decode(blob[1:]), self._returns.get(answer, Any))
+        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {protocol.job_id(self.id, answer)}")
 
     def __repr__(self) -> str:
         return f"<FlowRun {self.id} queue={self.queue!r}>"

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, cast, get_args
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
+from lockwork.failures import Errors
 from lockwork.flow_runs import FlowRun
 from lockwork.ids import new_id
 from lockwork.partitions.places import routing_name
@@ -15,6 +16,7 @@ from lockwork.protocol import flows as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.protocol.keys import QueueKeys, checked
+from lockwork.registry import Registry
 from lockwork.runtime.runtime import Runtime
 from lockwork.task_calls import ResultCall
 from lockwork.tasks import Task
@@ -23,6 +25,10 @@ R = TypeVar("R")
 S = TypeVar("S")
 Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
 """What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
+
+
+_Home = tuple[str, str]
+"""The partition in which all of a flow is, and the key or group that decided it."""
 
 
 class Node(Promise, Generic[R]):
@@ -48,13 +54,14 @@ class Node(Promise, Generic[R]):
 class Flow:
     """A plan of jobs that wait for each other; nothing is sent before `enqueue`, and each `enqueue` is a new run."""
 
-    def __init__(self, runtime: Runtime, config: Config, on_failure: Policy = "fail") -> None:
+    def __init__(self, runtime: Runtime, config: Config, errors: Errors, on_failure: Policy = "fail") -> None:
         self.on_failure: Policy = _policy(on_failure)
         self._runtime = runtime
+        self._errors = errors
         self._prefix = config.prefix
         self._partitions = config.partitions
         self._queue: str | None = None
-        self._home: tuple[str, str] | None = None
+        self._home: _Home | None = None
         self._jobs: list[FlowJob] = []
         self._returns: dict[int, Any] = {}
         self._links = 0
@@ -78,27 +85,31 @@ class Flow:
         """
         number = len(self._jobs) + 1
         policy = self.on_failure if on_failure is None else _policy(on_failure)
-        self._check(call)
+        queue, home = self._check(call, self._queue, self._home)
         if number > MOST_JOBS:
             raise ConfigError(f"a flow has at most {MOST_JOBS:,} jobs: enqueue several flows")
-        waits = [after] if isinstance(after, Promise) else list(after)
+        waits = after if isinstance(after, Iterable) else [after]
         parents = {self._number(node) for node in (*call.uses, *waits)}
-        self._links += len(parents)
-        if self._links > MOST_LINKS:
+        links = self._links + len(parents)
+        if links > MOST_LINKS:
             raise ConfigError(
                 f"in a flow, jobs wait for jobs at most {MOST_LINKS:,} times: between two large groups, add one job "
                 "that waits for the first group, and let the second wait for that job"
             )
         self._needs_results(call)
         node: Node[R] = Node(self, number, call.task, may_fail=policy == "ignore")
-        self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy))
+        own = number if call.keeps_result else 0
+        undo = b""
+        if compensate is not None:
+            compensation, home = self._undo(node, compensate, queue, home, own)
+            undo = compensation.record
+        # from here on nothing is refused: a plan has nothing of a call that was
+        self._queue, self._home, self._links = queue, home, links
+        self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy, undo))
         self._returns[number] = call.returns
         self._used |= parents
         if call.keeps_result:
             self._kept.add(number)
-        if compensate is not None:
-            undo = self._undo(node, compensate)
-            self._jobs[-1] = self._jobs[-1]._replace(undo=undo.record)
         return node
 
     def chain(self, first: ResultCall[Any] | Any, *steps: Next[Any, Any]) -> Node[Any]:
@@ -119,7 +130,7 @@ class Flow:
 
         Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
         """
-        return [self.add(call) if isinstance(call, ResultCall) else call for call in calls]
+        return [call if isinstance(call, Promise | list | tuple) else self.add(call) for call in calls]
 
     def chord(self, calls: Iterable[Any], callback: Next[Any, R]) -> Node[R]:
         """Add a group, and a job that gets the list of its results."""
@@ -144,7 +155,7 @@ class Flow:
         if self._queue is None:
             raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
         home = self._partitions.random(self._queue) if self._home is None else self._home[0]
-        return FlowRun(self._runtime, QueueKeys(self._prefix, home), home, new_id(), self._returns)
+        return FlowRun(self._runtime, QueueKeys(self._prefix, home), home, new_id(), self._errors, self._returns)
 
     def _push(self, run: FlowRun) -> Protocol[bool]:
         answer = self._answer
@@ -164,43 +175,42 @@ class Flow:
             return self.add(step, after=_nodes(last))
         return self.add(_made(step, last))
 
-    def _undo(self, node: Node[Any], wanted: Any) -> ResultCall[Any]:
+    def _undo(
+        self, node: Node[Any], wanted: Any, queue: str, home: _Home | None, own: int
+    ) -> tuple[ResultCall[Any], _Home | None]:
         call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
-        self._check(call)
+        _, home = self._check(call, queue, home)
         if call.delay_ms:
             raise ConfigError(f"the compensation {call.task!r} cannot have a delay: it runs when its turn comes")
         for used in call.uses:
             self._number(used)
-        self._needs_results(call)
-        return call
+        self._needs_results(call, own)
+        return call, home
 
-    def _check(self, call: object) -> None:
+    def _check(self, call: object, queue: str | None, home: _Home | None) -> tuple[str, _Home | None]:
+        """The queue of the flow with this call in it, and where its jobs have to be."""
         if not isinstance(call, ResultCall):
             raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
-        if self._queue is None:
-            self._queue = call.queue
-        elif call.queue != self._queue:
+        if queue is not None and call.queue != queue:
             raise ConfigError(
                 f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
-                f"to queue {call.queue!r}, and the others to {self._queue!r}; give their tasks the same queue"
+                f"to queue {call.queue!r}, and the others to {queue!r}; give their tasks the same queue"
             )
-        if call.queue in self._partitions:
-            self._settle(call)
+        return call.queue, self._settled(call, home) if call.queue in self._partitions else home
 
-    def _settle(self, call: ResultCall[Any]) -> None:
+    def _settled(self, call: ResultCall[Any], home: _Home | None) -> _Home | None:
         """A job with a key or a group decides in which partition all of the flow is."""
         name = routing_name(call.record)
         if name is None:
-            return
-        home = self._partitions.place(call.queue, name)
-        if self._home is None:
-            self._home = home, name
-        elif home != self._home[0]:
+            return home
+        place = self._partitions.place(call.queue, name)
+        if home is not None and place != home[0]:
             raise ConfigError(
                 "a flow lives in one partition, because its jobs end and begin in one atomic step: the key or group "
-                f"{name!r} of {call.task!r} decides {home!r}, and another one's, {self._home[1]!r}, {self._home[0]!r}; "
+                f"{name!r} of {call.task!r} decides {place!r}, and another one's, {home[1]!r}, {home[0]!r}; "
                 "give them the same, or call task.options(key=None, group=None)"
             )
+        return home or (place, name)
 
     def _number(self, node: Promise) -> int:
         if not isinstance(node, Node) or node.flow is not self:
@@ -212,9 +222,10 @@ class Flow:
             return [self._numbers(one) for one in answer]
         return self._number(answer)
 
-    def _needs_results(self, call: ResultCall[Any]) -> None:
+    def _needs_results(self, call: ResultCall[Any], own: int = 0) -> None:
+        """Raise ConfigError when a result that it uses is not kept; that of number `own` is."""
         for used in call.uses:
-            if isinstance(used, Node) and used.number not in self._kept:
+            if isinstance(used, Node) and used.number != own and used.number not in self._kept:
                 raise ConfigError(f"{call.task!r} uses the result of {used.task!r}, whose task has keep_result=False")
 
     def __repr__(self) -> str:
@@ -226,10 +237,11 @@ class Flows:
 
     runtime: Runtime
     config: Config
+    registry: Registry
 
     def flow(self, *, on_failure: Policy = "fail") -> Flow:
         """An empty flow; `on_failure` is for each of its jobs that does not say otherwise: see `Flow.add`."""
-        return Flow(self.runtime, self.config, on_failure)
+        return Flow(self.runtime, self.config, self.registry.around.errors, on_failure)
 
     def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
         """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
@@ -248,8 +260,8 @@ class Flows:
 
     def find_flow(self, id: str, queue: str = "default") -> FlowRun:
         """A flow that was enqueued elsewhere, found again by its id, and its `queue`."""
-        name = self.config.partitions.single(queue, "a flow")
-        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"))
+        name, errors = self.config.partitions.single(queue, "a flow"), self.registry.around.errors
+        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
 
 
 def _policy(given: object) -> Policy:

@@ -219,6 +219,12 @@ def _check(hook: object) -> None:
         raise ConfigError(f"a hook is a function that takes one event, not {hook!r}")
     if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
         raise ConfigError(f"a hook is a plain function or an async def, and not a generator: {_name(hook)}")
+    try:
+        inspect.signature(hook).bind(None)
+    except TypeError:
+        raise ConfigError(f"a hook takes one argument, the event: {_name(hook)}") from None
+    except ValueError:
+        pass  # a builtin that does not show what it takes
 
 
 def _name(hook: Callable[..., Any]) -> str:

@@ -60,21 +60,23 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
     changes: dict[str, Any] = {}
     if "retries" in given:
         changes["retries"] = _count(given["retries"], "retries", 0)
-    if given.get("max_deliveries") is not None:
-        changes["max_deliveries"] = _count(given["max_deliveries"], "max_deliveries", 1)
+    if "max_deliveries" in given:
+        most = given["max_deliveries"]
+        changes["max_deliveries"] = None if most is None else _count(most, "max_deliveries", 1)
     if "backoff" in given:
         changes["backoff"] = backoff.read(given["backoff"])
     for name in ("timeout", "hard_timeout"):
         if name in given:
             changes[name] = None if given[name] is None else seconds(given[name], name)
-    if given.get("retry_on") is not None:
-        changes["retry_on"] = _classes(given["retry_on"], "retry_on")
+    if "retry_on" in given:
+        changes["retry_on"] = None if given["retry_on"] is None else _classes(given["retry_on"], "retry_on")
     if "give_up_on" in given:
         changes["give_up_on"] = _classes(given["give_up_on"], "give_up_on")
     if "tags" in given:
         changes["tags"] = _tags(given["tags"])
-    if given.get("result_ttl") is not None:
-        changes["result_ms"] = milliseconds(given["result_ttl"], "result_ttl")
+    if "result_ttl" in given:
+        kept = given["result_ttl"]
+        changes["result_ms"] = 0 if kept is None else milliseconds(kept, "result_ttl")
     return _with_limits_in_order(replace(options, **changes))
 
 
@@ -117,10 +119,11 @@ def at(given: object, what: str) -> int:
     return -found
 
 
-def sent(given: Mapping[str, Any], options: RunOptions) -> dict[str, Any]:
-    """What a job must carry for its own options; raises ConfigError for what cannot travel."""
-    extra: dict[str, Any] = {}
+def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a job must carry for its own options, besides what is `known`; raises ConfigError for what cannot travel."""
+    extra: dict[str, Any] = dict(known or {})
     if "backoff" in given:
+        extra.pop("pauses", None)
         policy = options.backoff
         if isinstance(policy, Exponential):
             extra["backoff"] = [policy.base, policy.factor, policy.longest, policy.jitter]
@@ -133,11 +136,11 @@ def sent(given: Mapping[str, Any], options: RunOptions) -> dict[str, Any]:
     for name in ("timeout", "hard_timeout", "retry_on", "give_up_on"):
         if name in given:
             extra[name] = getattr(options, name)
-    if options.tags:
+    if options.tags or "tags" in given:
         extra["tags"] = options.tags
     if "result_ttl" in given:
         extra["result_ms"] = options.result_ms
-    if options.max_deliveries is not None:
+    if options.max_deliveries is not None or "retries" in extra:
         extra["retries"] = options.retries
     return extra
 

@@ -56,7 +56,8 @@ class Job(Generic[R]):
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
 
         Raises the task's own error if its class is registered (`lw.error`), else JobFailed (JobCancelled, JobExpired).
-        Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more).
+        Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what the function
+        is annotated to return.
         """
         return self._read(self._runtime.run(self._outcome(timeout)))
 
@@ -193,7 +194,8 @@ class Job(Generic[R]):
     def _read(self, found: Standing) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
-                f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was"
+                f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was "
+                "there; one of another queue is found by lw.job(id, queue=...)"
             )
         if found.blob[:1] == b"c":
             reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
@@ -207,7 +209,7 @@ class Job(Generic[R]):
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
         if len(found.blob) == 1:
             raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
-        value: R = codecs.convert(codecs.decode(found.blob[1:]), self._returns)
+        value: R = codecs.result(found.blob[1:], self._returns, f"job {self.id} in queue {self.queue!r}")
         return value
 
     def _raise(self, failure: Failure) -> NoReturn:

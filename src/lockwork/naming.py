@@ -53,7 +53,15 @@ class Template:
         def name(*args: Any, **kwargs: Any) -> str:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            return checked(self.text.format(**bound.arguments), self._what)
+            try:
+                text = self.text.format(**bound.arguments)
+            except ConfigError:
+                raise
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                raise ConfigError(
+                    f"{self._what} cannot be made of {self.text!r} and these arguments: {type(error).__name__}: {error}"
+                ) from None
+            return checked(text, self._what)
 
         return name
 

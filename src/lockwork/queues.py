@@ -9,6 +9,7 @@ from lockwork.config import Config
 from lockwork.dead import DeadSet, positive
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
 from lockwork.locks.queuelock import QueueLock
@@ -26,8 +27,9 @@ from lockwork.runtime.runtime import Runtime
 class Queue:
     """A handle to one named queue."""
 
-    def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
+    def __init__(self, runtime: Runtime, config: Config, name: str, errors: Errors | None = None) -> None:
         self.name: str = checked_queue(name)
+        self._errors = errors
         self._runtime = runtime
         self._config = config
         self._keys = QueueKeys(config.prefix, name)
@@ -69,6 +71,7 @@ class Queue:
             tags=tags,
             at_least=at_least,
             replicas=replicas,
+            errors=self._errors,
         )
 
     def status(self) -> QueueStatus:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.gathering import Gathering
+from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
 from lockwork.surroundings import Surroundings
@@ -54,9 +56,19 @@ class Registry:
         return sorted({task.options_in_force.queue for task in self._tasks.values()})
 
 
-def task_name(function: Callable[..., Any], name: str | None) -> str:
-    """The name a function is registered under: its own unless one is given."""
-    return checked(function.__name__ if name is None else name, "a task's name")
+def task_name(function: object, name: str | None) -> str:
+    """The name a function is registered under: its own unless one is given; raises ConfigError for what is no task."""
+    if not callable(function):
+        hint = ": the task's name goes into name=" if isinstance(function, str) else ""
+        raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"a task returns its result, and {_place(function)} yields: return a list instead")
+    if is_async(function) and not inspect.iscoroutinefunction(function):
+        raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
+    own = getattr(function, "__name__", None)
+    if name is None and own in (None, "<lambda>"):
+        raise ConfigError(f"{function!r:.60} has no name of its own: give the task one with name=")
+    return checked(own if name is None else name, "a task's name")
 
 
 def _place(function: Callable[..., Any]) -> str:

@@ -185,6 +185,8 @@ class Stock:
     def _job(self, call: TaskCall | None, id: str | None = None) -> NewJob | None:
         if call is None:
             return None
+        if not isinstance(call, TaskCall):
+            raise ConfigError(f"a stock enqueues a call of a task, such as place_order.call(42), not {call!r:.60}")
         if not self._partitions.belongs(self.queue, call.queue, call.record, f"stock {self.name!r}"):
             raise ConfigError(
                 f"stock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
@@ -198,7 +200,7 @@ class Stock:
 
 def _whole(value: object, what: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-        raise ConfigError(f"{what} must be a whole number of at least {least}, not {value!r}")
+        raise ConfigError(f"{what} must be a whole number from {least} to {MOST:,}, not {value!r}")
     return value
 
 

@@ -133,7 +133,7 @@ class TaskOptions(RunOptions):
             queue=whole_queue(given.get("queue", "default"), "a task's queue"),
             expires_ms=None if expires is None else job_options.limit(expires),
             priority=level(given.get("priority", "normal")),
-            keep_result=given.get("keep_result", True),
+            keep_result=_yes_or_no(given.get("keep_result", True)),
             lines=Lines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
@@ -149,6 +149,12 @@ def level(priority: str) -> int:
     if priority not in PRIORITIES:
         raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
     return PRIORITIES.index(priority)
+
+
+def _yes_or_no(kept: object) -> bool:
+    if not isinstance(kept, bool):
+        raise ConfigError(f"keep_result must be True or False, not {kept!r}")
+    return kept
 
 
 def _in_process(executor: object) -> bool:

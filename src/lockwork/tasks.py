@@ -102,7 +102,7 @@ class Task(Generic[P, R, C]):
                 f"task {self.name!r}: a debounced job waits for its debounce; it can have no delay, and no at"
             )
         task._delay_ms = task._delay_ms or task._asked_ms
-        task._extra = {**self._extra, **job_options.sent(changes, options)}
+        task._extra = job_options.sent(changes, options, self._extra)
         return task
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:

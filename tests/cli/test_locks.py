@@ -72,6 +72,7 @@ def test_nothing_held(lw: Lockwork, url: str) -> None:
     seen = lw.locks()
     assert (seen.locks, seen.waits, seen.deadlocks) == ((), (), ())
     assert output(url) == "nobody holds or waits for a lock\n"
+    assert output(url, "order:*") == "nobody holds or waits for a lock that order:* names\n"
     assert json.loads(output(url, "--json")) == {"locks": [], "waits": [], "deadlocks": []}
 
 

@@ -47,9 +47,30 @@ def test_limits(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert command("limit", "mail").output.endswith("limits: size 0\n"), "it shows what holds"
 
 
+def test_jobs_that_wait_for_others_are_shown_when_there_are_any(lw: Lockwork, command: Callable[..., Result]) -> None:
+    @lw.task(queue="mail")
+    def reply(number: int) -> None: ...
+
+    lw.chain(reply.call(1), reply).enqueue()
+    assert ", 0 running, 1 blocked, 0 dead\n" in command("mail").output
+
+
 def test_status_as_json(command: Callable[..., Result]) -> None:
     found = json.loads(command("status", "mail", "--json").output)
     assert (found["queue"], found["ready"], found["running"], found["paused"]) == ("mail", 2, 0, False)
+
+
+def test_all_of_them(lw: Lockwork, url: str, command: Callable[..., Result]) -> None:
+    lw.queue("mail").pause()
+    lw.task(name="post", queue="letters")(print).enqueue()
+    for words in ((), ("status",)):
+        assert command(*words).output == (
+            "queue letters: open\n  1 ready, 0 scheduled, 0 running, 0 dead\n  limits: none\n"
+            "queue mail: paused\n  2 ready, 0 scheduled, 0 running, 0 dead\n  limits: none\n"
+        )
+    found = json.loads(command("--json").output)["queues"]
+    assert [(queue["queue"], queue["ready"]) for queue in found] == [("letters", 1), ("mail", 2)]
+    assert CliRunner().invoke(cli, ["queue", "--url", url, "--prefix", "no"]).output == "no queue has had a job\n"
 
 
 def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
@@ -62,7 +83,8 @@ def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "give status, pause, resume, limit or drain, and the queue's name"),
+        (("stop", "mail", "now"), "give status, pause, resume, limit or drain, and the queue's name"),
+        (("--size", "3"), "go with limit"),
         (("pause",), "pause which queue?"),
         (("stop", "mail"), "give status, pause"),
         (("pause", "mail", "more"), "give status, pause"),

@@ -90,6 +90,38 @@ def test_jobs_that_expire(own: Any) -> None:
         own.lw.flow().add(own.number.options(expires="1h").call(1))
 
 
+def test_a_call_that_is_refused_leaves_nothing_in_the_plan(own: Any) -> None:
+    flow = own.lw.flow()
+    call, stranger = own.number.call(1), own.lw.flow().add(own.number.call(1))
+    wrong: list[dict[str, Any]] = [
+        {"compensate": own.elsewhere.call(1)},
+        {"compensate": own.number.options(delay=1).call(1)},
+        {"compensate": 5},
+        {"after": [stranger]},
+        {"after": 5},
+        {"on_failure": "skip"},
+    ]
+    for given in wrong:
+        with pytest.raises(ConfigError):
+            flow.add(call, **given)
+    with pytest.raises(ConfigError, match="the flow is empty"):
+        flow.enqueue()
+    flow.add(own.elsewhere.call(1))  # its queue is still open
+    assert repr(flow) == "<Flow of 1 jobs>"
+
+
+def test_a_task_is_no_call_of_a_group(own: Any) -> None:
+    for wrong in (own.number, 5, "fetch"):
+        with pytest.raises(ConfigError, match="a flow is made of calls, such as fetch.call"):
+            own.lw.group([wrong])
+
+
+@pytest.mark.parametrize("number", [0, -1, "1", 1.0, True, None, flows.MOST_JOBS + 1])
+def test_a_job_of_a_run_that_cannot_be(own: Any, number: Any) -> None:
+    with pytest.raises(ConfigError, match="a node of its plan, or a number from 1 on"):
+        own.lw.find_flow("some").job(number)
+
+
 def test_a_compensation_with_a_delay(own: Any) -> None:
     with pytest.raises(ConfigError, match="cannot have a delay"):
         own.lw.flow().add(own.number.call(1), compensate=own.number.options(delay=1).call(1))

@@ -10,6 +10,8 @@ import pytest
 
 from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.failures import Errors, Failure
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.schedules import Ticker
 
 Load = Callable[[str], Any]
 
@@ -72,6 +74,25 @@ async def test_the_same_for_an_app_that_does_not_know_the_class(app: Load, work:
                 await other.job(job.id).aresult(30)
             assert caught.value.type == "OutOfStock"
         await failing.lw.aclose()
+
+
+def test_it_comes_back_from_every_handle_to_a_job(app: Load, work: Any) -> None:
+    """Also of a job of a flow, of a schedule's, and of one that was enqueued with the release of a lock."""
+    failing = app("failing")
+    lw = failing.lw
+    run = lw.group([failing.fails.call("out"), failing.fails.call("refused")]).enqueue()
+    schedule = lw.schedule(failing.fails.call("out"), name="hourly", every="1h")
+    lw.runtime.run(Ticker(QueueKeys("lw", "default"), list(lw.plans["default"].values())).turn())
+    scheduled = schedule.run_now()
+    together = lw.queue().lock("order").acquire().release_and_enqueue(failing.fails.call("out"))
+    with work("failing"):
+        for job in (run.job(1), lw.find_flow(run.id).job(1), run.jobs()[0], scheduled, together):
+            with pytest.raises(failing.OutOfStock):
+                job.result(30)
+        with pytest.raises(failing.Refused):
+            run.job(2).result(30)
+        with pytest.raises(JobFailed, match="OutOfStock|Refused"):
+            run.result(30)
 
 
 def test_job_failed_travels_between_processes() -> None:

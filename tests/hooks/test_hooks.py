@@ -280,6 +280,12 @@ def test_what_is_no_hook() -> None:
         lw.hooks.enqueue(later)  # type: ignore[type-var]
     with pytest.raises(ConfigError, match="not a generator: .*generates"):
         lw.hooks.start(generates)
+    wrong: Any
+    for wrong in (lambda: None, lambda event, more: None):
+        with pytest.raises(ConfigError, match="a hook takes one argument, the event: .*lambda"):
+            lw.hooks.success(wrong)
+    assert not lw.hooks.in_worker
+    lw.hooks.success(print)
 
 
 def test_the_history_catches_a_job_that_a_hook_doubles(app: Load, work: Any, history: History) -> None:

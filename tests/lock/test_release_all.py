@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from lockwork import LockLost, Lockwork, NotHeld
+from lockwork import BlockingCallError, LockLost, Lockwork, NotHeld
 from processes import until
 
 
@@ -134,3 +134,9 @@ def test_it_leaves_the_locks_of_others_alone(lw: Lockwork, url: str) -> None:
         assert lw.release_all() == 0
         assert not grant.lost
         assert lw.lock("x").state().fence == grant.fence
+
+
+async def test_the_blocking_one_is_an_error_in_a_loop_even_when_nothing_is_held(alw: Lockwork) -> None:
+    with pytest.raises(BlockingCallError):
+        alw.release_all()
+    assert await alw.arelease_all() == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import redis
@@ -48,6 +49,14 @@ def test_they_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) ->
     assert [each.name for each in other.schedules("mails")] == ["boss", "round"]
     assert other.schedules() == []
     assert other.named_schedule("round", "mails").status(6) == everybody
+
+
+@pytest.mark.parametrize("count", [-1, 1001, "3", None, True])
+def test_a_number_of_slots_that_cannot_be(count: Any) -> None:
+    with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # nothing is asked
+        for look in (away.named_schedule("report").status, lambda count: away.schedules("default", count=count)):
+            with pytest.raises(ConfigError, match="count must be a whole number from 0 to 1,000"):
+                look(count)
 
 
 def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, other: Lockwork) -> None:

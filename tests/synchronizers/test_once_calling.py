@@ -61,6 +61,9 @@ async def test_a_decorated_coroutine_function(alw: Lockwork) -> None:
 def test_what_cannot_be_asked(lw: Lockwork) -> None:
     async def make() -> None: ...
 
+    def yields() -> Iterator[int]:
+        yield 1
+
     with pytest.raises(ConfigError, match=r"is a coroutine function: await arun\(\.\.\.\) instead"):
         lw.once("a").run(make)  # type: ignore[unused-coroutine]
     with pytest.raises(ConfigError, match="every must be more than 0"):
@@ -69,11 +72,21 @@ def test_what_cannot_be_asked(lw: Lockwork) -> None:
         lw.once("a", wait=-1)
     with pytest.raises(ConfigError, match="a once's name must be"):
         lw.once("a b")
+    for wrong in (5, "make", yields):
+        with pytest.raises(ConfigError, match="runs functions that return their result, not (5|'make'|.*yields)"):
+            lw.once("a").run(wrong)  # type: ignore[arg-type]
+    assert lw.once("a").peek().state == "idle"  # nothing began, so nothing has failed in this period
     with pytest.raises(ConfigError, match="decorates functions that return their result"):
 
         @lw.once("a")
         def numbers() -> Iterator[int]:
             yield 1
+
+
+async def test_what_cannot_be_asked_in_a_task(alw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="runs functions that return their result, not 5"):
+        await alw.once("a").arun(5)  # type: ignore[call-overload]
+    assert (await alw.once("a").apeek()).state == "idle"
 
 
 async def test_the_sync_call_in_a_loop_is_an_error(alw: Lockwork) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 import redis.asyncio
@@ -50,6 +52,17 @@ def test_a_url_that_cannot_be_used_is_refused_at_once_without_the_password(url: 
         Endpoint.from_url(url)
     assert "URL" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", [5, object(), redis.Redis(), b"redis://db"])
+def test_what_is_no_url_is_refused_and_a_client_has_a_place_of_its_own(url: Any) -> None:
+    with pytest.raises(ConfigError, match=r"redis://localhost:6379.*client="):
+        Lockwork(url)
+
+
+def test_an_address_without_a_scheme_is_told_what_one_looks_like() -> None:
+    with pytest.raises(ConfigError, match=r"as redis://localhost:6379 does; this one begins with none of them"):
+        Lockwork("localhost:6379")
 
 
 def test_an_empty_url_is_not_taken_for_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from lockwork import ConfigError, PayloadTooLarge
-from lockwork.codecs import Signature, convert, decode, encode
+from lockwork import ConfigError, PayloadTooLarge, ResultUnavailable
+from lockwork.codecs import Signature, convert, decode, encode, result
 
 CAP = 1 << 20
 
@@ -130,3 +130,22 @@ def test_names_only_type_checkers_know_are_left_alone() -> None:
     args: list[Any] = ["as it was"]
     Signature(shy).convert(args, {})
     assert args == ["as it was"]
+
+
+@pytest.mark.parametrize(
+    ("encoded", "wanted", "shown"),
+    [
+        (b'"soon"', datetime, "datetime: "),
+        (b"[1]", list[str], r"list\[str\]: Expected `str`"),
+        (b"{}", Order, "Order: "),
+    ],
+)
+def test_a_result_of_another_type_is_an_error_of_ours(encoded: bytes, wanted: Any, shown: str) -> None:
+    with pytest.raises(ResultUnavailable, match=f"job 1 returned what does not fit its annotation, {shown}"):
+        result(encoded, wanted, "job 1")
+
+
+def test_a_result_is_what_the_annotation_says() -> None:
+    order = Order("bob", datetime(2026, 11, 21, tzinfo=UTC))
+    assert result(encode(order, "it", CAP), Order, "job 1") == order
+    assert [result(b"5", wanted, "job 1") for wanted in (int, Any, None, object)] == [5] * 4

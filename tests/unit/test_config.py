@@ -50,6 +50,8 @@ def test_an_unknown_setting_gets_a_suggestion(wrong: str, hint: str) -> None:
         ("max_payload", 0, "max_payload must be a number of bytes"),
         ("max_payload", "1MB", "max_payload must be a number of bytes"),
         ("max_result", 1.5, "max_result must be a number of bytes"),
+        ("max_payload", True, "max_payload must be a number of bytes"),
+        ("allow_eviction", "no", "allow_eviction must be True or False, not 'no'"),
         ("prefix", "a b", "the prefix must be 1 to 200 characters"),
         ("prefix", "{x}", "the prefix must be 1 to 200 characters"),
         ("prefix", "", "the prefix must be 1 to 200 characters"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,11 +65,31 @@ def test_options_add_up(app: Lockwork) -> None:
     assert task.call().delay_ms == 1000
 
 
+def test_what_a_task_has_can_be_taken_away_from_a_single_job(app: Lockwork) -> None:
+    made = app.task(name="t", retries=2, max_deliveries=9, retry_on=OSError, result_ttl="1h", tags=["a"])(print)
+    changed = made.options(max_deliveries=None, retry_on=None, result_ttl=None, tags=[])
+    options = job_options.carried(
+        msgspec.json.decode(changed.call().record.partition(b";")[2])[3], made.options_in_force
+    )
+    assert changed.call().record.startswith(b"1,3,")
+    assert (options.retry_on, options.result_ms, options.tags, options.retries) == (None, 0, (), 2)
+    again = changed.options(retries=7).call().record
+    assert again.startswith(b"1,8,")
+    assert msgspec.json.decode(again.partition(b";")[2])[3]["retries"] == 7
+
+
+def test_the_last_word_about_the_pauses_counts(app: Lockwork) -> None:
+    task = app.task(print).options(backoff=["1s", "2s"]).options(backoff="5s")
+    extra = msgspec.json.decode(task.call().record.partition(b";")[2])[3]
+    assert job_options.carried(extra, RunOptions()).backoff == 5.0
+
+
 @pytest.mark.parametrize(("wrong", "right"), [("factr", "factor"), ("jitr", "jitter")])
 def test_growth_is_checked(wrong: str, right: str) -> None:
     with pytest.raises(TypeError, match=f"{wrong}.*Did you mean '{right}'|unexpected keyword argument"):
         Exponential(**{wrong: 1})
-    for bad in ({"factor": 0.5}, {"jitter": 2}, {"jitter": -1}, {"base": "x"}, {"longest": -1}):
+    odd: list[dict[str, Any]] = [{"factor": "2"}, {"factor": None}, {"factor": True}, {"jitter": "much"}]
+    for bad in (*odd, {"factor": 0.5}, {"jitter": 2}, {"jitter": -1}, {"base": "x"}, {"longest": -1}):
         with pytest.raises(ConfigError):
             Exponential(**bad)
 
@@ -111,8 +132,6 @@ def test_which_errors_are_tried_again() -> None:
     timeout=st.one_of(st.none(), st.floats(0.1, 9)),
 )
 def test_what_travels_arrives(retries: int, pauses: Any, timeout: float | None) -> None:
-    import msgspec
-
     changes = {"max_deliveries": 3, "retries": retries, "backoff": pauses, "timeout": timeout, "retry_on": OSError}
     options = job_options.read(changes, RunOptions())
     extra = msgspec.json.decode(msgspec.json.encode(job_options.sent(changes, options)))

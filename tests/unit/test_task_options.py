@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ def app() -> Iterator[Lockwork]:
         ("queue", "a b", "a queue's name must be"),
         ("queue", "a/b", "must not hold a slash"),
         ("name", "a b", "a task's name must be"),
+        ("keep_result", "no", "keep_result must be True or False, not 'no'"),
     ],
 )
 def test_an_option_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
@@ -76,6 +78,33 @@ def test_a_task_is_still_the_function(app: Lockwork) -> None:
     assert "double" in repr(double)
 
 
+def test_what_is_no_function_is_no_task(app: Lockwork) -> None:
+    class Callable:
+        async def __call__(self) -> None: ...
+
+    def yields() -> Iterator[int]:
+        yield 1
+
+    async def yields_too() -> AsyncIterator[int]:
+        yield 1
+
+    made: Any = app.task
+    for function, text in [
+        ("mail", "made of a function, not of 'mail': the task's name goes into name="),
+        (5, "made of a function, not of 5"),
+        (partial(print, 1), "no name of its own: give the task one with name="),
+        (Callable(), "is an object: give its __call__"),
+        (lambda: None, "no name of its own: give the task one with name="),  # a second one would take its place
+        (yields, "yields: return a list instead"),
+        (yields_too, "yields: return a list instead"),
+    ]:
+        for register in (made, made(retries=1)):
+            with pytest.raises(ConfigError, match=text):
+                register(function)
+    assert app.registry.queues() == []
+    assert made(name="hello")(partial(print, 1)).name == "hello"
+
+
 def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:
     def one() -> None: ...
 
@@ -105,7 +134,7 @@ def test_bad_arguments_fail_at_the_call_and_not_in_the_worker(app: Lockwork) -> 
         lambda: place.enqueue_many([("bob",), ()]),
         lambda: place.call(),  # type: ignore[call-arg]
     ):
-        with pytest.raises(TypeError, match="argument"):
+        with pytest.raises(TypeError, match=r"^place\(buyer, n\): .*argument"):
             call()
     with pytest.raises(ConfigError, match="arguments of task 'place' cannot be sent as JSON"):
         place.enqueue("bob", object())  # type: ignore[arg-type]

@@ -43,6 +43,9 @@ def test_what_is_wrong_is_said(
     [
         ("shift", "module:object"),
         ("shfit:lw", "there is no module 'shfit'"),
+        ("shift.py:lw", "did you mean shift:lw?"),
+        ("./shift.py:lw", "did you mean shift:lw?"),
+        ("shop/tasks.py:lw", "did you mean shop.tasks:lw?"),
         ("shift:wl", "it has shift:lw"),
         ("shift:mark", "is a Task, not a Lockwork object"),
     ],

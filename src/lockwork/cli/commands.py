@@ -13,7 +13,7 @@ _COMMANDS = {
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
     "locks": "Show locks, who waits for whom, and deadlocks; release one.",
-    "queue": "Pause, limit or drain a queue; show how it stands.",
+    "queue": "Show how queues stand; pause, limit or drain one.",
     "run": "Run a program under a lock.",
     "worker": "Run the jobs of an app.",
 }
@@ -29,6 +29,17 @@ class _Commands(click.Group):
             return None
         found: click.Command = getattr(import_module(f"lockwork.cli.{cmd_name}"), cmd_name)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
+
+            close = get_close_matches(args[0], _COMMANDS, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(_COMMANDS)}"
+            ctx.fail(f"no command is named {args[0]!r}: {hint}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):

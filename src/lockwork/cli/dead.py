@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import click
 
+from lockwork.cli.connecting import names_the_app
 from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
 from lockwork.cli.partitioned import opened, partitions_option
+from lockwork.cli.quantities import duration
 from lockwork.dead import DeadSet, Matching
 from lockwork.errors import ConfigError
 
 _ACTIONS = ("list", "groups", "show", "retry", "delete")
+_ONLY_WITH = {
+    "--json": ("list", "groups", "show"),
+    "--limit": ("list", "retry", "delete"),
+    "--after": ("list",),
+    "--all": ("retry", "delete"),
+    "--once": ("retry",),
+    "--yes": ("retry", "delete"),
+}
+"""What would be ignored with any other action, and so is an error there."""
 
 
 @click.command()
 @click.option("--queue", "-q", help="The queue. [default: all of them, to look at; one must be named to change it]")
 @partitions_option
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
-@click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
-@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@names_the_app
 @click.option("--task", help="Only jobs of this task.")
 @click.option("--error", help="Only jobs that died of this type of error, such as ValueError.")
 @click.option("--text", help="Only jobs whose error contains this text.")
@@ -50,30 +60,51 @@ def dead(
     `retry` and `delete` take ids, or a filter (--task, --error, --text, --older-than, --newer-than), or --all.
     """
     action, ids = (words[0], words[1:]) if words else ("list", ())
-    if action not in _ACTIONS:
-        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}")
-    if ids and action in ("list", "groups"):
-        raise click.UsageError(f"{action} takes a filter, and no ids")
-    matching: Matching = {name: text for name, text in given.items() if text is not None}  # type: ignore[assignment]
+    given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
+    _check(action, ids, {**given_flags, "--once": once, "--yes": yes})
+    matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
+    if action not in ("list", "groups"):
+        _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
     with opened(url, prefix, queue, partitions) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
             _look(sets, action, matching, limit or 100, after, as_object=as_object)
             return
-        if queue is None:
-            raise click.UsageError(f"name the --queue to {action} in")
+        assert queue is not None
         chosen = lw.queue(queue).dead
         if action == "show":
-            _show(chosen, queue, ids, as_object=as_object)
+            _show(chosen, queue, ids[0], as_object=as_object)
         elif ids:
-            if matching or everything or limit:
-                raise click.UsageError("give ids, or a filter, not both")
             _each(chosen, queue, action, ids, once=once)
-        elif not matching and not everything:
-            raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
         else:
             _all(chosen, queue, action, matching, limit, once=once, yes=yes)
+
+
+def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
+    if action not in _ACTIONS:
+        raise click.UsageError(f"{action!r} is none of {', '.join(_ACTIONS)}")
+    if ids and action in ("list", "groups"):
+        raise click.UsageError(f"{action} takes a filter, and no ids")
+    for option, actions in _ONLY_WITH.items():
+        if asked[option] and action not in actions:
+            raise click.UsageError(f"{option} goes with {' or '.join(actions)}, not with {action}")
+
+
+def _check_words(action: str, queue: str | None, ids: tuple[str, ...], *, chosen: bool, limited: bool) -> None:
+    if queue is None:
+        raise click.UsageError(f"name the --queue to {action} in")
+    if action == "show":
+        if len(ids) != 1 or chosen:
+            raise click.UsageError("show takes one id, and no filter")
+    elif ids and (chosen or limited):
+        raise click.UsageError("give ids, or a filter, not both")
+    elif not ids and not chosen:
+        raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
+
+
+def _read(name: str, text: str) -> float | str:
+    return duration(text) if name in ("older_than", "newer_than") else text
 
 
 def _look(
@@ -89,12 +120,10 @@ def _look(
     click.echo(jobs_json(pages)) if as_object else show_jobs(pages)
 
 
-def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], *, as_object: bool) -> None:
-    if len(ids) != 1:
-        raise click.UsageError("show takes one id")
-    job = chosen.get(ids[0])
+def _show(chosen: DeadSet, queue: str, id: str, *, as_object: bool) -> None:
+    job = chosen.get(id)
     if job is None:
-        raise ConfigError(f"no job {ids[0]!r} is dead in queue {queue!r}")
+        raise ConfigError(f"no job {id!r} is dead in queue {queue!r}")
     click.echo(job_json(job)) if as_object else show_job(job)
 
 
@@ -114,7 +143,8 @@ def _all(
         if not meant:
             click.echo("no dead job matches")
             return
-        click.confirm(f"{action} {meant} dead jobs of queue {queue!r}?", err=True, abort=True)
+        jobs = "dead job" if meant == 1 else "dead jobs"
+        click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
     if action == "retry":
         done = chosen.retry_all(anew=not once, limit=limit, **matching)
     else:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import click
 
 from lockwork.app import Lockwork
+from lockwork.cli.connecting import connected, names_the_app
 from lockwork.cli.lockjson import as_json
 from lockwork.cli.lockview import show, who
 from lockwork.protocol.overview import LockSnapshot, literal
 
-_PATIENCE = 3.0
-"""Seconds to wait for a server that is away: somebody sits in front of this."""
-
 
 @click.command()
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
-@click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
-@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@names_the_app
 @click.option("--yes", is_flag=True, help="Release without asking.")
 @click.argument("words", nargs=-1, metavar="[NAME-PATTERN | release NAME]")
 def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
@@ -24,7 +21,7 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
 
     `lockwork locks release NAME` takes a lock away from whoever holds it; the next in line gets it.
     """
-    with Lockwork(url, prefix=prefix, patience=_PATIENCE) as lw:
+    with connected(url, prefix) as lw:
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
         elif len(words) > 1 or words == ("release",):
@@ -32,7 +29,7 @@ def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tu
         elif as_object:
             click.echo(as_json(lw.locks(*words)))
         else:
-            show(lw.locks(*words))
+            show(lw.locks(*words), pattern=next(iter(words), ""))
 
 
 def _release(lw: Lockwork, name: str, *, yes: bool) -> None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from lockwork.cli.printable import lasting, printable
 from lockwork.protocol.deadlocks import Edge
 from lockwork.protocol.holders import Holder, read
 from lockwork.protocol.overview import LockSnapshot, Overview
@@ -23,11 +24,11 @@ def who(holder: Holder) -> str:
     return _who(holder, _short(holder.owner))
 
 
-def show(overview: Overview, console: Console | None = None) -> None:
-    """Print the table, who waits for whom, and the deadlocks."""
+def show(overview: Overview, console: Console | None = None, *, pattern: str = "") -> None:
+    """Print the table, who waits for whom, and the deadlocks; `pattern` is what was asked for."""
     out = console or Console(highlight=False)
     if not overview.locks:
-        out.print("nobody holds or waits for a lock")
+        out.print(Text(f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"))
         return
     names = _Names(overview)
     if out.width >= _WIDE:
@@ -40,7 +41,7 @@ def show(overview: Overview, console: Console | None = None) -> None:
             out.print(Text(line))
     for deadlock in overview.deadlocks:
         out.print("\nDEADLOCK", style="bold red")
-        out.print(Text(_printable(deadlock.named(names))))
+        out.print(Text(printable(deadlock.named(names))))
         if others := sorted(set(deadlock.members) - {edge.waiter for edge in deadlock.cycle}):
             out.print(Text(f"also in it: {', '.join(map(names, others))}"))
 
@@ -97,14 +98,14 @@ def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
     for held in lock.holders:
         name = _who(held.holder, names(held.holder.owner))
         state = "holds" + _units(lock, held.units)
-        yield state, name, _time(held.held_for), _time(held.expires_in), str(held.fence)
+        yield state, name, lasting(held.held_for), lasting(held.expires_in), str(held.fence)
     if lock.kept_for:
-        yield "kept", "for its minimum, by nobody", "", _time(lock.kept_for), ""
+        yield "kept", "for its minimum, by nobody", "", lasting(lock.kept_for), ""
     if lock.more_holders:
         yield "", f"up to {lock.more_holders} more holders", "", "", ""
     for place, waiter in enumerate(lock.line, 1):
         name = _who(waiter.holder, names(waiter.holder.owner))
-        yield f"{place}. waits" + _units(lock, waiter.units), name, _time(waiter.waited), "", ""
+        yield f"{place}. waits" + _units(lock, waiter.units), name, lasting(waiter.waited), "", ""
     if lock.more_waiters:
         yield "", f"up to {lock.more_waiters} more waiters", "", "", ""
 
@@ -119,11 +120,11 @@ def _waits(edges: tuple[Edge, ...], names: _Names) -> Iterator[str]:
         shown = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
         why = [f"held by {', '.join(shown)}"] if shown else []
         why += [f"behind {names(edge.blocker)}" for edge in reasons if edge.ahead]
-        yield _printable(f"{names(waiter)} waits for {resource}, {', '.join(why)}")
+        yield printable(f"{names(waiter)} waits for {resource}, {', '.join(why)}")
 
 
 def _title(lock: LockSnapshot) -> str:
-    return _printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
+    return printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
 
 
 def _units(lock: LockSnapshot, units: int) -> str:
@@ -132,22 +133,10 @@ def _units(lock: LockSnapshot, units: int) -> str:
     return f" {units}/{lock.capacity}" if lock.kind == "semaphore" else ""
 
 
-def _time(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes} m {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} m"
-
-
 def _who(holder: Holder, name: str) -> str:
-    return _printable(f"{name} [{','.join(holder.tags)}]" if holder.tags else name)
+    return printable(f"{name} [{','.join(holder.tags)}]" if holder.tags else name)
 
 
 def _short(owner: str) -> str:
     holder = read(owner)
     return f"{holder.host}/{holder.pid} {holder.label}" if holder.host else owner
-
-
-def _printable(text: str) -> str:
-    # anybody may write to the server; what it holds must not steer the terminal
-    return "".join(sign if sign.isprintable() else "?" for sign in text)

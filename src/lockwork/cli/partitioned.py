@@ -8,11 +8,9 @@ from contextlib import contextmanager
 import click
 
 from lockwork.app import Lockwork
+from lockwork.cli.connecting import connected
 from lockwork.cli.printable import printable
 from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, partition_number
-
-_PATIENCE = 3.0
-"""Seconds to wait for a server that is away: somebody sits in front of this."""
 
 partitions_option = click.option(
     "--partitions",
@@ -25,9 +23,9 @@ partitions_option = click.option(
 def opened(url: str | None, prefix: str, queue: str | None, partitions: int | None) -> Iterator[Lockwork]:
     """An app that knows the partitions of this queue; tells on standard error if it should have been told of some."""
     if partitions is not None and queue is None:
-        raise click.UsageError("--partitions goes with --queue")
+        raise click.UsageError("--partitions goes with the name of a queue")
     counts = {} if queue is None or partitions is None else {queue: partitions}
-    with Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=counts) as lw:
+    with connected(url, prefix, counts) as lw:
         if queue is not None and not counts and not lw.queue(queue).status().enqueued:
             _warn(lw, queue)
         yield lw

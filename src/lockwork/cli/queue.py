@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from lockwork.cli.connecting import names_the_app
 from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
-from lockwork.cli.queuejson import queue_json
-from lockwork.cli.queueview import show_queue
+from lockwork.cli.queuejson import queue_json, queues_json
+from lockwork.cli.queueview import show_queue, show_queues
 from lockwork.queue_limits import LimitSettings
 from lockwork.queues import Queue
 
@@ -17,15 +18,14 @@ _NONE = "none"
 
 @click.command()
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
-@click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]")
-@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@names_the_app
 @click.option("--rate", help="limit: so many jobs may begin in a time, such as 100/s; none takes the limit away.")
 @click.option("--concurrency", help="limit: so many jobs may run at once; or none.")
 @click.option("--size", help="limit: so many jobs may wait, 0 to refuse new ones; or none.")
 @click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: as long as it takes]")
 @partitions_option
 @click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
-@click.argument("words", nargs=-1, metavar="[status | pause | resume | limit | drain] NAME")
+@click.argument("words", nargs=-1, metavar="[[status | pause | resume | limit | drain] NAME]")
 def queue(
     *,
     as_object: bool,
@@ -37,26 +37,38 @@ def queue(
     words: tuple[str, ...],
     **given: str | None,
 ) -> None:
-    """Pause a queue, limit it, wait until it is empty, or show how it stands; it holds for all workers at once.
+    """Show how queues stand; pause one, limit it, or wait until it is empty. That holds for all workers at once.
 
-    Afterwards the queue's state is shown. `limit` without options changes nothing.
+    Afterwards the queue's state is shown; without a name, that of all. `limit` without options changes nothing.
     """
-    *verbs, name = words or ("",)
-    action = verbs[0] if verbs else "status"
-    if not name or len(verbs) > 1 or action not in _ACTIONS:
-        raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name")
-    if not verbs and name in _ACTIONS:
-        raise click.UsageError(f"{name} which queue?")
+    action, name = _meant(words)
     limits = _limits(given)
     if limits and action != "limit":
         raise click.UsageError("--rate, --concurrency and --size go with limit")
     if (timeout is not None or delayed) and action != "drain":
         raise click.UsageError("--timeout and --delayed go with drain")
     with opened(url, prefix, name, partitions) as lw:
+        if name is None:
+            seen = [(each, lw.queue(each).status(), lw.queue(each).limits()) for each in lw.queues()]
+            click.echo(queues_json(seen)) if as_object else show_queues(seen)
+            return
         chosen = lw.queue(name)
         _act(chosen, action, limits, timeout, delayed=delayed)
         status, in_force = chosen.status(), chosen.limits()
     click.echo(queue_json(name, status, in_force)) if as_object else show_queue(name, status, in_force)
+
+
+def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
+    """What is to be done, and to which queue; None: all are to be looked at."""
+    if words in ((), ("status",)):
+        return "status", None
+    *verbs, name = words
+    action = verbs[0] if verbs else "status"
+    if len(verbs) > 1 or action not in _ACTIONS:
+        raise click.UsageError(f"give {', '.join(_ACTIONS[:-1])} or {_ACTIONS[-1]}, and the queue's name")
+    if not verbs and name in _ACTIONS:
+        raise click.UsageError(f"{name} which queue?")
+    return action, name
 
 
 def _act(chosen: Queue, action: str, limits: LimitSettings, timeout: str | None, *, delayed: bool) -> None:

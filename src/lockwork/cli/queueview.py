@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from lockwork.cli.printable import printable
@@ -12,7 +14,9 @@ from lockwork.queue_limits import QueueLimits
 def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
     """Print where its jobs are, and what holds for it."""
     click.echo(f"queue {printable(name)}: {'paused' if status.paused else 'open'}")
-    places = (("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running))
+    places = [("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running)]
+    if status.blocked:  # only flows have such jobs
+        places.append(("blocked", status.blocked))
     click.echo("  " + ", ".join(f"{count:,} {place}" for place, count in (*places, ("dead", status.dead))))
     found = (
         ("rate", limits.rate),
@@ -21,3 +25,11 @@ def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
     )
     given = [f"{what} {limit}" for what, limit in found if limit is not None]
     click.echo(f"  limits: {', '.join(given) or 'none'}")
+
+
+def show_queues(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> None:
+    """Print all of them."""
+    for each in seen:
+        show_queue(*each)
+    if not seen:
+        click.echo("no queue has had a job")

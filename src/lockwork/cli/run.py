@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from lockwork.app import Lockwork
+from lockwork.cli.connecting import names_the_app
 from lockwork.cli.guarded import Guarded, Stopped
 from lockwork.cli.quantities import duration
 from lockwork.durations import seconds
@@ -42,8 +43,7 @@ class _Run(click.Command):
     help="How long the lock lasts after this machine died. It is renewed while the program runs.",
 )
 @click.option("--grace", default="5s", show_default=True, help="From SIGTERM to SIGKILL, if the program has to end.")
-@click.option("--url", help="The server. [default: LOCKWORK_URL, else the embedded server]")
-@click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
+@names_the_app
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     name: str, wait: str | None, lease: str, grace: str, url: str | None, prefix: str, command: tuple[str, ...]

@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
-from lockwork.errors import ConfigError, LockworkError
-from lockwork.locks.campaign import Campaign, Stopped, stoppable
+from lockwork.errors import ConfigError
+from lockwork.locks.campaign import Campaign
+from lockwork.locks.candidate import Callback, Candidate
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
-from lockwork.protocol import grants
-from lockwork.protocol.effects import Protocol
 from lockwork.protocol.holders import Holder
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
-
-log: logging.Logger = logging.getLogger("lockwork")
-
-Callback = Callable[[Grant], object]
-_PAUSE = 1.0
-"""Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
 
 
 class Election:
@@ -52,13 +44,15 @@ class Election:
         tags: Sequence[str],
     ) -> None:
         self.name: str = name
-        self._runtime = runtime
-        self._on_gain = on_gain
-        self._on_loss = on_loss
+        for what, called in (("on_gain", on_gain), ("on_loss", on_loss)):
+            if called is not None and not callable(called):
+                raise ConfigError(f"{what} is a function that takes the grant, not {called!r}")
+        self._callbacks = (on_gain, on_loss)
         self._campaign: Campaign | None = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = Lock(runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags)
+        self._candidate = Candidate(runtime, name, self._lock, on_gain, on_loss)
 
     # -- looking ------------------------------------------------------------------------------------------------------
 
@@ -135,11 +129,13 @@ class Election:
 
     def __enter__(self) -> Self:
         no_running_loop()
-        for called in (self._on_gain, self._on_loss):
+        for called in self._callbacks:
             if inspect.iscoroutinefunction(called):
                 raise ConfigError(f"election {self.name!r} has a coroutine function to call: use `async with`")
         campaign = self._begin()
-        self._thread = threading.Thread(target=self._run, args=(campaign,), name="lockwork-election", daemon=True)
+        self._thread = threading.Thread(
+            target=self._candidate.run, args=(campaign,), name="lockwork-election", daemon=True
+        )
         self._thread.start()
         return self
 
@@ -149,7 +145,7 @@ class Election:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._arun(self._begin()), name=f"election-{self.name}")
+        self._task = asyncio.create_task(self._candidate.arun(self._begin()), name=f"election-{self.name}")
         return self
 
     async def __aexit__(
@@ -180,106 +176,6 @@ class Election:
     def _ended(self, grant: Grant) -> None:
         if self._campaign is not None:
             self._campaign.resign(grant)
-
-    def _run(self, campaign: Campaign) -> None:
-        try:
-            while not campaign.stopped:
-                failed = False
-                try:
-                    grant = self._stand(campaign)
-                except Stopped:
-                    return
-                except LockworkError as error:
-                    log.warning("election %r goes on when the server is back: %s", self.name, error)
-                    failed = True
-                else:
-                    campaign.lead(grant)
-                    try:
-                        failed = not self._call(self._on_gain, grant)
-                        if not failed:
-                            campaign.changes.wait_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
-                    finally:  # also when a callback ends this thread: nobody else would give the leadership up
-                        self._step_down(campaign, grant)
-                if failed:
-                    campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
-        finally:
-            campaign.end()
-
-    async def _arun(self, campaign: Campaign) -> None:
-        try:
-            while not campaign.stopped:
-                failed = False
-                try:
-                    grant = await self._astand(campaign)
-                except Stopped:
-                    return
-                except LockworkError as error:
-                    log.warning("election %r goes on when the server is back: %s", self.name, error)
-                    failed = True
-                else:
-                    campaign.lead(grant)
-                    try:
-                        failed = not await self._acall(self._on_gain, grant)
-                        if not failed:
-                            await campaign.changes.await_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
-                    finally:
-                        await self._astep_down(campaign, grant)
-                if failed:
-                    await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
-        finally:
-            campaign.end()
-
-    def _stand(self, campaign: Campaign) -> Grant:
-        return self._runtime.run(self._standing(campaign))
-
-    async def _astand(self, campaign: Campaign) -> Grant:
-        return await self._runtime.arun(self._standing(campaign))
-
-    def _standing(self, campaign: Campaign) -> Protocol[Grant]:
-        owner, _ = self._lock._enter()
-        asked = self._lock._request(owner)
-        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
-        return self._lock._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
-
-    def _step_down(self, campaign: Campaign, grant: Grant) -> None:
-        # called before the lock is free, so that the next leader's on_gain comes later
-        try:
-            self._call(self._on_loss, grant)
-        finally:
-            try:
-                grant.release()
-            except LockworkError as error:
-                log.info("election %r: the leadership ended with its lease: %s", self.name, error)
-            campaign.lead(None)
-
-    async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
-        try:
-            await self._acall(self._on_loss, grant)
-        finally:
-            try:
-                await grant.arelease()
-            except LockworkError as error:
-                log.info("election %r: the leadership ended with its lease: %s", self.name, error)
-            campaign.lead(None)
-
-    def _call(self, called: Callback | None, grant: Grant) -> bool:
-        try:
-            if called is not None:
-                called(grant)
-        except Exception:
-            log.exception("a callback of election %r failed", self.name)
-            return False
-        return True
-
-    async def _acall(self, called: Callback | None, grant: Grant) -> bool:
-        try:
-            result = None if called is None else called(grant)
-            if isinstance(result, Awaitable):
-                await result
-        except Exception:
-            log.exception("a callback of election %r failed", self.name)
-            return False
-        return True
 
     def __repr__(self) -> str:
         return f"<Election {self.name!r}{' leader' if self.leader else ''}>"

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
-from lockwork.locks.election import Callback, Election
+from lockwork.locks.candidate import Callback
+from lockwork.locks.election import Election
 from lockwork.locks.grant import OnLost
 from lockwork.locks.lock import Lock
 from lockwork.locks.multilock import MultiLock
@@ -18,6 +19,7 @@ from lockwork.locks.rwlock import RWLock
 from lockwork.locks.semaphore import Semaphore
 from lockwork.locks.sticky import StickyLock
 from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync import no_running_loop
 
 
 class Locks(Overviews):
@@ -134,6 +136,7 @@ class Locks(Overviews):
 
         What its holders were doing goes on: their grants count as lost.
         """
+        no_running_loop()
         released = 0
         for grant in list(self.runtime.grants.values()):
             with contextlib.suppress(NotHeld, LockLost):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -62,6 +62,8 @@ class Holding(Decorating):
         self._lease_ms = milliseconds(config.lock_lease if lease is None else lease, "lease")
         self._renewed = lease is None
         self._at_once = False  # whether the lease must be whole from the beginning
+        if on_lost is not None and not callable(on_lost):
+            raise ConfigError(f"on_lost is a function that takes the grant, not {on_lost!r}")
         self._on_lost = on_lost
         self._tags = _checked_tags(tags)
 
@@ -260,6 +262,8 @@ class Holding(Decorating):
 def _checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if isinstance(tags, str):
         raise ConfigError(f"tags are a list of texts, not one text: [{tags!r}]")
+    if not isinstance(tags, Iterable):
+        raise ConfigError(f"tags are a list of texts, not {tags!r}")
     for tag in tags:
         if "," in keys.checked(tag, "a tag"):
             raise ConfigError(f"a tag must not hold a comma: {tag!r}")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.jobs import Job
 from lockwork.locks.grant import Grant, OnLost
@@ -68,8 +69,10 @@ class QueueLock(Lock):
         tags: Sequence[str],
         at_least: Duration | None,
         replicas: int,
+        errors: Errors | None = None,
     ) -> None:
         self.queue: str = queue
+        self._errors = errors
         self._partitions = config.partitions
         self._queue_keys = QueueKeys(config.prefix, queue)
         super().__init__(
@@ -153,7 +156,7 @@ class QueueLock(Lock):
                 f"the lease of {self.noun} {grant.name!r} ended before it was released: somebody else may have held "
                 "it, and nothing was enqueued"
             )
-        return Job(self._runtime, self._queue_keys, self.queue, job.id)
+        return Job(self._runtime, self._queue_keys, self.queue, job.id, errors=self._errors)
 
     def __repr__(self) -> str:
         return f"<QueueLock {self.name!r} queue={self.queue!r}>"

@@ -39,7 +39,12 @@ class Quorum:
     """
 
     def __init__(self, servers: Sequence[App | str], *, patience: Duration = 0.5) -> None:
-        if isinstance(servers, str) or len(servers) < 3 or len(servers) % 2 == 0:
+        if isinstance(servers, str) or not isinstance(servers, Sequence):
+            raise ConfigError(f"a quorum needs a list of servers, not {type(servers)}")
+        for server in servers:
+            if not isinstance(server, str) and not hasattr(server, "runtime"):
+                raise ConfigError(f"a quorum's servers are URLs or Lockwork objects, not {type(server)}")
+        if len(servers) < 3 or len(servers) % 2 == 0:
             raise ConfigError(
                 "a quorum needs an odd number of servers, 3 or more: an even one outlives no more failures"
             )
@@ -64,7 +69,7 @@ class Quorum:
         on_lost: OnLost | None = None,
         tags: Sequence[str] = (),
     ) -> QuorumLock:
-        """A lock that a majority of the servers must grant; its options are those of `Lockwork.lock`."""
+        """A lock that a majority of the servers must grant; its options are `Lockwork.lock`'s of the same names."""
         return QuorumLock(
             self._fleet, self._prefixes, self._patience, self._config, name,
             wait=wait, lease=lease, on_lost=on_lost, tags=tags,

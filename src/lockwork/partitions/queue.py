@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from lockwork.config import Config
 from lockwork.dead import DeadSet
 from lockwork.errors import ConfigError, WaitTimeout
+from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.queuelock import QueueLock
 from lockwork.partitions.dead import PartitionedDeadSet
@@ -31,14 +32,14 @@ T = TypeVar("T")
 class PartitionedQueue(Queue):
     """A handle to a partitioned queue; what it says of several partitions is not of one moment."""
 
-    def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
-        super().__init__(runtime, config, name)
+    def __init__(self, runtime: Runtime, config: Config, name: str, errors: Errors | None = None) -> None:
+        super().__init__(runtime, config, name, errors)
         self._all = [QueueKeys(config.prefix, each) for each in config.partitions.names(name)]
 
     @property
     def partitions(self) -> list[Queue]:
         """Its partitions, each a queue of its own."""
-        return [Queue(self._runtime, self._config, each.name) for each in self._all]
+        return [Queue(self._runtime, self._config, each.name, self._errors) for each in self._all]
 
     @property
     def dead(self) -> DeadSet:
@@ -48,7 +49,7 @@ class PartitionedQueue(Queue):
     def lock(self, name: str, **options: Any) -> QueueLock:
         """A lock that lives on the partition that its name decides; see `Queue.lock`."""
         home = self._config.partitions.place(self.name, checked(name, "a lock's name"))
-        return Queue(self._runtime, self._config, home).lock(name, **options)
+        return Queue(self._runtime, self._config, home, self._errors).lock(name, **options)
 
     def _in_turn(self, ask: Callable[[QueueKeys], Protocol[T]]) -> Protocol[list[T]]:
         found: list[T] = []

@@ -73,10 +73,16 @@ class Endpoint:
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """Read a redis://, rediss:// or unix:// URL; raises ConfigError."""
+        if not isinstance(url, str):
+            raise ConfigError(
+                f"a server's URL is text such as redis://localhost:6379, not {type(url)}; a client is given as client="
+            )
         scheme = url.partition("://")[0].lower() if "://" in url else ""
         if scheme not in _SCHEMES:
             known = ", ".join(f"{name}://" for name in _SCHEMES)
-            raise ConfigError(f"a server's URL begins with {known} (one server), not {_scheme_shown(url)}")
+            raise ConfigError(
+                f"a server's URL begins with {known} (one server), as redis://localhost:6379 does; {_scheme_shown(url)}"
+            )
         try:
             options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
             path = urlsplit(url).path.strip("/")
@@ -127,4 +133,4 @@ def _scheme_shown(url: str) -> str:
     # never the whole URL: it may hold a password
     head, separator, _ = url.partition("://")
     known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", head) is not None
-    return repr(head + separator) if separator and known else "text that does not begin with one"
+    return f"this one begins with {head + separator!r}" if separator and known else "this one begins with none of them"

@@ -14,7 +14,7 @@ from lockwork.protocol.schedules import Plan
 from lockwork.registry import Registry
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Rules, ScheduleSettings, checked_schedule
-from lockwork.schedules.schedule import Schedule, ScheduleStatus, status
+from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.task_calls import TaskCall
 
 
@@ -48,7 +48,7 @@ class Schedules:
         """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
         whole, name = checked_queue(queue), checked_schedule(name)
         home = self._known(whole, name) or self.config.partitions.place(whole, name)
-        return Schedule(self.runtime, self.config.prefix, name, home)
+        return Schedule(self.runtime, self.config.prefix, name, home, self.registry.around.errors)
 
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """List the schedules that living workers have in their code, each with its next `count` slots.
@@ -67,9 +67,9 @@ class Schedules:
         return next((home for home in homes if name in self.plans.get(home, ())), None)
 
     def _listed(self, queue: str | None, count: int) -> Protocol[list[ScheduleStatus]]:
-        found: list[ScheduleStatus] = []
+        found, slots = list[ScheduleStatus](), checked_count(count)
         queues = self.registry.queues() if queue is None else [checked_queue(queue)]
         for each in (name for one in queues for name in self.config.partitions.names(one)):
             now, known = yield from protocol.listed(QueueKeys(self.config.prefix, each))
-            found += [status(each, row, now, count) for row in known]
+            found += [status(each, row, now, slots) for row in known]
         return found

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lockwork.errors import ConfigError
+from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.jobs import Job
 from lockwork.protocol import schedules as protocol
@@ -16,6 +17,8 @@ from lockwork.protocol.schedules import Known
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
 from lockwork.schedules.timing import Every
+
+_MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,11 @@ class ScheduleStatus:
 class Schedule:
     """A handle to one schedule of a queue, by its name; workers need not be there to use it."""
 
-    def __init__(self, runtime: Runtime, prefix: str, name: str, queue: str) -> None:
+    def __init__(self, runtime: Runtime, prefix: str, name: str, queue: str, errors: Errors) -> None:
         self.name: str = checked_schedule(name)
         self.queue: str = checked_queue(queue)
         self._runtime = runtime
+        self._errors = errors
         self._keys = QueueKeys(prefix, queue)
 
     def pause(self) -> bool:
@@ -99,16 +103,22 @@ class Schedule:
                 f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker that has it in its code "
                 "declares it when it starts"
             )
-        return Job(self._runtime, self._keys, self.queue, id) if code == 1 else None
+        return Job(self._runtime, self._keys, self.queue, id, errors=self._errors) if code == 1 else None
 
     def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 1000:
-            raise ConfigError(f"count must be a whole number from 0 to 1000, not {count!r}")
+        slots = checked_count(count)
         now, known = yield from protocol.known(self._keys, self.name)
-        return None if known is None else status(self.queue, known, now, count)
+        return None if known is None else status(self.queue, known, now, slots)
 
     def __repr__(self) -> str:
         return f"<Schedule {self.name!r} queue={self.queue!r}>"
+
+
+def checked_count(count: object) -> int:
+    """How many slots to show; raises ConfigError."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST:
+        raise ConfigError(f"count must be a whole number from 0 to {_MOST:,}, not {count!r}")
+    return count
 
 
 def status(queue: str, known: Known, now: int, count: int) -> ScheduleStatus:

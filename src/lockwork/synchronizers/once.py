@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from lockwork import codecs, owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError, LockLost, LockworkError, OnceFailed
+from lockwork.errors import ConfigError, OnceFailed
 from lockwork.ids import new_id
 from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol import once as protocol
-from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Renewal
 from lockwork.protocol.holders import Holder, read
-from lockwork.protocol.leases import Lease
 from lockwork.protocol.once import Asked, Ended, Standing, State
-from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
+from lockwork.synchronizers.once_run import Run, in_thread, runs_here
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-_TEXT = 1000
-"""Characters of a failure's text that are kept."""
-_running: set[tuple[str, str]] = set()
-"""Owners and keys of what runs in this process now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +71,14 @@ class Once:
         whoever runs it meets the function's own error.
         """
         no_running_loop()
+        self._check(function, "runs")
         if inspect.iscoroutinefunction(function):
             raise ConfigError(f"{_shown(function)} is a coroutine function: await arun(...) instead")
         asked = self._asked()
         found = self._runtime.run(protocol.begin(asked, self._wait))
         if isinstance(found, Ended):
             return cast("R", self._result(found, function))
-        run = _Run(self._runtime, asked, found, self._cap)
+        run = Run(self._runtime, asked, found, self._cap)
         try:
             try:
                 value = function(*args, **kwargs)
@@ -113,17 +105,18 @@ class Once:
 
         Cancelled, the run counts as lost; a thread cannot be cancelled, so its end comes first.
         """
+        self._check(function, "runs")
         asked = self._asked()
         found = await self._runtime.arun(protocol.begin(asked, self._wait))
         if isinstance(found, Ended):
             return self._result(found, function)
-        run = _Run(self._runtime, asked, found, self._cap)
+        run = Run(self._runtime, asked, found, self._cap)
         try:
             try:
                 if inspect.iscoroutinefunction(function):
                     value = await function(*args, **kwargs)
                 else:
-                    value = await _in_thread(function, args, kwargs)
+                    value = await in_thread(function, args, kwargs)
             except Exception as error:
                 run.failed(error)
                 raise
@@ -160,8 +153,7 @@ class Once:
 
     def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]:
         """Decorate `function`, `async def` or `def`; the name may be made of its arguments: "report:{day}"."""
-        if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise ConfigError(f"{self!r} decorates functions that return their result, not {_shown(function)}")
+        self._check(function, "decorates")
         naming = None if self._template is None else self._template.bind(function)
 
         def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Once:
@@ -181,9 +173,13 @@ class Once:
 
         return run_blocking
 
+    def _check(self, function: object, does: str) -> None:
+        if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigError(f"{self!r} {does} functions that return their result, not {_shown(function)}")
+
     def _asked(self) -> Asked:
         key, owner = self._key(), f"{self._runtime.process}:{owners.current().text}"
-        if (owner, key) in _running:
+        if runs_here(owner, key):
             raise OnceFailed(f"once {self.name!r} would wait for itself: it runs in this very thread or task", "", "")
         return Asked(
             key, self.name, owner, new_id(), self._runtime.channel, self._lease_ms, self._every_ms, self._again
@@ -201,7 +197,7 @@ class Once:
 
     def _result(self, ended: Ended, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
-            return codecs.convert(codecs.decode(ended.value), codecs.Signature(function).returns)
+            return codecs.result(ended.value, codecs.Signature(function).returns, f"once {self.name!r}")
         if ended.state == "failed":
             type, text = codecs.decode(ended.value)
             raise OnceFailed(f"once {self.name!r} failed in this period: {type}: {text}", type, text)
@@ -212,80 +208,10 @@ class Once:
         return f"<Once {self.name!r}>"
 
 
-class _Run:
-    """One run in this process, from its beginning to what is kept of it."""
-
-    def __init__(self, runtime: Runtime, asked: Asked, granted: Granted, cap: int) -> None:
-        self._runtime = runtime
-        self._name = asked.name
-        self._cap = cap
-        self._state: Literal["d", "f", "l"] = "l"
-        self._value = b""
-        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, "once_renew")
-        self._lease = Lease(renewal, granted, now(), renewed=True, on_lost=_nothing)
-        _running.add((asked.owner, asked.key))
-        runtime.engine.keep(self._lease)
-
-    def succeeded(self, value: object) -> None:
-        """Raises ConfigError or PayloadTooLarge, and the run counts as failed, when the result cannot be kept."""
-        try:
-            self._state, self._value = "d", codecs.encode(value, "the result", self._cap)
-        except LockworkError as error:
-            self.failed(error)
-            raise
-
-    def failed(self, error: BaseException) -> None:
-        self._state, self._value = "f", _failure(type(error).__name__, str(error))
-
-    def interrupted(self, error: BaseException) -> None:
-        self._state, self._value = "l", _failure(type(error).__name__, "its runner was interrupted")
-
-    def over(self, *, quietly: bool = False) -> Protocol[None]:
-        """Keep what came of it; raises LockLost if its lease ended meanwhile and it does not count any more."""
-        renewal, lease = self._lease.renewal, self._lease
-        _running.discard((renewal.owner, renewal.key))
-        lost = lease.lost or now() >= lease.deadline
-        self._runtime.engine.drop(lease)
-        try:
-            kept = yield from protocol.end(renewal.key, renewal.owner, renewal.fence, self._state, self._value)
-        except LockworkError:
-            if not quietly:
-                raise
-            return
-        # without a lost lease, somebody has reset it, who knew what he did
-        if not kept and lost and not quietly:
-            raise LockLost(
-                f"once {self._name!r} lost its lease while it ran: it may have run again, "
-                "and this run's result is not kept"
-            )
-
-
-async def _in_thread(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    cancelled: asyncio.CancelledError | None = None
-    while not running.done():
-        try:
-            await asyncio.wait([running])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        running.exception()  # so that it counts as seen
-        raise cancelled
-    return running.result()
-
-
 def _status(found: Standing) -> OnceStatus:
     holder = read(found.owner, found.request) if found.owner else None
     return OnceStatus(found.state, holder, found.fence, found.ends_in)
 
 
-def _failure(type: str, text: str) -> bytes:
-    return codecs.encode([type, text.encode(errors="replace").decode()[:_TEXT]], "a failure", 1 << 20)
-
-
 def _shown(function: object) -> str:
     return getattr(function, "__qualname__", repr(function))
-
-
-def _nothing() -> None:
-    return None

@@ -20,10 +20,14 @@ def load(reference: str) -> Lockwork:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
+        if module_name.startswith("."):  # a path, or relative to nothing
+            raise ModuleNotFoundError(module_name, name=module_name)
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise ConfigError(f"there is no module {module_name!r} in {here} or on the Python path") from None
+            dotted = module_name.removesuffix(".py").replace("/", ".").strip(".")
+            hint = f": did you mean {dotted}:{attribute}?" if dotted != module_name else ""
+            raise ConfigError(f"there is no module {module_name!r} in {here} or on the Python path{hint}") from None
         raise ConfigError(f"module {module_name!r} cannot be imported: {_where(error)}") from error
     except (Exception, SystemExit) as error:
         raise ConfigError(f"module {module_name!r} cannot be imported: {_where(error)}") from error

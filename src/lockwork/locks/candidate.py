@@ -1,0 +1,135 @@
+"""Who campaigns in an election: stands in the line of its lock, leads while it has it, steps down, and stands again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from lockwork.errors import LockworkError
+from lockwork.locks.campaign import Campaign, Stopped, stoppable
+from lockwork.locks.grant import Grant
+from lockwork.locks.lock import Lock
+from lockwork.protocol import grants
+from lockwork.protocol.effects import Protocol
+from lockwork.runtime.runtime import Runtime
+
+log: logging.Logger = logging.getLogger("lockwork")
+
+Callback = Callable[[Grant], object]
+_PAUSE = 1.0
+"""Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
+
+
+class Candidate:
+    """Runs campaigns, on a thread or in a task; `lock` is the election's, and the callbacks are the user's."""
+
+    def __init__(
+        self, runtime: Runtime, name: str, lock: Lock, on_gain: Callback | None, on_loss: Callback | None
+    ) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._lock = lock
+        self._on_gain = on_gain
+        self._on_loss = on_loss
+
+    def run(self, campaign: Campaign) -> None:
+        """Campaign on this thread until it is stopped."""
+        try:
+            while not campaign.stopped:
+                failed = False
+                try:
+                    grant = self._stand(campaign)
+                except Stopped:
+                    return
+                except LockworkError as error:
+                    log.warning("election %r goes on when the server is back: %s", self._name, error)
+                    failed = True
+                else:
+                    campaign.lead(grant)
+                    try:
+                        failed = not self._call(self._on_gain, grant)
+                        if not failed:
+                            campaign.changes.wait_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
+                    finally:  # also when a callback ends this thread: nobody else would give the leadership up
+                        self._step_down(campaign, grant)
+                if failed:
+                    campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
+        finally:
+            campaign.end()
+
+    async def arun(self, campaign: Campaign) -> None:
+        """The same in this task."""
+        try:
+            while not campaign.stopped:
+                failed = False
+                try:
+                    grant = await self._astand(campaign)
+                except Stopped:
+                    return
+                except LockworkError as error:
+                    log.warning("election %r goes on when the server is back: %s", self._name, error)
+                    failed = True
+                else:
+                    campaign.lead(grant)
+                    try:
+                        failed = not await self._acall(self._on_gain, grant)
+                        if not failed:
+                            await campaign.changes.await_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
+                    finally:
+                        await self._astep_down(campaign, grant)
+                if failed:
+                    await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
+        finally:
+            campaign.end()
+
+    def _stand(self, campaign: Campaign) -> Grant:
+        return self._runtime.run(self._standing(campaign))
+
+    async def _astand(self, campaign: Campaign) -> Grant:
+        return await self._runtime.arun(self._standing(campaign))
+
+    def _standing(self, campaign: Campaign) -> Protocol[Grant]:
+        owner, _ = self._lock._enter()
+        asked = self._lock._request(owner)
+        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
+        return self._lock._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
+
+    def _step_down(self, campaign: Campaign, grant: Grant) -> None:
+        # called before the lock is free, so that the next leader's on_gain comes later
+        try:
+            self._call(self._on_loss, grant)
+        finally:
+            try:
+                grant.release()
+            except LockworkError as error:
+                log.info("election %r: the leadership ended with its lease: %s", self._name, error)
+            campaign.lead(None)
+
+    async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
+        try:
+            await self._acall(self._on_loss, grant)
+        finally:
+            try:
+                await grant.arelease()
+            except LockworkError as error:
+                log.info("election %r: the leadership ended with its lease: %s", self._name, error)
+            campaign.lead(None)
+
+    def _call(self, called: Callback | None, grant: Grant) -> bool:
+        try:
+            if called is not None:
+                called(grant)
+        except Exception:
+            log.exception("a callback of election %r failed", self._name)
+            return False
+        return True
+
+    async def _acall(self, called: Callback | None, grant: Grant) -> bool:
+        try:
+            result = None if called is None else called(grant)
+            if isinstance(result, Awaitable):
+                await result
+        except Exception:
+            log.exception("a callback of election %r failed", self._name)
+            return False
+        return True

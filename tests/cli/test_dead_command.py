@@ -1,0 +1,57 @@
+"""`lockwork dead`: what is asked for is done, or is an error; nothing is passed over in silence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lockwork import Lockwork
+from lockwork.cli.commands import cli
+
+
+def dead(*words: str, url: str = "redis://127.0.0.1:1") -> Result:
+    return CliRunner().invoke(cli, ["dead", "--url", url, *words])
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--after", "x", "-q", "a", "retry", "--all"], "--after goes with list, not with retry"),
+        (["--once", "-q", "a", "--all", "delete"], "--once goes with retry, not with delete"),
+        (["--once"], "--once goes with retry, not with list"),
+        (["--yes", "groups"], "--yes goes with retry or delete, not with groups"),
+        (["--all", "list"], "--all goes with retry or delete, not with list"),
+        (["--limit", "5", "groups"], "--limit goes with list or retry or delete, not with groups"),
+        (["--json", "-q", "a", "delete", "x"], "--json goes with list or groups or show, not with delete"),
+        (["--task", "send", "-q", "a", "show", "x"], "show takes one id, and no filter"),
+        (["-q", "a", "show"], "show takes one id"),
+        (["shwo", "x"], "'shwo' is none of list, groups, show, retry, delete"),
+        (["list", "x"], "list takes a filter, and no ids"),
+        (["-q", "a", "--task", "send", "retry", "x"], "give ids, or a filter, not both"),
+        (["-q", "a", "--all", "retry", "x"], "give ids, or a filter, not both"),
+        (["-q", "a", "retry"], "retry what? Give ids, a filter, or --all"),
+        (["-q", "a", "--limit", "5", "delete"], "delete what? Give ids, a filter, or --all"),
+        (["retry", "x"], "name the --queue to retry in"),
+    ],
+)
+def test_what_does_not_go_together(words: list[str], text: str) -> None:
+    found = dead(*words)  # no server is asked
+    assert found.exit_code == 2
+    assert text in found.output
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("wrker", "did you mean worker?"), ("queues", "did you mean queue?"), ("zzz", "there are dead, demo")],
+)
+def test_a_mistyped_command_gets_a_suggestion(name: str, hint: str) -> None:
+    found = CliRunner().invoke(cli, [name, "--json"])
+    assert found.exit_code == 2
+    assert f"no command is named '{name}': {hint}" in found.output
+
+
+def test_a_bare_number_is_seconds_as_in_every_command(lw: Lockwork, url: str) -> None:
+    assert lw.queue().status().dead == 0
+    assert json.loads(dead("--older-than", "0.5", "--newer-than", "60", "--json", url=url).output) == {"queues": {}}

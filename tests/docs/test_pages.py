@@ -1,0 +1,97 @@
+"""Every page is found from the README, its links lead somewhere, its code is code, and its commands are commands."""
+
+from __future__ import annotations
+
+from inspect import get_annotations
+from pathlib import Path
+
+import click
+import pytest
+
+import lockwork.errors
+from docs.pages import links, problems
+from lockwork.batches import BatchSettings
+from lockwork.cli.run import run
+from lockwork.cli.worker import worker
+from lockwork.config import Settings
+from lockwork.hooks import Hooks
+from lockwork.queue_limits import LimitSettings
+from lockwork.schedules.options import ScheduleSettings
+from lockwork.task_settings import CallSettings, TaskSettings
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_nothing_is_wrong_with_a_page(page: Path) -> None:
+    assert problems(page) == []
+
+
+def test_every_page_is_found_from_the_readme() -> None:
+    assert {page.resolve() for page in PAGES} - {file for file, _ in links(README)} == {README.resolve()}
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("quick-start.md", [*get_annotations(Settings), "client"]),
+        ("jobs.md", [*get_annotations(TaskSettings), *get_annotations(CallSettings)]),
+        ("jobs.md", [*get_annotations(BatchSettings), *get_annotations(ScheduleSettings)]),
+        ("schedules.md", list(get_annotations(ScheduleSettings))),
+        ("queues.md", list(get_annotations(LimitSettings))),
+        ("hooks.md", [f"lw.hooks.{name}" for name in vars(Hooks) if not name.startswith("_") and name != "enqueued"]),
+        ("worker.md", [option for each in worker.params if isinstance(each, click.Option) for option in each.opts]),
+        ("locks.md", [option for each in run.params if isinstance(each, click.Option) for option in each.opts]),
+    ],
+)
+def test_nothing_that_can_be_given_is_left_out(page: str, names: list[str]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    spoken = {
+        word for code in text.split("`")[1::2] for word in (code, code.split("=")[0], *code.replace(",", " ").split())
+    }
+    assert [name for name in names if name not in spoken] == []
+
+
+def test_every_error_is_told_of_with_where_it_comes_from() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `")]
+    starred = {name: row.rstrip().endswith("*") for row in rows for name in row.split("`")[1::2]}
+    known = {name for name, value in vars(lockwork.errors).items() if isinstance(value, type)} - {"LockworkError"}
+    assert starred == {name: name not in lockwork.__all__ for name in known}
+
+
+def test_every_room_is_in_the_house() -> None:
+    shown = (ROOT / "docs" / "house.md").read_text().split("```")[1]
+    rooms = [
+        path for path in (ROOT / "src" / "lockwork").iterdir() if path.name[0] not in "_." and path.name != "py.typed"
+    ]
+    assert [path.name for path in rooms if path.name not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[there](missing.md)", "no such file"),
+        ("# A\n[there](#b)", "no such heading: page.md#b"),
+        ("# A\n```python\nfor\n```\n", "no Python"),
+        ("```python\nfrom lockwork.errors import NoSuchError\n```\n", "lockwork.errors has no NoSuchError"),
+        ("```console\n$ lockwork worker a:b --consurrency 5\n```\n", "No such option"),
+        ("say `lockwork wrker`", "no such command: wrker"),
+        ("say `lockwork dead --everything retry`", "No such option"),
+    ],
+)
+def test_what_is_wrong_is_noticed(tmp_path: Path, text: str, problem: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    (found,) = problems(page)
+    assert problem in found
+
+
+def test_what_is_right_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# See `and` steer\n[here](#see-and-steer), `lockwork worker`, `lockwork run --lock x -- ls --all`\n"
+    )
+    assert problems(page) == []
