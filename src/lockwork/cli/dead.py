@@ -59,7 +59,8 @@ def dead(
 
     `retry` and `delete` take ids, or a filter (--task, --error, --text, --older-than, --newer-than), or --all.
     """
-    action, ids = (words[0], words[1:]) if words else ("list", ())
+    action = words[0] if words else "list"
+    ids = words[1:]
     given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
     _check(action, ids, {**given_flags, "--once": once, "--yes": yes})
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
