@@ -23,8 +23,10 @@ from lockwork.hooks import Hooks
 from lockwork.jobs import Job, Origin
 from lockwork.lifespans import L, Lifespans
 from lockwork.locks.factory import Locks
+from lockwork.partitions.queue import PartitionedQueue
+from lockwork.partitions.tasks import PartitionedBatchTask, PartitionedTask
 from lockwork.protocol import waiting
-from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.schedules import Plan
 from lockwork.queues import Queue
 from lockwork.registry import Registry
@@ -65,7 +67,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
 
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
         """A stock that opens with `quantity` units when first used; `limit` is how many one buyer may have."""
-        return Stock(self.runtime, self.config.prefix, name, quantity, limit=limit, queue=queue)
+        return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
 
     def delay_queue(self, name: str) -> DelayQueue:
         """Unique ids in time order, each taken by one caller when it is due."""
@@ -73,10 +75,11 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
 
     def queue(self, name: str = "default") -> Queue:
         """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
-        return Queue(self.runtime, self.config, name, self.registry.around.errors)
+        kind = PartitionedQueue if name in self.config.partitions else Queue
+        return kind(self.runtime, self.config, name, self.registry.around.errors)
 
     def queues(self) -> list[str]:
-        """The names of the queues that ever had a job on this server."""
+        """The names of the queues, and of partitions, that ever had a job on this server."""
         return self.runtime.run(waiting.find(self.config.prefix))
 
     async def aqueues(self) -> list[str]:
@@ -84,8 +87,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
         return await self.runtime.arun(waiting.find(self.config.prefix))
 
     def job(self, id: str, queue: str = "default") -> Job[Any]:
-        """A job that was enqueued elsewhere, found again by its id."""
-        name = checked_queue(queue)
+        """A job that was enqueued elsewhere, found again by its id, and its `queue`."""
+        name = self.config.partitions.single(queue, "a job")
         origin = Origin(self.runtime, QueueKeys(self.config.prefix, name), errors=self.registry.around.errors)
         return Job(origin, checked(id, "a job's id"), "kept")
 
@@ -124,19 +127,29 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
         name = own.get("name")
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
-            gathering = self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, chosen.queue))
-            called, around = registry.task_name(function, name), self.registry.around
-            task: Task[Any, Any, Any]
-            if batching is None:
-                task = Task(gathering, self.config, called, function, chosen, around)
-            else:
-                task = BatchTask(gathering, self.config, called, function, chosen, around, batching)
+            called = registry.task_name(function, name)
+            task = self._made(called, function, chosen, batching)
             self.registry.add(task)
             if timing:
                 self.schedule(call_without_arguments(task), name=task.name, **timing)
             return task
 
         return register if function is None else register(function)
+
+    def _made(
+        self, name: str, function: Callable[..., Any], options: TaskOptions, batching: Batching | None
+    ) -> Task[Any, Any, Any]:
+        partitions, around = self.config.partitions, self.registry.around
+        places = [
+            self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, each))
+            for each in partitions.names(options.queue)
+        ]
+        parts = self.config, name, function, options, around
+        if options.queue in partitions:
+            if batching is None:
+                return PartitionedTask(places, *parts)
+            return PartitionedBatchTask(places, *parts, batching)
+        return Task(places[0], *parts) if batching is None else BatchTask(places[0], *parts, batching)
 
     @property
     def hooks(self) -> Hooks:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from inspect import get_annotations
 from typing import Any, TypedDict
 
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.partitions.places import Partitions
 from lockwork.protocol.keys import checked
 
 
@@ -25,6 +26,7 @@ class Settings(TypedDict, total=False):
     max_payload: int
     max_result: int
     allow_eviction: bool
+    partitions: Mapping[str, int]
 
 
 def check_names(given: Iterable[str], known: type, complaint: str) -> None:
@@ -63,6 +65,8 @@ class Config:
     """Bytes that an encoded result may have."""
     allow_eviction: bool = False
     """Whether to work with a server whose maxmemory-policy lets it delete our keys."""
+    partitions: Partitions = field(default_factory=Partitions)
+    """How many partitions queues have, for instance {"mail": 4}; the same in all processes that use such a queue."""
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
@@ -83,6 +87,8 @@ class Config:
             raise ConfigError(f"dead_limit must be a number of jobs, 0 or more, not {limit!r}")
         if not isinstance(given.get("allow_eviction", False), bool):
             raise ConfigError(f"allow_eviction must be True or False, not {given['allow_eviction']!r}")
+        if "partitions" in given:
+            given["partitions"] = Partitions.read(given["partitions"])
         config = cls(**given)
         checked(config.prefix, "the prefix")
         if config.result_ttl < 60:

@@ -44,88 +44,100 @@ class DeadSet:
 
     def count(self, **matching: Unpack[Matching]) -> int:
         """Count the jobs that match; for options see Matching. Raises ConfigError, as all methods here."""
-        return self._runtime.run(protocol.count(self._keys, _filter(matching)))
+        return self._runtime.run(self._count(_filter(matching)))
 
     async def acount(self, **matching: Unpack[Matching]) -> int:
         """The same for a task."""
-        return await self._runtime.arun(protocol.count(self._keys, _filter(matching)))
+        return await self._runtime.arun(self._count(_filter(matching)))
 
     def search(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """Read up to `limit` jobs that match, the newest first; `after` is the `next` of the page before.
 
         Of a job with a long record its arguments are left out; `get` has them, and the traceback.
         """
-        return self._runtime.run(self._page(limit, after, matching))
+        return self._runtime.run(self._page(_filter(matching), after, positive(limit, "limit")))
 
     async def asearch(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """The same for a task."""
-        return await self._runtime.arun(self._page(limit, after, matching))
+        return await self._runtime.arun(self._page(_filter(matching), after, positive(limit, "limit")))
 
     def get(self, id: str) -> DeadJob | None:
         """Read all of one job; None when it is not dead."""
-        return self._runtime.run(protocol.get(self._keys, _id(id)))
+        return self._runtime.run(self._get(_id(id)))
 
     async def aget(self, id: str) -> DeadJob | None:
         """The same for a task."""
-        return await self._runtime.arun(protocol.get(self._keys, _id(id)))
+        return await self._runtime.arun(self._get(_id(id)))
 
     def groups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
         """Group the jobs that match by error and task, the largest group first."""
-        return self._runtime.run(protocol.groups(self._keys, _filter(matching)))
+        return self._runtime.run(self._groups(_filter(matching)))
 
     async def agroups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
         """The same for a task."""
-        return await self._runtime.arun(protocol.groups(self._keys, _filter(matching)))
+        return await self._runtime.arun(self._groups(_filter(matching)))
 
     def retry(self, id: str, *, anew: bool = True) -> bool:
         """Make one job ready to run again; False when it is not dead.
 
         `anew`: its attempts begin at 1 again; else they go on, and it has one more.
         """
-        return self._runtime.run(protocol.retry_one(self._keys, _id(id), new_id(), anew=anew))
+        return self._runtime.run(self._retry(_id(id), anew))
 
     async def aretry(self, id: str, *, anew: bool = True) -> bool:
         """The same for a task."""
-        return await self._runtime.arun(protocol.retry_one(self._keys, _id(id), new_id(), anew=anew))
+        return await self._runtime.arun(self._retry(_id(id), anew))
 
     def retry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Make all jobs that match ready to run again, or `limit` of them, the oldest first; returns how many.
 
         Those that die while this goes on are not meant.
         """
-        return self._runtime.run(self._retry_all(anew, limit, matching))
+        return self._runtime.run(self._retry_all(_filter(matching), _most(limit), anew))
 
     async def aretry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """The same for a task."""
-        return await self._runtime.arun(self._retry_all(anew, limit, matching))
+        return await self._runtime.arun(self._retry_all(_filter(matching), _most(limit), anew))
 
     def delete(self, id: str) -> bool:
         """Delete one job; False when it is not dead."""
-        return self._runtime.run(protocol.delete_one(self._keys, _id(id), new_id()))
+        return self._runtime.run(self._delete(_id(id)))
 
     async def adelete(self, id: str) -> bool:
         """The same for a task."""
-        return await self._runtime.arun(protocol.delete_one(self._keys, _id(id), new_id()))
+        return await self._runtime.arun(self._delete(_id(id)))
 
     def delete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Delete all jobs that match, or `limit` of them, the oldest first; returns how many."""
-        return self._runtime.run(self._delete_all(limit, matching))
+        return self._runtime.run(self._delete_all(_filter(matching), _most(limit)))
 
     async def adelete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """The same for a task."""
-        return await self._runtime.arun(self._delete_all(limit, matching))
+        return await self._runtime.arun(self._delete_all(_filter(matching), _most(limit)))
 
-    def _page(self, limit: int, after: str, matching: Matching) -> Protocol[DeadPage]:
-        cursor = _cursor(after)
-        return protocol.page(self._keys, _filter(matching), cursor, positive(limit, "limit"), newest=True)
+    def _count(self, wanted: Filter) -> Protocol[int]:
+        return protocol.count(self._keys, wanted)
 
-    def _retry_all(self, anew: bool, limit: int | None, matching: Matching) -> Protocol[int]:
-        most = None if limit is None else positive(limit, "limit")
-        return protocol.retry(self._keys, _filter(matching), new_id(), most, anew=anew)
+    def _groups(self, wanted: Filter) -> Protocol[list[DeadGroup]]:
+        return protocol.groups(self._keys, wanted)
 
-    def _delete_all(self, limit: int | None, matching: Matching) -> Protocol[int]:
-        most = None if limit is None else positive(limit, "limit")
-        return protocol.delete(self._keys, _filter(matching), new_id(), most)
+    def _get(self, id: str) -> Protocol[DeadJob | None]:
+        return protocol.get(self._keys, id)
+
+    def _retry(self, id: str, anew: bool) -> Protocol[bool]:
+        return protocol.retry_one(self._keys, id, new_id(), anew=anew)
+
+    def _delete(self, id: str) -> Protocol[bool]:
+        return protocol.delete_one(self._keys, id, new_id())
+
+    def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:
+        return protocol.page(self._keys, wanted, _cursor(after), most, newest=True)
+
+    def _retry_all(self, wanted: Filter, most: int | None, anew: bool) -> Protocol[int]:
+        return protocol.retry(self._keys, wanted, new_id(), most, anew=anew)
+
+    def _delete_all(self, wanted: Filter, most: int | None) -> Protocol[int]:
+        return protocol.delete(self._keys, wanted, new_id(), most)
 
     def __repr__(self) -> str:
         return f"<DeadSet of queue {self._queue!r}>"
@@ -138,6 +150,10 @@ def positive(number: object, what: str) -> int:
     return number
 
 
+def _most(limit: int | None) -> int | None:
+    return None if limit is None else positive(limit, "limit")
+
+
 def _id(id: object) -> str:
     # not only ids that we give out: whatever came into the dead set can be taken out of it
     if not isinstance(id, str) or not id:
@@ -146,6 +162,7 @@ def _id(id: object) -> str:
 
 
 def _cursor(after: object) -> str:
+    """Return the `next` of a page, or ''; raises ConfigError."""
     if after != "":
         try:
             if not isinstance(after, str):

@@ -133,18 +133,22 @@ class ReservationEnded(LockworkError):
 class QueueFull(LockworkError):
     """A queue has no room for what was to be enqueued: `waiting` jobs wait in `queue`, and `limit` may.
 
-    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands.
+    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands. Of a batch that was split among
+    partitions `enqueued` are, and those that are not are at `missing`, counted from 0.
     """
 
-    def __init__(self, message: str, queue: str, waiting: int, limit: int, enqueued: int = 0) -> None:
+    def __init__(
+        self, message: str, queue: str, waiting: int, limit: int, enqueued: int = 0, missing: tuple[int, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.queue: str = queue
         self.waiting: int = waiting
         self.limit: int = limit
         self.enqueued: int = enqueued
+        self.missing: tuple[int, ...] = missing
 
-    def __reduce__(self) -> tuple[type[QueueFull], tuple[str, str, int, int, int]]:
-        return type(self), (str(self), self.queue, self.waiting, self.limit, self.enqueued)
+    def __reduce__(self) -> tuple[type[QueueFull], tuple[str, str, int, int, int, tuple[int, ...]]]:
+        return type(self), (str(self), self.queue, self.waiting, self.limit, self.enqueued, self.missing)
 
 
 class UnknownTask(LockworkError, LookupError):

@@ -15,8 +15,9 @@ from lockwork.locks.grant import OnLost
 from lockwork.locks.queuelock import QueueLock
 from lockwork.protocol import queue_limits as rules
 from lockwork.protocol import queue_status, waiting
-from lockwork.protocol.effects import Protocol
+from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
+from lockwork.protocol.queue_limits import Rules
 from lockwork.protocol.queue_status import QueueStatus, WorkerInfo
 from lockwork.protocol.waiting import WaitingJob
 from lockwork.queue_limits import LimitSettings, QueueLimits, changes
@@ -33,6 +34,11 @@ class Queue:
         self._config = config
         self._keys = QueueKeys(config.prefix, name)
         self._window_ms = int(config.result_ttl * 1000)
+
+    @property
+    def partitions(self) -> list[Queue]:
+        """Its partitions, each a queue of its own; of a queue that has none, the queue itself."""
+        return [self]
 
     @property
     def dead(self) -> DeadSet:
@@ -70,19 +76,19 @@ class Queue:
 
     def status(self) -> QueueStatus:
         """Count the jobs by place, and read the queue's counters."""
-        return self._runtime.run(queue_status.status(self._keys))[0]
+        return self._runtime.run(self._status())[0]
 
     async def astatus(self) -> QueueStatus:
         """The same for a task."""
-        return (await self._runtime.arun(queue_status.status(self._keys)))[0]
+        return (await self._runtime.arun(self._status()))[0]
 
     def workers(self) -> list[WorkerInfo]:
         """List the worker processes that hold a lease on this queue."""
-        return self._runtime.run(queue_status.status(self._keys))[1]
+        return self._runtime.run(self._status())[1]
 
     async def aworkers(self) -> list[WorkerInfo]:
         """The same for a task."""
-        return (await self._runtime.arun(queue_status.status(self._keys)))[1]
+        return (await self._runtime.arun(self._status()))[1]
 
     def peek(
         self, limit: int = 20, *, place: Literal["ready", "scheduled"] = "ready", skip: int = 0
@@ -101,60 +107,71 @@ class Queue:
 
         It is done in steps, so that the server never stops for it. Who waits for such a job's result gets JobFailed.
         """
-        return self._runtime.run(waiting.clear(self._keys, new_id(), self._window_ms))
+        return self._runtime.run(self._clear())
 
     async def aclear(self) -> int:
         """The same for a task."""
-        return await self._runtime.arun(waiting.clear(self._keys, new_id(), self._window_ms))
+        return await self._runtime.arun(self._clear())
 
     def pause(self) -> None:
         """Let no worker begin a job of this queue until `resume`; what runs goes on, and jobs can be enqueued."""
-        self._runtime.run(rules.change(self._keys, {"paused": 1}))
+        self._runtime.run(self._change({"paused": 1}))
 
     async def apause(self) -> None:
         """The same for a task."""
-        await self._runtime.arun(rules.change(self._keys, {"paused": 1}))
+        await self._runtime.arun(self._change({"paused": 1}))
 
     def resume(self) -> None:
         """Let the workers go on, at once."""
-        self._runtime.run(rules.change(self._keys, {"paused": ""}))
+        self._runtime.run(self._change({"paused": ""}))
 
     async def aresume(self) -> None:
         """The same for a task."""
-        await self._runtime.arun(rules.change(self._keys, {"paused": ""}))
+        await self._runtime.arun(self._change({"paused": ""}))
 
     def limit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
         """Set limits for all workers at once (see LimitSettings), or take them away by None; returns those in force.
 
         Raises ConfigError.
         """
-        return QueueLimits.of(self._runtime.run(rules.change(self._keys, changes(limits))))
+        return QueueLimits.of(self._runtime.run(self._change(changes(limits))))
 
     async def alimit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
         """The same for a task."""
-        return QueueLimits.of(await self._runtime.arun(rules.change(self._keys, changes(limits))))
+        return QueueLimits.of(await self._runtime.arun(self._change(changes(limits))))
 
     def limits(self) -> QueueLimits:
         """Read the limits in force."""
-        return QueueLimits.of(self._runtime.run(rules.rules(self._keys)))
+        return QueueLimits.of(self._runtime.run(self._rules()))
 
     async def alimits(self) -> QueueLimits:
         """The same for a task."""
-        return QueueLimits.of(await self._runtime.arun(rules.rules(self._keys)))
+        return QueueLimits.of(await self._runtime.arun(self._rules()))
 
     def drain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
         """Wait until no job waits or runs; with `delayed`, until none is scheduled either, nor waits for its retry.
 
         It changes nothing: `limit(size=0)` keeps new jobs away meanwhile. Raises WaitTimeout after `timeout`.
         """
-        self._runtime.run(self._drain(timeout, delayed))
+        self._runtime.run(self._drain(_patience(timeout), delayed))
 
     async def adrain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
         """The same for a task."""
-        await self._runtime.arun(self._drain(timeout, delayed))
+        await self._runtime.arun(self._drain(_patience(timeout), delayed))
 
-    def _drain(self, timeout: Duration | None, delayed: bool) -> Protocol[None]:
-        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+    def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
+        return queue_status.status(self._keys)
+
+    def _clear(self) -> Protocol[int]:
+        return waiting.clear(self._keys, new_id(), self._window_ms)
+
+    def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
+        return rules.change(self._keys, changed)
+
+    def _rules(self) -> Protocol[Rules]:
+        return rules.rules(self._keys)
+
+    def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
         return rules.drain(self._keys, self._runtime.channel, limit, delayed=delayed)
 
     def _peek(self, limit: int, place: str, skip: int) -> Protocol[list[WaitingJob]]:
@@ -162,7 +179,14 @@ class Queue:
             raise ConfigError(f"place is 'ready' or 'scheduled', not {place!r}")
         if isinstance(skip, bool) or not isinstance(skip, int) or skip < 0:
             raise ConfigError(f"skip must be a number of jobs, 0 or more, not {skip!r}")
-        return waiting.peek(self._keys, place, skip, positive(limit, "limit"))
+        return self._peeked(place, skip, positive(limit, "limit"))
+
+    def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
+        return waiting.peek(self._keys, place, skip, most)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
+
+
+def _patience(timeout: Duration | None) -> float | None:
+    return None if timeout is None else seconds(timeout, "timeout", zero=True)

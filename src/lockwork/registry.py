@@ -9,7 +9,7 @@ from typing import Any
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.gathering import Gathering
 from lockwork.hooks import is_async
-from lockwork.protocol.keys import QueueKeys, checked
+from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
 from lockwork.surroundings import Surroundings
 from lockwork.tasks import Task
@@ -47,8 +47,9 @@ class Registry:
         return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
 
     def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
-        """The tasks of these queues."""
-        return [task for task in self._tasks.values() if task.options_in_force.queue in queues]
+        """The tasks of these queues, of which some may be partitions."""
+        wanted = {base_queue(queue) for queue in queues}
+        return [task for task in self._tasks.values() if task.options_in_force.queue in wanted]
 
     def queues(self) -> list[str]:
         """The queues that the tasks use."""

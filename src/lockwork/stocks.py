@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -23,13 +24,14 @@ class Stock:
     """
 
     def __init__(
-        self, runtime: Runtime, prefix: str, name: str, quantity: int, *, limit: int | None, queue: str
+        self, runtime: Runtime, config: Config, name: str, quantity: int, *, limit: int | None, queue: str
     ) -> None:
         self.name: str = checked(name, "a stock's name")
-        self.queue: str = checked_queue(queue)
+        self._partitions = config.partitions
+        self.queue: str = self._partitions.place(checked_queue(queue), name)
         self._runtime = runtime
         self._books = Books(
-            QueueKeys(prefix, queue),
+            QueueKeys(config.prefix, self.queue),
             name,
             _whole(quantity, "quantity", least=0),
             0 if limit is None else _whole(limit, "limit"),
@@ -185,7 +187,7 @@ class Stock:
             return None
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a stock enqueues a call of a task, such as place_order.call(42), not {call!r:.60}")
-        if call.queue != self.queue:
+        if not self._partitions.belongs(self.queue, call.queue, call.record, f"stock {self.name!r}"):
             raise ConfigError(
                 f"stock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
                 f"one atomic step needs one queue, so make it lw.stock({self.name!r}, ..., queue={call.queue!r})"

@@ -14,7 +14,7 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.heads import Lines
 from lockwork.job_options import ErrorClasses, RunOptions
-from lockwork.protocol.keys import PRIORITIES, checked_queue
+from lockwork.protocol.keys import PRIORITIES, whole_queue
 from lockwork.uniqueness import OnDuplicate, Unique
 
 Priority = Literal["high", "normal", "low"]
@@ -130,7 +130,7 @@ class TaskOptions(RunOptions):
         check_names(given, TaskSettings, "a task has no option")
         expires = given.get("expires")
         options = cls(
-            queue=checked_queue(given.get("queue", "default")),
+            queue=whole_queue(given.get("queue", "default"), "a task's queue"),
             expires_ms=None if expires is None else job_options.limit(expires),
             priority=level(given.get("priority", "normal")),
             keep_result=_yes_or_no(given.get("keep_result", True)),

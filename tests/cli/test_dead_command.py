@@ -30,6 +30,10 @@ def dead(*words: str, url: str = "redis://127.0.0.1:1") -> Result:
         (["shwo", "x"], "'shwo' is none of list, groups, show, retry, delete"),
         (["list", "x"], "list takes a filter, and no ids"),
         (["-q", "a", "--task", "send", "retry", "x"], "give ids, or a filter, not both"),
+        (["-q", "a", "--all", "retry", "x"], "give ids, or a filter, not both"),
+        (["-q", "a", "retry"], "retry what? Give ids, a filter, or --all"),
+        (["-q", "a", "--limit", "5", "delete"], "delete what? Give ids, a filter, or --all"),
+        (["retry", "x"], "name the --queue to retry in"),
     ],
 )
 def test_what_does_not_go_together(words: list[str], text: str) -> None:

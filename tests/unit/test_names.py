@@ -59,8 +59,9 @@ def test_every_way_in_is_checked_before_the_server_is_asked(make: Callable[[Lock
 
 
 def test_a_slash_is_kept_for_partitions() -> None:
+    assert keys.checked_queue("orders/1") == "orders/1"
     with pytest.raises(ConfigError, match="must not hold a slash"):
-        keys.checked_queue("orders/1")
+        keys.checked_queue("orders/new")
     assert keys.lock("lw", "a/b") == "lw:{lock:a/b}"
 
 

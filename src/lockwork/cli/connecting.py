@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import click
@@ -25,6 +25,6 @@ def names_the_app(command: F) -> F:
     return command
 
 
-def connected(url: str | None, prefix: str) -> Lockwork:
-    """The app that they name, for a `with`."""
-    return Lockwork(url, prefix=prefix, patience=_PATIENCE)
+def connected(url: str | None, prefix: str, partitions: Mapping[str, int] | None = None) -> Lockwork:
+    """The app that they name, for a `with`; `partitions` by queue."""
+    return Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=partitions or {})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from lockwork.cli.connecting import connected, names_the_app
+from lockwork.cli.connecting import names_the_app
 from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
+from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.dead import DeadSet, Matching
 from lockwork.errors import ConfigError
@@ -25,6 +26,7 @@ _ONLY_WITH = {
 
 @click.command()
 @click.option("--queue", "-q", help="The queue. [default: all of them, to look at; one must be named to change it]")
+@partitions_option
 @click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
 @names_the_app
 @click.option("--task", help="Only jobs of this task.")
@@ -41,6 +43,7 @@ _ONLY_WITH = {
 def dead(
     *,
     queue: str | None,
+    partitions: int | None,
     as_object: bool,
     url: str | None,
     prefix: str,
@@ -56,27 +59,25 @@ def dead(
 
     `retry` and `delete` take ids, or a filter (--task, --error, --text, --older-than, --newer-than), or --all.
     """
-    action, ids = (words[0], words[1:]) if words else ("list", ())
+    action = words[0] if words else "list"
+    ids = words[1:]
     given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
     _check(action, ids, {**given_flags, "--once": once, "--yes": yes})
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
-    with connected(url, prefix) as lw:
+    if action not in ("list", "groups"):
+        _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
+    with opened(url, prefix, queue, partitions) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
             _look(sets, action, matching, limit or 100, after, as_object=as_object)
             return
-        if queue is None:
-            raise click.UsageError(f"name the --queue to {action} in")
+        assert queue is not None
         chosen = lw.queue(queue).dead
         if action == "show":
-            _show(chosen, queue, ids, matching, as_object=as_object)
+            _show(chosen, queue, ids[0], as_object=as_object)
         elif ids:
-            if matching or everything or limit:
-                raise click.UsageError("give ids, or a filter, not both")
             _each(chosen, queue, action, ids, once=once)
-        elif not matching and not everything:
-            raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
         else:
             _all(chosen, queue, action, matching, limit, once=once, yes=yes)
 
@@ -89,6 +90,18 @@ def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
     for option, actions in _ONLY_WITH.items():
         if asked[option] and action not in actions:
             raise click.UsageError(f"{option} goes with {' or '.join(actions)}, not with {action}")
+
+
+def _check_words(action: str, queue: str | None, ids: tuple[str, ...], *, chosen: bool, limited: bool) -> None:
+    if queue is None:
+        raise click.UsageError(f"name the --queue to {action} in")
+    if action == "show":
+        if len(ids) != 1 or chosen:
+            raise click.UsageError("show takes one id, and no filter")
+    elif ids and (chosen or limited):
+        raise click.UsageError("give ids, or a filter, not both")
+    elif not ids and not chosen:
+        raise click.UsageError(f"{action} what? Give ids, a filter, or --all")
 
 
 def _read(name: str, text: str) -> float | str:
@@ -108,12 +121,10 @@ def _look(
     click.echo(jobs_json(pages)) if as_object else show_jobs(pages)
 
 
-def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], matching: Matching, *, as_object: bool) -> None:
-    if len(ids) != 1 or matching:
-        raise click.UsageError("show takes one id, and no filter")
-    job = chosen.get(ids[0])
+def _show(chosen: DeadSet, queue: str, id: str, *, as_object: bool) -> None:
+    job = chosen.get(id)
     if job is None:
-        raise ConfigError(f"no job {ids[0]!r} is dead in queue {queue!r}")
+        raise ConfigError(f"no job {id!r} is dead in queue {queue!r}")
     click.echo(job_json(job)) if as_object else show_job(job)
 
 

@@ -64,7 +64,8 @@ def _force(lw: Lockwork, lock: LockSnapshot) -> int:
     if lock.kind == "lock":
         return int(lw.lock(lock.name).force_release())
     if lock.kind == "queuelock":
-        queue, _, name = lock.name.partition("/")
+        # its key says which slash is whose: that of a partition, one in the lock's name, or the one between them
+        queue, _, name = lock.key.partition("{q:")[2].partition("}:lock:")
         return int(lw.queue(queue).lock(name).force_release())
     if lock.kind == "rwlock":
         return lw.rwlock(lock.name).force_release()

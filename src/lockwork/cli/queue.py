@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lockwork.cli.connecting import connected, names_the_app
+from lockwork.cli.connecting import names_the_app
+from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.cli.queuejson import queue_json, queues_json
 from lockwork.cli.queueview import show_queue, show_queues
@@ -22,6 +23,7 @@ _NONE = "none"
 @click.option("--concurrency", help="limit: so many jobs may run at once; or none.")
 @click.option("--size", help="limit: so many jobs may wait, 0 to refuse new ones; or none.")
 @click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: as long as it takes]")
+@partitions_option
 @click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
 @click.argument("words", nargs=-1, metavar="[[status | pause | resume | limit | drain] NAME]")
 def queue(
@@ -30,6 +32,7 @@ def queue(
     url: str | None,
     prefix: str,
     timeout: str | None,
+    partitions: int | None,
     delayed: bool,
     words: tuple[str, ...],
     **given: str | None,
@@ -44,7 +47,7 @@ def queue(
         raise click.UsageError("--rate, --concurrency and --size go with limit")
     if (timeout is not None or delayed) and action != "drain":
         raise click.UsageError("--timeout and --delayed go with drain")
-    with connected(url, prefix) as lw:
+    with opened(url, prefix, name, partitions) as lw:
         if name is None:
             seen = [(each, lw.queue(each).status(), lw.queue(each).limits()) for each in lw.queues()]
             click.echo(queues_json(seen)) if as_object else show_queues(seen)

@@ -11,7 +11,7 @@ import msgspec
 
 from lockwork.app import Lockwork
 from lockwork.errors import ConfigError
-from lockwork.protocol.keys import checked_queue
+from lockwork.protocol.keys import base_queue, checked_queue
 from lockwork.worker.options import WorkerOptions
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
@@ -40,7 +40,11 @@ def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
 
 def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None]) -> WorkerOptions:
     """Complete the options by the queues that were named, or by all of the app's; raises ConfigError."""
-    known = app.registry.queues()
+    known, partitions = app.registry.queues(), app.config.partitions
+    for name in partitions.counts:
+        if name not in known:
+            hint = _meant(name, known)
+            log.warning("queue %r shall have partitions, but no task of %s belongs to it%s", name, options.app, hint)
     if not named:
         if not known:
             raise ConfigError(
@@ -48,10 +52,18 @@ def queues_of(app: Lockwork, options: WorkerOptions, named: dict[str, int | None
             )
         return msgspec.structs.replace(options, queues=known, weights=[1] * len(known) if len(known) > 1 else None)
     for name in named:
-        if name not in known:
-            close = get_close_matches(name, known, 1)
-            hint = f": did you mean {close[0]!r}?" if close else ""
-            log.warning("no task of %s belongs to queue %r%s", options.app, name, hint)
+        whole = base_queue(name)
+        if whole not in known:
+            log.warning("no task of %s belongs to queue %r%s", options.app, name, _meant(name, known))
+        elif whole != name and whole in named and name in partitions.names(whole):
+            raise ConfigError(f"--queues names {name!r} twice: it is one of the partitions of {whole!r}")
+        elif whole != name and name not in partitions.names(whole):
+            log.info("nothing is enqueued to %r by this app: what is left there is worked off", name)
     weights = list(named.values())
     shares = None if weights.count(None) == len(weights) else [weight or 1 for weight in weights]
     return msgspec.structs.replace(options, queues=list(named), weights=shares)
+
+
+def _meant(name: str, known: list[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f": did you mean {close[0]!r}?" if close else ""

@@ -13,6 +13,7 @@ from lockwork.cli.queuelist import queues_of, read_queues
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.worker.health import Health
+from lockwork.worker.leftovers import warn_of_leftovers
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.loops import LOOPS
@@ -33,7 +34,8 @@ _MANY = click.IntRange(1, 1000)
     "queues",
     multiple=True,
     metavar="NAME[:WEIGHT],...",
-    help="Queues to work on. Without weights strictly in this order; with any, each gets its share (1 unless given)."
+    help="Queues to work on, or partitions of them, such as mail/2. Without weights strictly in this order; with any,"
+    " each gets its share (1 unless given)."
     " [default: all of the app's, in equal shares]",
 )
 @click.option("--processes", "-p", default=1, show_default=True, type=_MANY, help="Child processes.")
@@ -116,9 +118,11 @@ def worker(
 
 
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
+    warn_of_leftovers(app, options.queues)
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:
-        health.start(supervisor, Metrics(app, options.queues, supervisor, options.lease))
+        names = [name for queue in options.queues for name in app.config.partitions.names(queue)]
+        health.start(supervisor, Metrics(app, names, supervisor, options.lease))
     return supervisor.run()
 
 

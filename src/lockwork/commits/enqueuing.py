@@ -37,12 +37,12 @@ class OnCommit(Generic[P, R]):
         Raises TypeError if the arguments do not fit, ConfigError or PayloadTooLarge at once. The commit raises
         NotEnqueued when the server could not be reached after it.
         """
-        job = self._new(args, kwargs)
-        keep(self._where, [Kept(self._way, job)])
-        return self._handle(job.id)
+        return self._keep([self._new(args, kwargs)])[0]
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for one call per tuple of positional arguments."""
-        jobs = self._many(arguments)
+        return self._keep(self._many(arguments))
+
+    def _keep(self, jobs: list[NewJob]) -> list[Job[R]]:
         keep(self._where, [Kept(self._way, job) for job in jobs])
         return [self._handle(job.id) for job in jobs]

@@ -73,6 +73,7 @@ class QueueLock(Lock):
     ) -> None:
         self.queue: str = queue
         self._errors = errors
+        self._partitions = config.partitions
         self._queue_keys = QueueKeys(config.prefix, queue)
         super().__init__(
             runtime,
@@ -122,7 +123,7 @@ class QueueLock(Lock):
     def _job(self, call: TaskCall) -> NewJob:
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a lock is released with a call of a task, such as send.call(42), not {call!r:.60}")
-        if call.queue != self.queue:
+        if not self._partitions.belongs(self.queue, call.queue, call.record, f"lock {self.name!r}"):
             raise ConfigError(
                 f"lock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
                 f"one atomic step needs one queue, so make it lw.queue({call.queue!r}).lock({self.name!r})"

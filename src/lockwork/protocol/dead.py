@@ -76,6 +76,8 @@ class DeadPage:
     jobs: list[DeadJob]
     next: str | None
     problem: str | None
+    at_ms: int = 0
+    """The server's time from which ages count, on this page and those behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,19 @@ def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: boo
                 if len(jobs) == most:
                     more = found.more or job is not found.jobs[-1]
                     ends = _Cursor(cursor.at, job.died, records.raw(job.id))
-                    return DeadPage(jobs, str(ends) if more else None, problem or None)
+                    return DeadPage(jobs, str(ends) if more else None, problem or None, int(cursor.at))
         if not found.more:
-            return DeadPage(jobs, None, problem or None)
+            return DeadPage(jobs, None, problem or None, int(cursor.at))
+
+
+def behind(found: DeadPage, job: DeadJob) -> str:
+    """What to give as `after` for those behind this job of a page."""
+    return str(_Cursor(found.at_ms, job.died, records.raw(job.id)))
+
+
+def begun(found: DeadPage) -> str:
+    """What to give as `after` to read a first page once more, without what has died since."""
+    return str(_Cursor(found.at_ms, str(found.at_ms + 1)))
 
 
 def _page(queue: QueueKeys, wanted: Filter, cursor: _Cursor, most: int, size: int, *, newest: bool) -> Protocol[_Page]:

@@ -7,6 +7,8 @@ import re
 from lockwork.errors import ConfigError
 
 PRIORITIES = ("high", "normal", "low")
+MOST_PARTITIONS = 256
+_PARTITION = re.compile(r"[^/]+/(0|[1-9][0-9]{0,2})")
 _NAME = re.compile(r"[^\s{}\x00-\x1f\x7f\ud800-\udfff]{1,200}")
 
 
@@ -82,7 +84,7 @@ def once(prefix: str, name: str) -> str:
 class QueueKeys:
     """All keys of one queue; they share the hash tag `{q:NAME}`.
 
-    A later partition p of a queue is tagged `{q:NAME/p}`, which is why a queue's name must not hold a slash.
+    A partition of a queue is a queue of its own: number p of NAME is tagged `{q:NAME/p}`.
     """
 
     __slots__ = (
@@ -167,8 +169,33 @@ class QueueKeys:
 
 
 def checked_queue(name: object) -> str:
-    """Return a queue's name if usable, else raise ConfigError."""
+    """Return the name of a queue, or of one partition of it, as "mail/2", if usable; else raise ConfigError."""
     queue = checked(name, "a queue's name")
-    if "/" in queue:
-        raise ConfigError(f"a queue's name must not hold a slash (it will separate partitions), not {queue!r}")
+    if "/" in queue and (not _PARTITION.fullmatch(queue) or partition_number(queue) >= MOST_PARTITIONS):
+        raise ConfigError(
+            f"a queue's name must not hold a slash, unless one of its partitions is meant, 'mail/0' to "
+            f"'mail/{MOST_PARTITIONS - 1}', not {queue!r}"
+        )
     return queue
+
+
+def whole_queue(name: object, what: str) -> str:
+    """Return the name of a queue if usable; raises ConfigError, also for a partition."""
+    queue = checked_queue(name)
+    if "/" in queue:
+        raise ConfigError(
+            f"{what} must not hold a slash: it is that of the whole queue, {base_queue(queue)!r}, not {queue!r}; to "
+            "which partition a job goes is decided when it is enqueued"
+        )
+    return queue
+
+
+def base_queue(name: str) -> str:
+    """The queue of which this is a partition, or the name itself."""
+    return name.partition("/")[0]
+
+
+def partition_number(name: str) -> int:
+    """Which partition of its queue this is, -1 when it is none."""
+    number = name.partition("/")[2]
+    return int(number) if number else -1

@@ -58,21 +58,25 @@ def rules(queue: QueueKeys) -> Protocol[Rules]:
     return read(*found)
 
 
-def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[None]:
-    """Wait until nothing waits or runs, `delayed`: nor is scheduled. Raises WaitTimeout.
+def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[bool]:
+    """Wait until nothing waits or runs, `delayed`: nor is scheduled; returns whether it was so at once.
+
+    Raises WaitTimeout.
 
     Interrupted, it leaves nothing but its channel in a list that is emptied the next time nothing runs.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats)
+    at_once = True
     while True:
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
         call = Call(script("queue_drain"), keys, [int(delayed), here], patience(give_up, sent))
         waiting, running, paused = yield call
         if not waiting and not running:
-            return
+            return at_once
+        at_once = False
         now = yield Clock()
         if give_up is not None and now >= give_up:
             still = ", and the queue is paused" if paused else ""

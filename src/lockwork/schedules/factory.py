@@ -6,13 +6,14 @@ from typing import Unpack
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError
+from lockwork.partitions.places import routing_name
 from lockwork.protocol import schedules as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.schedules import Plan
 from lockwork.registry import Registry
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Rules, ScheduleSettings
+from lockwork.schedules.options import Rules, ScheduleSettings, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.task_calls import TaskCall
 
@@ -35,16 +36,19 @@ class Schedules:
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
         plan = Rules.read(options).plan(name, call)
-        declared = self.plans.setdefault(call.queue, {})
-        if declared.setdefault(name, plan).digest != plan.digest:
+        known = self._known(call.queue, name)
+        home = known or self.config.partitions.place(call.queue, routing_name(call.record) or name)
+        if self.plans.setdefault(home, {}).setdefault(name, plan).digest != plan.digest:
             raise ConfigError(
                 f"two schedules of queue {call.queue!r} are named {name!r}: give one of them another name"
             )
-        return self.named_schedule(name, call.queue)
+        return self.named_schedule(name, home)
 
     def named_schedule(self, name: str, queue: str = "default") -> Schedule:
         """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
-        return Schedule(self.runtime, self.config.prefix, name, queue, self.registry.around.errors)
+        whole, name = checked_queue(queue), checked_schedule(name)
+        home = self._known(whole, name) or self.config.partitions.place(whole, name)
+        return Schedule(self.runtime, self.config.prefix, name, home, self.registry.around.errors)
 
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """List the schedules that living workers have in their code, each with its next `count` slots.
@@ -57,9 +61,15 @@ class Schedules:
         """The same for a task."""
         return await self.runtime.arun(self._listed(queue, count))
 
+    def _known(self, queue: str, name: str) -> str | None:
+        """The partition of a queue, or the queue, in which this app's code has a schedule of that name."""
+        homes = self.config.partitions.names(queue)
+        return next((home for home in homes if name in self.plans.get(home, ())), None)
+
     def _listed(self, queue: str | None, count: int) -> Protocol[list[ScheduleStatus]]:
         found, slots = list[ScheduleStatus](), checked_count(count)
-        for each in self.registry.queues() if queue is None else [checked_queue(queue)]:
+        queues = self.registry.queues() if queue is None else [checked_queue(queue)]
+        for each in (name for one in queues for name in self.config.partitions.names(one)):
             now, known = yield from protocol.listed(QueueKeys(self.config.prefix, each))
             found += [status(each, row, now, slots) for row in known]
         return found

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
+from random import random
 from typing import Any, BinaryIO
 
 import msgspec
@@ -80,7 +81,13 @@ class _Work:
         self.cancelling: list[asyncio.Task[None]] = []
         sources: list[Source] = []
         app.runtime.engine.also_hear(channel(app.config.prefix, orders.session))
-        for name, weight in zip(options.queues, options.weights or [1] * len(options.queues), strict=True):
+        weights = options.weights or [1] * len(options.queues)
+        served = [
+            (name, queue, weight)
+            for queue, weight in zip(options.queues, weights, strict=True)
+            for name in app.config.partitions.names(queue)
+        ]
+        for name, family, weight in served:
             keys = QueueKeys(app.config.prefix, name)
             settler = Settler(driver, keys, orders.session, window_ms)
             desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
@@ -92,7 +99,8 @@ class _Work:
             self.cancelling.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
             self.executors.append(executor)
-            sources.append(Source(name, keys, executor, weight))
+            # each process begins with another partition
+            sources.append(Source(name, keys, executor, weight, family, random()))  # noqa: S311 - no secret
         self.fetcher = Fetcher(
             driver,
             sources,
@@ -100,7 +108,7 @@ class _Work:
             app.runtime.channel,
             self.lanes,
             window_ms,
-            order.by_weight if options.weights else order.strict,
+            order.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
             at_most=1 if options.once else None,
             settled=self.settled if options.burst else None,
             worn_after=options.max_jobs,

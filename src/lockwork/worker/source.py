@@ -17,6 +17,11 @@ class Source:
     keys: QueueKeys
     runner: Runner
     weight: int = 1
+    """Of its family as a whole."""
+    family: str = ""
+    """The queue of which it is a partition, if that was named to the worker as a whole."""
+    turn: float = 0.0
+    """When it was the first of its family last: the one of the lowest is the next."""
     credit: float = 0.0
     """Places that the queue is owed by its weight."""
     awake: bool = True

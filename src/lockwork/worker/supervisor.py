@@ -55,7 +55,8 @@ class Supervisor:
         self._begun = False
         self._status = 0
         self._notify = Notify()
-        queues = {name: QueueKeys(app.config.prefix, name) for name in options.queues}
+        served = (name for queue in options.queues for name in app.config.partitions.names(queue))
+        queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = int(app.config.result_ttl * 1000)
         bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)

@@ -1,0 +1,39 @@
+"""Partitioned queues in the terminal: the server knows their partitions' names, but not how many belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from lockwork.app import Lockwork
+from lockwork.cli.connecting import connected
+from lockwork.cli.printable import printable
+from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, partition_number
+
+partitions_option = click.option(
+    "--partitions",
+    type=click.IntRange(1, MOST_PARTITIONS),
+    help="How many partitions the queue has, to mean all of them; one is named as NAME/2.",
+)
+
+
+@contextmanager
+def opened(url: str | None, prefix: str, queue: str | None, partitions: int | None) -> Iterator[Lockwork]:
+    """An app that knows the partitions of this queue; tells on standard error if it should have been told of some."""
+    if partitions is not None and queue is None:
+        raise click.UsageError("--partitions goes with the name of a queue")
+    counts = {} if queue is None or partitions is None else {queue: partitions}
+    with connected(url, prefix, counts) as lw:
+        if queue is not None and not counts and not lw.queue(queue).status().enqueued:
+            _warn(lw, queue)
+        yield lw
+
+
+def _warn(lw: Lockwork, queue: str) -> None:
+    """Say so if the jobs of this queue, which never had one itself, are in its partitions."""
+    found = sorted((name for name in lw.queues() if name != queue and base_queue(name) == queue), key=partition_number)
+    if found:
+        shown = ", ".join(map(printable, found[:3])) + (", ..." if len(found) > 3 else "")
+        click.echo(f"queue {printable(queue)} has partitions ({shown}): name one, or give --partitions N", err=True)

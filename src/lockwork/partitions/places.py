@@ -1,0 +1,95 @@
+"""Where things of a partitioned queue are: how many partitions it has, and which one a name decides.
+
+A name's partition is the CRC-32 of its UTF-8 text, modulo their number: the same in every process, and documented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import choice
+from zlib import crc32
+
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, checked_queue, whole_queue
+
+
+def numbered(name: str, count: int) -> int:
+    """The partition of `count` that a name decides."""
+    return crc32(name.encode()) % count
+
+
+def routing_name(record: bytes, task: str = "") -> str | None:
+    """What decides the partition of a job: its key, else its group, else its unique name; None for a plain one.
+
+    `task` is the name of its task, which begins the unique name in a record.
+    """
+    head = record[: record.index(b";")].split(b",")
+    name = head[2] or head[3]
+    if not name and len(head) > 5:
+        # behind the sign that says how long it is taken
+        name = head[5][1:].removeprefix(task.encode() + b"/")
+    return name.decode() or None
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitioned queues of an app."""
+
+    counts: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
+
+    @classmethod
+    def read(cls, given: object) -> Partitions:
+        """Check what was given; raises ConfigError."""
+        if not isinstance(given, Mapping):
+            raise ConfigError(f'partitions says how many each queue has, such as {{"mail": 4}}, not {given!r:.60}')
+        for name, count in given.items():
+            whole_queue(name, "a queue's name in partitions")
+            if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_PARTITIONS:
+                raise ConfigError(f"queue {name!r} can have 1 to {MOST_PARTITIONS} partitions, not {count!r}")
+            checked_queue(f"{name}/{count - 1}")  # it must not be too long
+        return cls(dict(given))
+
+    def __contains__(self, queue: object) -> bool:
+        return isinstance(queue, str) and queue in self.counts
+
+    def names(self, queue: str) -> list[str]:
+        """The partitions of a queue, or the queue itself when it has none."""
+        count = self.counts.get(queue)
+        return [queue] if count is None else [f"{queue}/{number}" for number in range(count)]
+
+    def place(self, queue: str, name: str) -> str:
+        """The partition that a name decides, or the queue itself when it has none."""
+        count = self.counts.get(queue)
+        return queue if count is None else f"{queue}/{numbered(name, count)}"
+
+    def random(self, queue: str) -> str:
+        """Any partition, or the queue itself when it has none."""
+        return choice(self.names(queue)) if queue in self.counts else queue  # noqa: S311 - nobody gains by guessing
+
+    def single(self, queue: str, what: str) -> str:
+        """Return the name of what must be one queue, or one partition; raises ConfigError."""
+        name = checked_queue(queue)
+        if name in self.counts:
+            raise ConfigError(
+                f"queue {name!r} has {self.counts[name]} partitions: {what} is found by its partition, such as "
+                f"{name + '/0'!r}, which its attribute `queue` names"
+            )
+        return name
+
+    def belongs(self, home: str, queue: str, record: bytes, what: str) -> bool:
+        """Whether a job of `queue` can be enqueued in the queue, or partition, in which `what` lives.
+
+        Raises ConfigError for a job whose names decide another partition.
+        """
+        if queue == home:
+            return True
+        if queue != base_queue(home) or queue not in self.counts:
+            return False
+        name = routing_name(record)
+        if name is not None and (decided := self.place(queue, name)) != home:
+            raise ConfigError(
+                f"{what} lives on partition {home!r}, and {name!r}, the key or group of the job, decides partition "
+                f"{decided!r}: one atomic step needs one partition; give both the same name, or leave key and group out"
+            )
+        return True

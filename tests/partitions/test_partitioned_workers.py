@@ -1,0 +1,203 @@
+"""Real workers on a partitioned queue."""
+
+from __future__ import annotations
+
+import signal
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from history import History
+from lockwork import Lockwork
+from ports import free_port
+from processes import until, worker
+
+Ran = list[dict[str, Any]]
+ALL = {f"mail/{number}" for number in range(4)}
+
+
+def most_at_once(lines: Ran) -> Counter[str]:
+    """How many jobs of each name ran at the same time, at the most; all on one machine, so on one clock."""
+    now: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    named = [line for line in lines if "name" in line]
+    for line in sorted(named, key=lambda line: int(line["at"])):
+        now[line["name"]] += 1 if line["event"] == "begin" else -1
+        most[line["name"]] = max(most[line["name"]], now[line["name"]])
+    return most
+
+
+def done(app: Any, queue: str = "mail") -> bool:
+    status = app.lw.queue(queue).status()
+    return bool(status.ready + status.scheduled + status.running == 0)
+
+
+def test_keys_one_at_a_time_in_order_with_two_workers(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    names = [f"order:{number}" for number in range(7)]  # to go round would not be right by chance
+    jobs = [sorting.in_order.enqueue(history.path, name) for _ in range(15) for name in names]
+    assert len({job.queue for job in jobs}) > 1
+    with (
+        worker("sorting:lw", "-q", "mail", "-c", "2", url=sorting_url, folder=sorting_folder),
+        worker("sorting:lw", "-q", "mail", "-c", "2", url=sorting_url, folder=sorting_folder),
+    ):
+        until(lambda: len(sorting.lw.queue("mail").workers()) == 2, "both are there")
+        jobs += sorting.in_order.enqueue_many((history.path, name) for _ in range(15) for name in names)
+        history.wait(len(jobs), "end")
+    lines = history.lines()
+    assert most_at_once(lines) == dict.fromkeys(names, 1)
+    for at, name in enumerate(names):
+        begun = [line["id"] for line in lines if line["event"] == "begin" and line["name"] == name]
+        assert begun == [job.id for job in jobs[at :: len(names)]]
+    assert len({line["pid"] for line in lines}) == 2, "both have worked"
+
+
+def test_limits_of_groups_are_exact_with_two_workers(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    names = [f"tenant:{number}" for number in range(6)]
+    sorting.in_groups.enqueue_many((history.path, name) for _ in range(30) for name in names)
+    with (
+        worker("sorting:lw", "-q", "mail", "-c", "20", url=sorting_url, folder=sorting_folder),
+        worker("sorting:lw", "-q", "mail", "-c", "20", url=sorting_url, folder=sorting_folder),
+    ):
+        history.wait(180, "end")
+    most = most_at_once(history.lines())
+    assert set(most) == set(names)
+    assert max(most.values()) == 2, "the limit of each group, over all workers"
+
+
+def test_a_strict_worker_serves_all_partitions_by_turns(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    """mail/0 always has jobs; the few of the others must not wait until it has none."""
+    zero = [name for name in map(str, range(100)) if home(sorting, name) == "mail/0"][:3]
+    rest = [next(name for name in map(str, range(100)) if home(sorting, name) == f"mail/{at}") for at in (1, 2, 3)]
+    for name in zero:
+        sorting.mark.options(group=name).enqueue_many([(history.path, 0)] * 100)
+    for name in rest:
+        sorting.mark.options(group=name).enqueue_many([(history.path, 1)] * 2)
+    with worker("sorting:lw", "-q", "mail,other", "-c", "4", "--burst", url=sorting_url, folder=sorting_folder) as one:
+        assert one.wait() == 0
+    order = [line["number"] for line in history.lines("ran")]
+    assert len(order) == 306
+    assert max(at for at, number in enumerate(order) if number == 1) < 150, "none of the others had to wait for all"
+
+
+def home(sorting: Any, name: str) -> str:
+    return str(sorting.lw.config.partitions.place("mail", name))
+
+
+def test_the_order_of_queues_holds_for_their_partitions(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    sorting.elsewhere.enqueue_many([(history.path,)] * 10)
+    for _ in range(10):
+        sorting.mark.enqueue(history.path)
+    with worker("sorting:lw", "-q", "mail,other", "-c", "1", "--burst", url=sorting_url, folder=sorting_folder) as one:
+        assert one.wait() == 0
+    served = [line["queue"] for line in history.lines("ran")]
+    assert set(served[:10]) == ALL
+    assert served[10:] == ["other"] * 10
+
+
+def test_one_partition_alone(sorting: Any, sorting_url: str, sorting_folder: Path, history: History) -> None:
+    for number in range(12):
+        sorting.mark.enqueue(history.path, number)
+    with Lockwork(sorting_url, partitions={"mail": 6}) as before:  # when there were more of them
+
+        @before.task(queue="mail", name="mark", key="{number}", keep_result=False)
+        def mark(path: str, number: int) -> None: ...
+
+        left = [mark.enqueue(history.path, number) for number in range(100, 130)]
+    old = [job for job in left if job.queue == "mail/5"]
+    assert old
+    with worker("sorting:lw", "-q", "mail/2,mail/5", "--burst", url=sorting_url, folder=sorting_folder) as one:
+        assert one.wait() == 0
+        assert "nothing is enqueued to 'mail/5' by this app: what is left there is worked off" in one.errors
+        assert "no task" not in one.errors
+    ran = Counter(line["queue"] for line in history.lines("ran"))
+    assert set(ran) == {"mail/2", "mail/5"}
+    assert ran["mail/5"] == len(old)
+
+
+def test_flows_and_batches(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
+    with worker("sorting:lw", url=sorting_url, folder=sorting_folder):
+        runs = [
+            sorting.lw.chord([sorting.double.call(number) for number in range(5)], sorting.total).enqueue()
+            for _ in range(8)
+        ]
+        assert [run.result(30) for run in runs] == [20] * 8
+        jobs = sorting.squares.enqueue_many((number,) for number in range(30))
+        jobs += [sorting.squares.enqueue(number) for number in range(30, 60)]
+        assert [job.result(30) for job in jobs] == [number * number for number in range(60)]
+
+
+def test_processes_of_their_own(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
+    with worker("sorting:lw", "--runners", "1", url=sorting_url, folder=sorting_folder) as one:
+        jobs = sorting.apart.enqueue_many((number,) for number in range(12))
+        found = [job.result(30) for job in jobs]
+        assert [queue for queue, _ in found] == [job.queue for job in jobs]
+        assert {queue for queue, _ in found} == ALL
+        assert not {pid for _, pid in found} & {one.pid, *one.children()}, "in a runner"
+
+
+def test_a_schedule_fires_once_for_each_slot(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    with (
+        worker("sorting:lw", url=sorting_url, folder=sorting_folder),
+        worker("sorting:lw", url=sorting_url, folder=sorting_folder),
+    ):
+        history.wait(3, "tick")
+        schedule = sorting.lw.named_schedule("tick", "mail")
+        (found,) = sorting.lw.schedules("mail")
+        assert (found.name, found.queue, found.queue in ALL) == ("tick", schedule.queue, True)
+        assert [each.name for each in sorting.lw.schedules()] == ["tick"]
+        assert schedule.pause()
+        status = schedule.status()
+        until(lambda: done(sorting), "all ran")
+    lines = history.lines("tick")
+    assert len({line["id"] for line in lines}) == len(lines) == status.enqueued
+    assert {line["queue"] for line in lines} == {schedule.queue}
+
+
+def test_dead_jobs_and_metrics_and_health(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
+    port = free_port()
+    with worker("sorting:lw", "--health-port", str(port), url=sorting_url, folder=sorting_folder) as one:
+        for number in range(8):
+            sorting.fail.enqueue(f"no {number}")
+        dead = sorting.lw.queue("mail").dead
+        until(lambda: dead.count() == 8, "all have died")
+        assert {part.dead.count() for part in sorting.lw.queue("mail").partitions} == {2}
+        assert len(sorting.lw.queue("mail").workers()) == 1
+        until(lambda: _answer(port, "/readyz") is not None, "it is ready")
+        text = _answer(port, "/metrics") or ""
+        for name in ALL:
+            assert f'lockwork_jobs{{queue="{name}",place="dead"}} 2' in text
+        assert 'queue="mail"' not in text
+        one.send(signal.SIGTERM)
+        assert one.wait() == 0
+        assert "Traceback" not in one.errors
+
+
+def _answer(port: int, path: str) -> str | None:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
+            return str(reply.read().decode())
+    except OSError:
+        return None
+
+
+def test_a_killed_workers_jobs_run_elsewhere(
+    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+) -> None:
+    sorting.in_order.enqueue_many((history.path, f"order:{number}") for number in range(400))
+    with worker("sorting:lw", "--lease", "1", "-c", "5", url=sorting_url, folder=sorting_folder) as first:
+        history.wait(20, "end")
+        first.send(signal.SIGKILL)
+        with worker("sorting:lw", "--lease", "1", url=sorting_url, folder=sorting_folder):
+            until(lambda: done(sorting), "all ran")
+    assert {line["name"] for line in history.lines("end")} == {f"order:{number}" for number in range(400)}

@@ -1,0 +1,141 @@
+"""Which partition a name decides, and what can be said of partitions at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork
+from lockwork.partitions.places import Partitions, numbered, routing_name
+from lockwork.protocol.jobs import Limits, head
+from lockwork.protocol.keys import QueueKeys, checked_queue
+
+NAMES = [f"order:{number}" for number in range(4000)]
+
+
+def test_a_name_decides_the_same_partition_for_ever() -> None:
+    """Jobs wait where earlier versions have put them; so these numbers must never change."""
+    found = [numbered(name, 4) for name in ("order:1", "order:2", "tenant:a", "b\u00fccher", "\u6ce8\u6587")]
+    assert found == [1, 3, 1, 2, 3]
+    assert numbered("anything", 1) == 0
+
+
+def uneven(numbering: Callable[[str, int], int], partitions: int) -> float:
+    """How much more than its share the fullest partition has, or the emptiest less; in shares."""
+    counts = Counter(numbering(name, partitions) for name in NAMES)
+    share = len(NAMES) / partitions
+    return max(abs(counts[number] - share) for number in range(partitions)) / share
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 4, 7, 16])
+def test_names_are_spread(partitions: int) -> None:
+    assert uneven(numbered, partitions) < 0.2
+
+
+def test_the_check_catches_names_that_are_not_spread() -> None:
+    assert uneven(lambda name, partitions: len(name) % partitions, 4) > 0.2
+
+
+@pytest.mark.parametrize(
+    ("record", "name"),
+    [
+        (head(1, 4), None),
+        (head(1, 4, "key"), "key"),
+        (head(1, 4, "", "group", Limits(2, 3, 4)), "group"),
+        (head(1, 4, "key", "group"), "key"),
+        (head(1, 4, unique="ds/end/report:1"), "report:1"),
+        (head(1, 4, "", "group", unique="ss/end/group"), "group"),
+    ],
+)
+def test_what_decides_is_read_of_the_record(record: bytes, name: str | None) -> None:
+    assert routing_name(record + b'["s/end",["a;b,c"]]', "s/end") == name
+
+
+def test_partitions_lie_in_different_slots(admin: redis.Redis) -> None:
+    slots = {
+        number: {admin.cluster("KEYSLOT", key) for key in (keys.jobs, keys.stats, *keys.ready)}
+        for number in range(4)
+        for keys in [QueueKeys("lw", f"mail/{number}")]
+    }
+    assert all(len(found) == 1 for found in slots.values()), "all keys of one partition are in one slot"
+    assert len(set.union(*slots.values())) == 4
+
+
+@pytest.mark.parametrize("name", ["mail", "mail/0", "mail/9", "mail/10", "mail/255", "a:b/3"])
+def test_names_of_queues_and_partitions(name: str) -> None:
+    assert checked_queue(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["mail/", "/1", "mail/01", "mail/256", "mail/1000", "mail/-1", "mail/1/2", "mail/x", "a/b", "mail/\u0663"]
+)
+def test_any_other_slash_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"must not hold a slash, unless one of its partitions is meant"):
+        checked_queue(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"mail": 0}, "1 to 256 partitions, not 0"),
+        ({"mail": 257}, "1 to 256 partitions, not 257"),
+        ({"mail": True}, "1 to 256 partitions, not True"),
+        ({"mail": "4"}, "1 to 256 partitions, not '4'"),
+        ({"mail": 2.0}, "1 to 256 partitions, not 2.0"),
+        ({"mail/2": 4}, "of the whole queue, 'mail'"),
+        ({"ma il": 4}, "white space"),
+        ({5: 4}, "a queue's name"),
+        (["mail"], "says how many each queue has"),
+        (4, "says how many each queue has"),
+        ({"x" * 199: 4}, "1 to 200 characters"),
+    ],
+)
+def test_what_cannot_be_partitions(given: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Lockwork("redis://127.0.0.1:1", partitions=given)
+
+
+def test_a_mistyped_setting_gets_a_suggestion() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'partitions'"):
+        Lockwork("redis://127.0.0.1:1", partition={"mail": 4})  # type: ignore[call-arg]
+
+
+def test_settings_can_be_compared_and_hashed() -> None:
+    assert Partitions.read({"mail": 4}) == Partitions({"mail": 4}) != Partitions({"mail": 5})
+    assert hash(Lockwork("redis://127.0.0.1:1", partitions={"mail": 4}).config)
+
+
+def test_a_tasks_queue_is_a_whole_one(four: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="that of the whole queue, 'mail', not 'mail/2'"):
+        four.task(queue="mail/2")
+
+
+@pytest.mark.parametrize("queue", ["mail", "other"])
+def test_names_that_could_decide_two_partitions(four: Lockwork, queue: str) -> None:
+    def define(**options: Any) -> Any:
+        def send(order: int, tenant: int) -> None: ...
+
+        made: Any = four.task(queue=queue, **options)
+        return made(send)
+
+    pairs: list[dict[str, Any]] = [
+        {"key": "{order}", "group": "{tenant}"},
+        {"key": "{order}", "unique": True},
+        {"group": "{tenant}", "unique": "{order}"},
+    ]
+    for number, options in enumerate(pairs):
+        if queue == "other":
+            define(name=f"s{number}", **options)  # without partitions there is no such rule
+        else:
+            with pytest.raises(ConfigError, match=r"its queue has partitions, and (key|group)=.* could decide two"):
+                define(**options)
+    same = define(name="same", key="{order}", unique="{order}")
+    if queue == "mail":
+        assert same.enqueue(5, 1).queue == f"mail/{numbered('5', 4)}"
+        with pytest.raises(ConfigError, match="could decide two"):
+            same.options(group="{tenant}")
+        assert same.options(key=None, unique=None, group="{tenant}").enqueue(5, 1).queue == f"mail/{numbered('1', 4)}"
