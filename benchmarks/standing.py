@@ -6,9 +6,10 @@ import redis
 
 from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob, Outcome
+from lockwork.protocol import jobs, pushing
+from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 
 FEW, MANY = 1_000, 5_000_000
 BATCH = 500
@@ -51,7 +52,7 @@ def _cost(url: str, place: str, count: int) -> float:
         used = _used(client)
         rounds = 40
         for turn in range(rounds):
-            run(jobs.push(queue, [NewJob(f"b{turn}-{number}", _FIRST) for number in range(BATCH)]))
+            run(pushing.push(queue, [NewJob(f"b{turn}-{number}", _FIRST) for number in range(BATCH)]))
             leased = run(jobs.reserve(queue, _SESSION, BATCH, f"{turn}", "")).jobs
             assert len(leased) == BATCH
             run(jobs.settle(queue, _SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+Load = Callable[[str, str], ModuleType]
+"""Takes a server's URL and a module's name."""
 
 
 def load_app(folder: Path, name: str, url: str) -> ModuleType:

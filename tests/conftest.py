@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import gc
 import os
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+import lockwork
+from app_modules import Load, load_app
+from history import History
+from leftovers import check_keys, open_sockets, own_threads
 from lockwork import Lockwork
 from lockwork.runtime.embedded import Embedded, start_private
 from lockwork.runtime.embedded import server as embedded_server
+from processes import worker
 from proxy import Proxy, proxied
-
-_PASSING = ("lock", "sem", "rw", "quorum", "latch", "barrier", "limiter", "once")
-"""Kinds of keys that nobody deletes, and that must go by themselves."""
+from simulation.server import Server
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """LOCKWORK_TEST_SERVER names another server program to test against, such as /usr/bin/redis-server."""
     # a shell's background job ignores Ctrl-C, nohup a hang-up, and so would the programs that the tests interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -31,6 +35,15 @@ def pytest_configure() -> None:
     given = os.environ.get("LOCKWORK_TEST_SERVER")
     if given:
         pytest.MonkeyPatch().setattr(embedded_server, "program", lambda: Path(given))
+    if not hasattr(config, "workerinput"):  # once, not in each of xdist's workers
+        # tests start processes by the hundred, and with PYTHONDONTWRITEBYTECODE each would compile all of it
+        compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
+
+
+def pytest_collection_finish() -> None:
+    """What stays for the whole run is not looked through for garbage after every test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -89,41 +102,73 @@ def proxy(url: str) -> Iterator[Proxy]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def simulated(url: str) -> Iterator[Server]:
+    """The server as the simulator uses it, in virtual time; not for longer: some tests end all connections."""
+    server = Server(url)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def apps(request: pytest.FixtureRequest) -> Path:
+    """The folder of the app modules beside the test, from which workers are started."""
+    return Path(request.path.parent / "apps")
+
+
+@pytest.fixture(scope="module")
+def load(apps: Path) -> Load:
+    """A fresh copy of one of them, bound to the server at `url`."""
+    return lambda url, name: load_app(apps, name, url)
+
+
+@pytest.fixture(scope="session")
+def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path, str], str]]:
+    """The URL of an app's own server, never emptied, where a worker is at work for all tests that do it no harm."""
+    urls: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+
+        def url_of(apps: Path, name: str) -> str:
+            if name not in urls:
+                url = stack.enter_context(start_private(tmp_path_factory.mktemp(name))).url
+                stack.enter_context(worker(f"{name}:lw", "--lease", "5", "--concurrency", "20", url=url, folder=apps))
+                urls[name] = url
+            return urls[name]
+
+        yield url_of
+
+
+@pytest.fixture
+def own_url(url: str) -> Iterator[str]:
+    """A database of the run's server for a test that starts workers of its own, and may leave them in any state."""
+    own = f"{url}?db=1"
+    with redis.Redis.from_url(own) as client:
+        client.flushdb()
+        yield own
+        client.flushdb()
+
+
+@pytest.fixture
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
+    """What jobs note, in whichever process they run: apps that are not told its path find it in HISTORY."""
+    found = History(tmp_path / "history")
+    monkeypatch.setenv("HISTORY", found.path)
+    return found
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves threads, sockets, or keys which nobody would ever collect."""
     threads = set(threading.enumerate())
-    sockets = _sockets()
+    sockets = open_sockets()
     uses_server = {"lw", "alw", "admin"} & set(request.fixturenames)
     client = request.getfixturevalue("admin") if uses_server else None
     yield
     for thread in set(threading.enumerate()) - threads:
         thread.join(5)  # a thread that was told to end may need a moment; one that was not is a leak
-    left = [thread.name for thread in threading.enumerate() if thread not in threads and not _pooled(thread)]
+    left = [thread.name for thread in own_threads() if thread not in threads]
     assert not left, f"threads left behind: {left}"
     gc.collect()
-    assert len(_sockets()) <= len(sockets) + (1 if client else 0), f"sockets left behind: {_sockets() - sockets}"
+    assert len(open_sockets()) <= len(sockets) + (1 if client else 0), f"sockets left: {open_sockets() - sockets}"
     if client is not None:
-        _check_keys(client)
-
-
-def _check_keys(client: redis.Redis) -> None:
-    for key in client.scan_iter(match="*", count=1000):
-        name = key.decode()
-        if any(f"{{{kind}:" in name for kind in _PASSING):
-            assert client.ttl(key) > 0, f"a key without an expiry: {name}"
-        assert ":run:" not in name, f"jobs still leased: {name} {client.hgetall(key)}"
-
-
-def _pooled(thread: threading.Thread) -> bool:
-    return thread.name.startswith(("ThreadPoolExecutor", "asyncio_"))
-
-
-def _sockets() -> set[str]:
-    found = set()
-    for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
-        with contextlib.suppress(OSError):
-            target = str(entry.readlink())
-            if target.startswith("socket:"):
-                found.add(target)
-    return found
+        check_keys(client)

@@ -18,9 +18,10 @@ from processes import until
 
 @dataclass
 class Pair:
-    """A primary's URL, and clients of both."""
+    """URLs and clients of both."""
 
     url: str
+    replica_url: str
     primary: redis.Redis
     replica: redis.Redis
 
@@ -44,8 +45,9 @@ def replicated(folder: Path) -> Iterator[Pair]:
             port = free_port()
             client.config_set("bind", "127.0.0.1")
             client.config_set("port", port)
+            client.config_set("repl-diskless-sync-delay", 0)  # no second replica will come that could share the sync
             replica.replicaof("127.0.0.1", port)
             until(
                 lambda: client.info("replication")["connected_slaves"] == 1 and client.wait(1, 100) == 1, "it follows"
             )
-            yield Pair(primary.url, client, replica)
+            yield Pair(primary.url, second.url, client, replica)

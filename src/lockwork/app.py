@@ -20,7 +20,7 @@ from lockwork.failures import ErrorClass
 from lockwork.fencing.factory import Fencing
 from lockwork.flows import Flows
 from lockwork.hooks import Hooks
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.lifespans import L, Lifespans
 from lockwork.locks.factory import Locks
 from lockwork.partitions.queue import PartitionedQueue
@@ -89,14 +89,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
     def job(self, id: str, queue: str = "default") -> Job[Any]:
         """A job that was enqueued elsewhere, found again by its id, and its `queue`."""
         name = self.config.partitions.single(queue, "a job")
-        return Job(
-            self.runtime,
-            QueueKeys(self.config.prefix, name),
-            name,
-            checked(id, "a job's id"),
-            errors=self.registry.around.errors,
-            arrival="kept",
-        )
+        origin = Origin(self.runtime, QueueKeys(self.config.prefix, name), errors=self.registry.around.errors)
+        return Job(origin, checked(id, "a job's id"), "kept")
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...

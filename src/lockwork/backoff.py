@@ -51,7 +51,7 @@ def read(given: Backoff) -> Policy:
         if not given:
             raise ConfigError("backoff must have one pause at least, and the list is empty")
         return tuple(seconds(pause, "backoff", zero=True) for pause in given)
-    return seconds(given, "backoff", zero=True)  # type: ignore[arg-type]
+    return seconds(given, "backoff", zero=True)  # type: ignore[arg-type]  # it refuses what is no duration
 
 
 def pause(attempt: int, policy: Policy) -> float:

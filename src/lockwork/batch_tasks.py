@@ -35,7 +35,7 @@ class BatchTask(Task[[T], R, C]):
         super().__init__(gathering, config, name, function, options, around)  # type: ignore[arg-type]  # see _wire
 
     def __call__(self, items: list[T]) -> C:  # type: ignore[override]  # as it was defined
-        return self.function(items)  # type: ignore[arg-type]
+        return self.function(items)  # type: ignore[arg-type]  # see _wire
 
     def options(self, **changes: Unpack[CallSettings]) -> BatchTask[T, R, C]:
         """As of any task, without `timeout`: the time limit of a call cannot be that of one of its jobs."""
@@ -47,7 +47,8 @@ class BatchTask(Task[[T], R, C]):
 
     async def arun(self, items: list[T]) -> Any:  # type: ignore[override]  # as it was defined
         """Run the function here with its dependencies, as Task.arun; returns what it returns."""
-        return await super().arun(items)  # type: ignore[arg-type]
+        return await super().arun(items)  # type: ignore[arg-type]  # see _wire
 
     def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
+        """For its jobs, and so for the types, the function takes one item; called, it takes a list."""
         return of_one(self.function, self.injection.names), frozenset()

@@ -76,7 +76,7 @@ def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[
 
     one.__name__ = getattr(function, "__name__", "one")
     parameter = inspect.Parameter("item", inspect.Parameter.POSITIONAL_ONLY, annotation=item)
-    one.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]
+    one.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]  # inspect looks for it
     one.__annotations__ = {"item": item, "return": _without_errors(result)}
     return one
 

@@ -9,7 +9,7 @@ from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
 from lockwork.failures import Errors, Failure
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.promises import Promise
 from lockwork.protocol import flows as protocol
 from lockwork.protocol import job_control as control
@@ -99,8 +99,8 @@ class FlowRun:
         number = node.number if isinstance(node, Promise) else node
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
-        returns = self._returns.get(number, Any)
-        return Job(self._runtime, self._keys, self.queue, protocol.job_id(self.id, number), returns, self._errors)
+        origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)
+        return Job(origin, protocol.job_id(self.id, number))
 
     def jobs(self) -> list[Job[Any]]:
         """All of its jobs, in the order in which they were added; none when nothing is known of the flow."""

@@ -142,7 +142,10 @@ class Flow:
         return self
 
     def enqueue(self) -> FlowRun:
-        """Enqueue all of it; none of its jobs runs before all are there. Raises ConfigError, ServerUnavailable."""
+        """Enqueue all of it; none of its jobs runs before all are there.
+
+        Raises ConfigError, QueueFull, when there is no room for all of it, or ServerUnavailable; then none of it runs.
+        """
         run = self._run()
         return self._enqueued(run, self._runtime.run(self._push(run)))
 

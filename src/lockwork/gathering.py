@@ -6,9 +6,9 @@ import asyncio
 import threading
 
 from lockwork.errors import JobNotReplicated, QueueFull
-from lockwork.protocol import jobs as protocol
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import pushing as protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from lockwork import codecs, job_options
 from lockwork.durations import Duration, milliseconds, seconds
@@ -22,30 +22,32 @@ from lockwork.runtime.runtime import Runtime
 R = TypeVar("R")
 
 
+class Origin(NamedTuple):
+    """What the handles of one task's jobs have in common."""
+
+    runtime: Runtime
+    keys: QueueKeys
+    returns: Any = Any
+    """What its function returns, as annotated."""
+    errors: Errors | None = None
+
+
 class Job(Generic[R]):
     """An enqueued call of a task; `id` and `queue` are all one needs to find it again."""
 
-    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "arrival", "id", "queue")
+    __slots__ = ("_from", "arrival", "id")
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        keys: QueueKeys,
-        queue: str,
-        id: str,
-        returns: Any = Any,
-        errors: Errors | None = None,
-        arrival: Arrival = "new",
-    ) -> None:
-        self._runtime = runtime
-        self._keys = keys
-        self._returns = returns
-        self._errors = errors
+    def __init__(self, origin: Origin, id: str, arrival: Arrival = "new") -> None:
+        self._from = origin
         self.id: str = id
-        self.queue: str = queue
         self.arrival: Arrival = arrival
         """What the call that returned this handle did: "new", or, if a unique job had the name, "kept" (nothing),
         "replaced" (that job became this call) or "moved" (the same, and it runs at another time)."""
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self._from.keys.name
 
     @property
     def new(self) -> bool:
@@ -59,29 +61,29 @@ class Job(Generic[R]):
         Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what the function
         is annotated to return.
         """
-        return self._read(self._runtime.run(self._outcome(timeout)))
+        return self._read(self._from.runtime.run(self._outcome(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> R:
         """The same for a task."""
-        return self._read(await self._runtime.arun(self._outcome(timeout)))
+        return self._read(await self._from.runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
         """Read how it stands: scheduled, active (ready or running), succeeded, dead, cancelled, expired, unknown; or
         blocked: it waits for others of its flow.
         """
-        return _state(self._runtime.run(protocol.standing(self._keys, self.id)))
+        return _state(self._from.runtime.run(protocol.standing(self._from.keys, self.id)))
 
     async def astate(self) -> State:
         """The same for a task."""
-        return _state(await self._runtime.arun(protocol.standing(self._keys, self.id)))
+        return _state(await self._from.runtime.arun(protocol.standing(self._from.keys, self.id)))
 
     def look(self) -> JobView:
         """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
-        return self._seen(self._runtime.run(self._look()))
+        return self._seen(self._from.runtime.run(self._look()))
 
     async def alook(self) -> JobView:
         """The same for a task."""
-        return self._seen(await self._runtime.arun(self._look()))
+        return self._seen(await self._from.runtime.arun(self._look()))
 
     def attempts(self) -> int | None:
         """How many attempts have ended; None when that is not known any more, as of a job that succeeded."""
@@ -114,25 +116,25 @@ class Job(Generic[R]):
         """
         last = ""
         while True:
-            found = self._runtime.run(self._look(self._runtime.channel))
+            found = self._from.runtime.run(self._look(self._from.runtime.channel))
             if found.note.progress not in ("", last):
                 last = found.note.progress
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            self._runtime.run(control.changed(self.id))
+            self._from.runtime.run(control.changed(self.id))
 
     async def awatch(self) -> AsyncIterator[Any]:
         """The same for a task: `async for progress in job.awatch()`."""
         last = ""
         while True:
-            found = await self._runtime.arun(self._look(self._runtime.channel))
+            found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
             if found.note.progress not in ("", last):
                 last = found.note.progress
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            await self._runtime.arun(control.changed(self.id))
+            await self._from.runtime.arun(control.changed(self.id))
 
     def cancel(self) -> bool:
         """Cancel the job; False when it had ended already, or is unknown.
@@ -140,56 +142,58 @@ class Job(Generic[R]):
         One that waits ends at once. One that runs is cancelled by its worker, at its next `await` (a `def` between two
         of Python's instructions); if it finishes all the same, it has succeeded. Either way it does not run again.
         """
-        return self._runtime.run(self._cancel()) in ("cancelled", "running")
+        return self._from.runtime.run(self._cancel()) in ("cancelled", "running")
 
     async def acancel(self) -> bool:
         """The same for a task."""
-        return await self._runtime.arun(self._cancel()) in ("cancelled", "running")
+        return await self._from.runtime.arun(self._cancel()) in ("cancelled", "running")
 
     def retry(self, delay: Duration = 0) -> bool:
         """Let a job that is dead, cancelled or expired run again, with all its attempts; False for any other.
 
         A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now.
         """
-        return self._runtime.run(self._revive(delay)) == "revived"
+        return self._from.runtime.run(self._revive(delay)) == "revived"
 
     async def aretry(self, delay: Duration = 0) -> bool:
         """The same for a task."""
-        return await self._runtime.arun(self._revive(delay)) == "revived"
+        return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
         """Move a job that waits to another time, `delay` from now or `at` a moment with a zone.
 
         False when it does not wait (any more): it runs, has ended, or is unknown.
         """
-        return self._runtime.run(self._reschedule(delay, at)) == "scheduled"
+        return self._from.runtime.run(self._reschedule(delay, at)) == "scheduled"
 
     async def areschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
         """The same for a task."""
-        return await self._runtime.arun(self._reschedule(delay, at)) == "scheduled"
+        return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
     def _look(self, told: str = "") -> Protocol[control.Sight]:
-        return control.look(self._keys, self.id, told, self._runtime.window_ms)
+        return control.look(self._from.keys, self.id, told, self._from.runtime.window_ms)
 
     def _seen(self, sight: control.Sight) -> JobView:
         return view(self.id, self.queue, sight)
 
     def _cancel(self) -> Protocol[str]:
-        return control.cancel(self._keys, self.id, self._runtime.prefix, self._runtime.window_ms)
+        return control.cancel(self._from.keys, self.id, self._from.runtime.prefix, self._from.runtime.window_ms)
 
     def _revive(self, delay: Duration) -> Protocol[str]:
-        return control.revive(self._keys, self.id, milliseconds(delay, "delay", zero=True))
+        return control.revive(self._from.keys, self.id, milliseconds(delay, "delay", zero=True))
 
     def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
         given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
         due = job_options.moment(given)
         if due is None:
             raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
-        return control.reschedule(self._keys, self.id, due)
+        return control.reschedule(self._from.keys, self.id, due)
 
     def _outcome(self, timeout: Duration | None) -> Protocol[Standing]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        return protocol.outcome(self._keys, self.id, self._runtime.channel, limit, self._runtime.window_ms)
+        return protocol.outcome(
+            self._from.keys, self.id, self._from.runtime.channel, limit, self._from.runtime.window_ms
+        )
 
     def _read(self, found: Standing) -> R:
         if found.state == "unknown":
@@ -209,13 +213,13 @@ class Job(Generic[R]):
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
         if len(found.blob) == 1:
             raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
-        value: R = codecs.result(found.blob[1:], self._returns, f"job {self.id} in queue {self.queue!r}")
+        value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value
 
     def _raise(self, failure: Failure) -> NoReturn:
         message = f"job {self.id} in queue {self.queue!r} failed: {failure}"
         failed = JobFailed(message, failure.type, failure.text, failure.traceback)
-        rebuilt = None if self._errors is None else self._errors.rebuilt(failure)
+        rebuilt = None if self._from.errors is None else self._from.errors.rebuilt(failure)
         if rebuilt is None:
             raise failed
         raise rebuilt from failed
@@ -229,4 +233,4 @@ def _state(found: Standing) -> State:
         return "expired"
     if found.state == "ended":
         return ENDINGS.get(found.blob[:1], "unknown")
-    return found.state  # type: ignore[return-value]
+    return found.state  # type: ignore[return-value]  # the script has the same words for the others

@@ -8,8 +8,8 @@ from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import stock as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.stock import Books, Reservation, StockStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.task_calls import TaskCall

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from lockwork.errors import ConfigError
 from lockwork.promises import Promise
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.pushing import NewJob
 
 R = TypeVar("R")
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs, job_options
@@ -21,11 +22,12 @@ from lockwork.hooks import Enqueued
 from lockwork.ids import new_id, new_ids
 from lockwork.injection import Injection
 from lockwork.injection.alone import call_alone
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.promises import Taken, take_out
-from lockwork.protocol import jobs as protocol
+from lockwork.protocol import pushing as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.jobs import body
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Arrival, push_unique
 from lockwork.surroundings import Surroundings
 from lockwork.task_calls import ResultCall
@@ -68,11 +70,12 @@ class Task(Generic[P, R, C]):
         self._runtime = gathering.runtime
         self._config = config
         self._keys = gathering.keys
+        self._origin = Origin(self._runtime, self._keys, self.signature.returns, around.errors)
         self._take(options)
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
         self._asked_ms = 0
-        self.__doc__ = function.__doc__
+        update_wrapper(self, function, updated=())
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C:
         return self.function(*args, **kwargs)
@@ -210,11 +213,10 @@ class Task(Generic[P, R, C]):
         if options.unique is not None:
             arrived = yield from push_unique(self._keys, jobs, options.unique.terms, options.expires_ms)
             return [self._handle(id, arrival) for id, arrival in arrived]
-        if options.expires_ms is None:
-            yield from protocol.push(self._keys, jobs, options.replicas)
-        else:
-            yield from protocol.push_until(self._keys, jobs, options.expires_ms, options.replicas)
-        return [self._handle(job.id) for job in jobs]
+        handles: list[Job[R]] = []
+        also = partial(self._add_handles, handles)
+        yield from protocol.push(self._keys, jobs, options.replicas, options.expires_ms, also=also)
+        return handles
 
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here, with its dependencies as in a worker, without a server; for tests.
@@ -228,7 +230,7 @@ class Task(Generic[P, R, C]):
         queue = self.options_in_force.queue
 
         def event(job: NewJob) -> Enqueued:
-            _, args, *rest = codecs.decode(protocol.body(job.record))
+            _, args, *rest = codecs.decode(body(job.record))
             kwargs = rest[0] if rest else {}
             # a moment is negative
             delay = max(0.0, (job.delay_ms if job.delay_ms >= 0 else -job.delay_ms - time.time() * 1000) / 1000)
@@ -260,8 +262,11 @@ class Task(Generic[P, R, C]):
         return head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:
-        options, errors = self.options_in_force, self._around.errors
-        return Job(self._runtime, self._keys, options.queue, id, self.signature.returns, errors, arrival)
+        return Job(self._origin, id, arrival)
+
+    def _add_handles(self, handles: list[Job[R]], jobs: Sequence[NewJob]) -> None:
+        origin = self._origin
+        handles.extend([Job(origin, job.id) for job in jobs])
 
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"

@@ -70,9 +70,6 @@ class Crew:
         children = machine.children()
         whole = draw.random() < 0.1
         victims = [machine.pid, *children] if whole else [draw.choice(children)]
-        if whole:
-            for pid in victims:
-                _send(pid, signal.SIGSTOP)  # all at once: a process that outlives its supervisor gives back what it has
         for pid in victims:
             _send(pid, signal.SIGKILL)
             self.troubles.append(Trouble(pid, (at := time.time()), at))

@@ -15,10 +15,11 @@ from rich.console import Console
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
 from lockwork.cli.deadview import show_jobs
 from lockwork.ids import new_ids
-from lockwork.protocol import dead, jobs
+from lockwork.protocol import dead, jobs, pushing
 from lockwork.protocol.dead import Bounds
-from lockwork.protocol.jobs import NewJob, Outcome
+from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from processes import started
 
 KEYS = QueueKeys("lw", "default")
@@ -31,7 +32,7 @@ def bury(lw: Lockwork, records: list[bytes], error: bytes = b'{"type":"ValueErro
     if len(records) > 500:
         return bury(lw, records[:500], error) + bury(lw, records[500:], error)
     new = [NewJob(id, record) for id, record in zip(new_ids(len(records)), records, strict=True)]
-    lw.runtime.run(jobs.push(KEYS, new))
+    lw.runtime.run(pushing.push(KEYS, new))
     lw.runtime.run(jobs.beat(KEYS, {SESSION: True}, 60_000, 1))
     batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, len(new), new[0].id, ""))
     assert len(batch.jobs) == len(new)

@@ -7,13 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-LIMIT = 30.0
 
 HOLD = "1"
 """Seconds to pay."""
@@ -77,16 +74,3 @@ def place() -> Iterator[Place]:
     # not tmp_path: that one is too long for the path of a socket
     with tempfile.TemporaryDirectory(prefix="lwd") as folder:
         yield Place(Path(folder))
-
-
-@pytest.fixture
-def until() -> Callable[[Callable[[], object], str], None]:
-    """Wait until a condition holds."""
-
-    def wait(condition: Callable[[], object], what: str) -> None:
-        limit = time.monotonic() + LIMIT
-        while not condition():
-            assert time.monotonic() < limit, f"{what}: not within {LIMIT:g} s"
-            time.sleep(0.01)
-
-    return wait

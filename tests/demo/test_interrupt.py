@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from processes import until
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from demo.conftest import Place
-
-    Until = Callable[[Callable[[], object], str], None]
 
 
 def starts(place: Place) -> bool:
@@ -32,7 +30,7 @@ MOMENTS = {"as it starts": starts, "in the middle of the sale": sells}
 
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_everything(place: Place, until: Until, number: signal.Signals, moment: str) -> None:
+def test_a_signal_ends_everything(place: Place, number: signal.Signals, moment: str) -> None:
     with place.start("--buyers", "2000") as process:
         until(lambda: MOMENTS[moment](place), moment)
         # as a terminal does it: the whole process group gets it
@@ -43,7 +41,7 @@ def test_a_signal_ends_everything(place: Place, until: Until, number: signal.Sig
     place.check_empty()
 
 
-def test_kill_9_ends_everything(place: Place, until: Until) -> None:
+def test_kill_9_ends_everything(place: Place) -> None:
     with place.start("--buyers", "2000") as process:
         until(lambda: sells(place), "the sale begins")
         process.kill()

@@ -10,14 +10,6 @@ import redis
 
 from lockwork.runtime.embedded import Embedded, start_private
 
-APPS = Path(__file__).parent / "apps"
-
-
-@pytest.fixture
-def apps() -> Path:
-    """The folder of the app modules, good and bad, from which workers are started."""
-    return APPS
-
 
 @pytest.fixture
 def spoiled(tmp_path: Path) -> Iterator[Embedded]:

@@ -121,7 +121,7 @@ def test_enqueue(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         def work(n: int) -> None: ...
 
         work.enqueue(0)
-        proxy.lose(sha("jobs_push"), phase)
+        proxy.lose(sha("job_push"), phase)
         job = work.enqueue(1)
         proxy.lose(sha("jobs_push"), phase)
         jobs = work.enqueue_many([(n,) for n in range(2, 1502)])
@@ -210,11 +210,11 @@ async def test_a_request_that_arrives_after_its_retry(lw: Lockwork, proxy: Proxy
         task = app.task(work)
         if sync:
             await asyncio.to_thread(app.lock("warm").state)
-            proxy.lose(sha("jobs_push"), "late")
+            proxy.lose(sha("job_push"), "late")
             job = await asyncio.to_thread(task.enqueue)
         else:
             await app.lock("warm").astate()
-            proxy.lose(sha("jobs_push"), "late")
+            proxy.lose(sha("job_push"), "late")
             job = await task.aenqueue()
         keys = QueueKeys("lw", "default")
         await lw.runtime.arun(jobs.beat(keys, {"h/1/x": True}, 60_000, 5))

@@ -1,7 +1,8 @@
 """Bugs of other queues by their names, with real workers: jobs that ran twice, were lost, or were never run.
 
-More of them, where the server is looked at: test_named_queue_bugs_server.py. Those of the worker's life (signals,
-reconnecting, recycling) are named in tests/worker, those of poison jobs and of cancelling in tests/handle.
+More of them, where the server is looked at: test_named_queue_bugs_server.py; about a task's function:
+test_named_queue_bugs_tasks.py. Those of the worker's life (signals, reconnecting, recycling) are named in tests/worker,
+those of poison jobs and of cancelling in tests/handle.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import redis
 
 from history import History
 from lockwork import JobFailed, Lockwork
-from lockwork.protocol import job_control, jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import job_control, pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
@@ -55,11 +56,6 @@ def _of_gate(path: str, gate: str) -> int: ...  # type: ignore[empty-body]
 def tasks(spoiled: Embedded) -> Iterator[Tasks]:
     with Lockwork(spoiled.url) as lw:
         yield Tasks(lw)
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history")
 
 
 def test_kombu_337_a_delay_longer_than_the_lease(tasks: Tasks, spoiled: Embedded, apps: Path, history: History) -> None:
@@ -143,7 +139,7 @@ def test_arq_485_cancelling_an_unknown_job_harms_no_later_one(
     assert not lw.job("later").cancel()
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        lw.runtime.run(jobs.push(KEYS, [NewJob("later", record)]))
+        lw.runtime.run(pushing.push(KEYS, [NewJob("later", record)]))
         assert lw.job("later").result(30) == 1
 
 
@@ -170,7 +166,7 @@ def test_arq_447_an_expiry_that_has_passed(
     """arq#447, arq#479: a job whose time was over when it came froze the worker."""
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        tasks.lw.runtime.run(jobs.push_until(KEYS, [NewJob("late", record)], expires))
+        tasks.lw.runtime.run(pushing.push(KEYS, [NewJob("late", record)], expires_ms=expires))
         assert tasks.mark.enqueue(history.path).result(30) == 1
         until(lambda: tasks.lw.job("late").state() == "expired", "it has expired", 10)
     assert len(history.lines("ran")) == 1

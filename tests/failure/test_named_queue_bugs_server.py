@@ -11,11 +11,12 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import dead, hands, jobs, waiting
+from lockwork.protocol import dead, hands, jobs, pushing, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
-from lockwork.protocol.jobs import Leased, Limits, NewJob, Outcome
+from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
 
@@ -37,7 +38,7 @@ def queue(lw: Lockwork) -> Iterator[Lockwork]:
 
 
 def fill(lw: Lockwork, count: int, record: bytes = PLAIN, delay: int = 0) -> None:
-    lw.runtime.run(jobs.push(KEYS, [NewJob(f"j{number:05}", record, delay) for number in range(count)]))
+    lw.runtime.run(pushing.push(KEYS, [NewJob(f"j{number:05}", record, delay) for number in range(count)]))
 
 
 def leased(lw: Lockwork, count: int) -> list[Leased]:

@@ -14,12 +14,13 @@ import pytest
 import redis
 
 from lockwork import Lockwork, ServerRefused
-from lockwork.protocol import dead, hands, jobs, queue_status, schedules, waiting
+from lockwork.protocol import dead, hands, jobs, pushing, queue_status, schedules, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import Leased, Limits, NewJob, Outcome
+from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
 
@@ -42,7 +43,7 @@ class Populated:
         body = b'["work",[]]'
         ask(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
         names = ["running", "keyed", "dies", "gone", "done"]
-        ask(jobs.push(KEYS, [NewJob(id, (keyed if id == "keyed" else plain) + body) for id in names]))
+        ask(pushing.push(KEYS, [NewJob(id, (keyed if id == "keyed" else plain) + body) for id in names]))
         held = {job.id: job for job in ask(jobs.reserve(KEYS, SESSION, 10, "r1", "")).jobs}
         assert sorted(held) == sorted(names)
         ended = [
@@ -53,9 +54,9 @@ class Populated:
         ask(jobs.settle(KEYS, SESSION, [Outcome("gone", held["gone"].token, "c")], WINDOW))
         self.running: Leased = held["running"]
         ask(control.note(KEYS, SESSION, self.running, "step", b"1", 10_000))
-        ask(jobs.push(KEYS, [NewJob("ready", plain + body), NewJob("withdrawn", plain + body)]))
-        ask(jobs.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
-        ask(jobs.push_until(KEYS, [NewJob("expires", plain + body, 400_000)], 500_000))
+        ask(pushing.push(KEYS, [NewJob("ready", plain + body), NewJob("withdrawn", plain + body)]))
+        ask(pushing.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
+        ask(pushing.push(KEYS, [NewJob("expires", plain + body, 400_000)], expires_ms=500_000))
         ask(control.cancel(KEYS, "withdrawn", "lw"))
         ask(jobs.standing(KEYS, "later", "channel"))
 
@@ -65,10 +66,10 @@ class Populated:
         plain, keyed = jobs.head(0, 4) + b"[]", jobs.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
         job = self.running
         return {
-            "push": lambda: jobs.push(KEYS, [NewJob(f"a{number}", plain)]),
-            "push many": lambda: jobs.push(KEYS, [NewJob(f"b{number}", plain), NewJob(f"c{number}", keyed)]),
-            "push later": lambda: jobs.push(KEYS, [NewJob(f"d{number}", plain, 1000)]),
-            "push until": lambda: jobs.push_until(KEYS, [NewJob(f"e{number}", plain)], 90_000),
+            "push": lambda: pushing.push(KEYS, [NewJob(f"a{number}", plain)]),
+            "push many": lambda: pushing.push(KEYS, [NewJob(f"b{number}", plain), NewJob(f"c{number}", keyed)]),
+            "push later": lambda: pushing.push(KEYS, [NewJob(f"d{number}", plain, 1000)]),
+            "push until": lambda: pushing.push(KEYS, [NewJob(f"e{number}", plain)], expires_ms=90_000),
             "note": lambda: control.note(KEYS, SESSION, job, "step", b"2", 10_000),
             "asked": lambda: control.asked(KEYS, SESSION, [job]),
             "cancel running": lambda: control.cancel(KEYS, "running", "lw"),

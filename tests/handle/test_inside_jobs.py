@@ -16,9 +16,9 @@ import pytest
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
-from lockwork.protocol import job_control, jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import job_control, jobs, pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.worker.context import Desk, JobContext
 from processes import until, worker
 
@@ -219,7 +219,7 @@ def test_a_failed_job_is_not_lost_by_new_ones(own: Any) -> None:
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     assert job.cancel()
-    call = next(jobs.push(keys, [NewJob(job.id, b"1,1,,;x")]))
+    call = next(pushing.push(keys, [NewJob(job.id, b"1,1,,;x")]))
     runtime.run(_once(call.again()))  # type: ignore[union-attr]
     assert job.state() == "cancelled"
     with pytest.raises(JobFailed):

@@ -15,9 +15,9 @@ from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.errors import JobCancelled
 from lockwork.hooks import Enqueued, Started
 from lockwork.ids import new_id
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import jobs, pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from processes import until
 
 Load = Callable[[str], Any]
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_told_of_without_a_task(app: Load, work: Any, his
     id = new_id()
     with work("observed"):
         keys = QueueKeys("lw", "default")
-        observed.lw.runtime.run(jobs.push(keys, [NewJob(id, jobs.head(1, 1) + b'["nobody",[]]')]))
+        observed.lw.runtime.run(pushing.push(keys, [NewJob(id, jobs.head(1, 1) + b'["nobody",[]]')]))
         (dead,) = history.wait(1, "dead")
     assert (dead["id"], dead["task"]) == (id, "")
     assert "UnknownTask" in dead["error"]

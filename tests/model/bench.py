@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import hiredis
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from lockwork.protocol.effects import Call, Clock, Protocol
@@ -17,9 +18,13 @@ T = TypeVar("T")
 SECOND = 1_000_000
 CHANNEL = "channel"
 BEGIN = 1_800_000_000 * SECOND
+# Hypothesis's own generator, but as another backend: Hypothesis then leaves out its search for small examples, which
+# are forty steps of next to nothing. Broken twins are caught in a tenth of the examples and of the time.
+AVAILABLE_PROVIDERS["at random"] = AVAILABLE_PROVIDERS["hypothesis"]
 _SETTINGS = settings(
     max_examples=150,
     stateful_step_count=40,
+    backend="at random",
     deadline=None,
     derandomize=True,
     database=None,
@@ -101,9 +106,9 @@ def check(
 
 
 def check_caught(machine: Callable[[Bench], RuleBasedStateMachine], server: Server, twin: Build) -> None:
-    """Fail unless the machine finds out that the build is broken; it has longer for that than a sound build takes."""
+    """Fail unless the machine finds out that the build is broken; it ends as soon as it has, and has long for that."""
     try:
-        check(machine, server, twin, settings(_SETTINGS, max_examples=600, phases=[Phase.generate]))
+        check(machine, server, twin, settings(_SETTINGS, max_examples=3000, phases=[Phase.generate]))
     except AssertionError:
         return
     except hiredis.ReplyError as error:

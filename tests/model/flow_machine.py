@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from lockwork.protocol import flows, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
-from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import FlowJob, Policy
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
@@ -18,12 +16,12 @@ from model.bench import Bench
 from model.flow_model import WAITING, ModelFlow, ModelJob
 
 _DELIVERIES = 3
-_WINDOW_MS = 60_000
-_SESSION = "host/1/a"
+WINDOW_MS = 60_000
+SESSION = "host/1/a"
 _RECORD = jobs.head(1, _DELIVERIES) + b"body"
 _KEYED = jobs.head(1, _DELIVERIES, "key") + b"body"
 _STATES = {"ready": "active", "running": "active", "scheduled": "scheduled", "blocked": "blocked"}
-_SHAPES = st.lists(
+SHAPES = st.lists(
     st.tuples(
         st.sets(st.integers(1, 4), max_size=3),
         st.sampled_from(["fail", "fail", "ignore", "compensate"]),
@@ -55,7 +53,7 @@ class FlowMachine(RuleBasedStateMachine):
         self.simple = simple
 
     def join(self) -> None:
-        self.bench.run(jobs.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
+        self.bench.run(jobs.beat(self.queue, {SESSION: True}, 10**9, 1.0))
 
     @property
     def ms(self) -> int:
@@ -80,14 +78,14 @@ class FlowMachine(RuleBasedStateMachine):
 
     def _expire(self) -> None:
         """Goes on with what calls have left, and forgets what ended long ago."""
-        self.bench.run(jobs.expire(self.queue, _WINDOW_MS))
+        self.bench.run(jobs.expire(self.queue, WINDOW_MS))
         for name, flow in self.flows.items():
-            if flow.state == "ended" and flow.ended_at + _WINDOW_MS <= self.ms:
+            if flow.state == "ended" and flow.ended_at + WINDOW_MS <= self.ms:
                 self.forgotten.add(name)
 
     # -- producers --------------------------------------------------------------------------------------------------
 
-    @rule(shape=_SHAPES, twice=st.booleans(), keyed=st.booleans())
+    @rule(shape=SHAPES, twice=st.booleans(), keyed=st.booleans())
     def push(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool, keyed: bool) -> None:
         self.push_one(shape, twice=twice, keyed=keyed)
 
@@ -102,7 +100,7 @@ class FlowMachine(RuleBasedStateMachine):
             job.keyed = keyed and number % 2 == 1
             record = _KEYED if job.keyed else _RECORD
             new.append(FlowJob(record, sorted(parents), delay, policy, _RECORD if undo else b""))
-        assert self.bench.run(flows.push(self.queue, flow.name, new, "answer", _WINDOW_MS), twice=twice)
+        assert self.bench.run(flows.push(self.queue, flow.name, new, "answer", WINDOW_MS), twice=twice)
         self.flows[flow.name] = flow
         flow.now = self.ms
         flow.begin()
@@ -113,7 +111,7 @@ class FlowMachine(RuleBasedStateMachine):
     def cancel_job(self, data: st.DataObject, *, twice: bool) -> None:
         id = data.draw(st.sampled_from(self._in("blocked", *WAITING, "running")))
         job = self.jobs()[id]
-        done = self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS), twice=twice)
+        done = self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS), twice=twice)
         if job.place == "running":
             assert done == "running"
             job.asked = True
@@ -131,7 +129,7 @@ class FlowMachine(RuleBasedStateMachine):
         if rarely or name in self.forgotten:
             return
         state = flow.state
-        done, running = self.bench.run(flows.cancel(self.queue, name, _WINDOW_MS), twice=twice)
+        done, running = self.bench.run(flows.cancel(self.queue, name, WINDOW_MS), twice=twice)
         if state != "running":
             assert done in ("ended", "unknown")
             return
@@ -179,7 +177,7 @@ class FlowMachine(RuleBasedStateMachine):
         if rarely:
             return
         self.requests += 1
-        assert self.bench.run(waiting.clear(self.queue, f"c{self.requests}", _WINDOW_MS)) == len(there)
+        assert self.bench.run(waiting.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
         for id in sorted(there):
             self._end(known[id], "c")
         self._carry_on()
@@ -190,7 +188,7 @@ class FlowMachine(RuleBasedStateMachine):
     @rule(want=st.integers(1, 6), twice=st.booleans())
     def reserve(self, want: int, *, twice: bool) -> None:
         self.requests += 1
-        asked = jobs.reserve(self.queue, _SESSION, want, f"q{self.requests}", "", window_ms=_WINDOW_MS)
+        asked = jobs.reserve(self.queue, SESSION, want, f"q{self.requests}", "", window_ms=WINDOW_MS)
         batch = self.bench.run(asked, twice=twice)
         self._expire()
         known = self.jobs()
@@ -219,7 +217,7 @@ class FlowMachine(RuleBasedStateMachine):
             Outcome(id, self.leased[id].token, kind, b"value", delay if kind == "r" else 0)  # type: ignore[arg-type]
             for id, kind in zip(ids, kinds, strict=False)
         ]
-        settled = self.bench.run(jobs.settle(self.queue, _SESSION, outcomes, _WINDOW_MS), twice=twice)
+        settled = self.bench.run(jobs.settle(self.queue, SESSION, outcomes, WINDOW_MS), twice=twice)
         assert settled == [not twice] * len(outcomes)
         known = self.jobs()
         for outcome in outcomes:
@@ -242,7 +240,7 @@ class FlowMachine(RuleBasedStateMachine):
     @rule()
     def recover(self) -> None:
         """The worker has died with all it held."""
-        moved = self.bench.run(jobs.recover(self.queue, _SESSION, _WINDOW_MS, gone=True))
+        moved = self.bench.run(jobs.recover(self.queue, SESSION, WINDOW_MS, gone=True))
         known = self.jobs()
         assert moved == len(self.leased)
         held, self.leased = self.leased, {}
@@ -315,7 +313,7 @@ class FlowMachine(RuleBasedStateMachine):
                 break
             if self.leased:
                 outcomes = [Outcome(id, leased.token, "s", b"value") for id, leased in self.leased.items()]
-                assert all(self.bench.run(jobs.settle(self.queue, _SESSION, outcomes, _WINDOW_MS)))
+                assert all(self.bench.run(jobs.settle(self.queue, SESSION, outcomes, WINDOW_MS)))
                 known = self.jobs()
                 for outcome in outcomes:
                     del self.leased[outcome.id]
@@ -324,40 +322,7 @@ class FlowMachine(RuleBasedStateMachine):
                 self.after()
         self.look()
         assert all(flow.state == "ended" for flow in self.flows.values()), "a flow hangs"
-        self.bench.now += 1000 * (_WINDOW_MS + 1000)
+        self.bench.now += 1000 * (WINDOW_MS + 1000)
         self._expire()
         left = self.bench.fields(self.queue.flows)
         assert not left, f"left behind: {left}"
-
-
-class StepwiseFlowMachine(FlowMachine):
-    """The same where one call does little: the rest is done by whoever comes next."""
-
-    @precondition(lambda self: self.leased)
-    @rule(data=st.data(), rarely=st.integers(0, 1))
-    def cancel_and_die(self, data: st.DataObject, rarely: int) -> None:
-        """Who cancels a flow is gone after the first call, and then a job of it succeeds."""
-        id = data.draw(st.sampled_from(sorted(self.leased)))
-        job = self.jobs()[id]
-        if rarely or job.compensation or job.flow.state != "running":
-            return
-        first = next(flows.cancel(self.queue, job.flow.name, _WINDOW_MS))
-        assert isinstance(first, Call)
-        self.bench.call(first)
-        job.flow.now = self.ms
-        for other in job.flow.cancel():
-            other.asked = True
-        outcome = Outcome(id, self.leased.pop(id).token, "s", b"value")
-        assert self.bench.run(jobs.settle(self.queue, _SESSION, [outcome], _WINDOW_MS)) == [True]
-        self._settled(job, outcome)
-        self._carry_on()
-        self.after()
-
-    @rule(shape=_SHAPES, twice=st.booleans())
-    def push_in_small_steps(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(flows, "_BATCH", 2)
-            self.push_one(shape, twice=twice, keyed=False)
-
-    def after(self) -> None:
-        self._expire()

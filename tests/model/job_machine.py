@@ -9,9 +9,10 @@ import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
 from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs
+from lockwork.protocol import jobs, pushing
 from lockwork.protocol.job_control import Note
-from lockwork.protocol.jobs import Leased, NewJob, Outcome
+from lockwork.protocol.jobs import Leased, Outcome
+from lockwork.protocol.pushing import NewJob
 from model.bench import Bench
 from model.queue_machine import BODY, DELIVERIES, SESSIONS, VOID, WINDOW_MS, ModelJob, QueueMachine
 
@@ -60,7 +61,7 @@ class JobMachine(QueueMachine):
         due = due if delay else 0
         new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
-        assert self.bench.run(jobs.push_until(self.queue, [new], ends), twice=twice) == (0 if twice else 1)
+        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), twice=twice) == (0 if twice else 1)
         self.sent.append((new, ends))
         self.jobs[id] = ModelJob(level, expires=self.ms + limit)
         if delay:
@@ -72,7 +73,7 @@ class JobMachine(QueueMachine):
     @rule(data=st.data())
     def send_again(self, data: st.DataObject) -> None:
         new, ends = data.draw(st.sampled_from(self.sent[-4:]))
-        assert self.bench.run(jobs.push_until(self.queue, [new], ends), again=True) == 0
+        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), again=True) == 0
         self._see(new.id)
 
     @precondition(lambda self: self.jobs)

@@ -15,9 +15,10 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs, queue_limits
+from lockwork.protocol import jobs, pushing, queue_limits
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.jobs import Batch, Leased, NewJob, Outcome
+from lockwork.protocol.jobs import Batch, Leased, Outcome
+from lockwork.protocol.pushing import NewJob
 from model.bench import CHANNEL, Bench
 from model.job_machine import JobMachine
 from model.queue_machine import BODY, DELIVERIES, PLACES, SESSIONS, WINDOW_MS, QueueMachine
@@ -117,7 +118,7 @@ class LimitsMachine(QueueMachine):
             ]
             waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
             again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
-            full = _raised(QueueFull, lambda: self.bench.run(jobs.push(self.queue, again + batch), twice=twice))
+            full = _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, again + batch), twice=twice))
             assert (full.waiting, full.limit) == (self._waiting(), self.size)
         if self.paused:
             assert not self.bench.messages, "nobody is woken to find a queue paused"
@@ -257,7 +258,7 @@ class LimitedJobsMachine(LimitsMachine, JobMachine):
             super().push_until(level, limit, delay, absolute=absolute, twice=twice)
             return
         new = NewJob(f"j{len(self.jobs):03}", jobs.head(level, DELIVERIES) + BODY, delay)
-        _raised(QueueFull, lambda: self.bench.run(jobs.push_until(self.queue, [new], limit), twice=twice))
+        _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, [new], expires_ms=limit), twice=twice))
 
     @precondition(lambda self: self.leased)
     @rule()

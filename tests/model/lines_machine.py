@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import jobs, queue_status
-from lockwork.protocol.jobs import Leased, Limits, NewJob, Outcome
+from lockwork.protocol import jobs, pushing, queue_status
+from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from model.bench import Bench
 
 _DELIVERIES = 3
@@ -124,7 +125,7 @@ class LinesMachine(RuleBasedStateMachine):
             self.jobs[id] = _Job(level, key, group)
             if not (key or group or delay):
                 self._line_up(id)
-        added = self.bench.run(jobs.push(self.queue, batch), twice=twice)
+        added = self.bench.run(pushing.push(self.queue, batch), twice=twice)
         assert added == (0 if twice else len(batch))
         for job in batch:
             self.jobs[job.id].due = self.ms + job.delay_ms

@@ -8,9 +8,10 @@ from hypothesis.stateful import precondition, rule
 from lockwork.protocol import jobs, queue_status
 from lockwork.protocol.effects import Call
 from lockwork.protocol.grants import Renewal
-from lockwork.protocol.jobs import NewJob, Outcome
+from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.lock_jobs import release_and_push
+from lockwork.protocol.pushing import NewJob
 from model.bench import Bench
 from model.lock_machine import LockMachine, _Grant
 

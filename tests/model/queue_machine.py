@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import jobs, queue_status
-from lockwork.protocol.jobs import Batch, Leased, NewJob, Outcome, SessionOver
+from lockwork.protocol import jobs, pushing, queue_status
+from lockwork.protocol.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from model.bench import Bench
 
 BODY = b'["work",[1]]'
@@ -75,7 +76,7 @@ class QueueMachine(RuleBasedStateMachine):
         ]
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
-        added = self.bench.run(jobs.push(self.queue, again + batch), twice=twice)
+        added = self.bench.run(pushing.push(self.queue, again + batch), twice=twice)
         assert added == (0 if twice else len(batch))
         for (level, delay), job in zip(new, batch, strict=True):
             self.jobs[job.id] = ModelJob(level)

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from lockwork.protocol import schedules
 from lockwork.protocol.effects import Call
-from lockwork.protocol.jobs import push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 

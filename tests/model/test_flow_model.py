@@ -9,7 +9,8 @@ from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import FlowJob
 from lockwork.protocol.keys import QueueKeys
 from model.bench import SECOND, Bench, check, check_caught
-from model.flow_machine import FlowMachine, StepwiseFlowMachine
+from model.flow_machine import FlowMachine
+from model.stepwise_flow_machine import StepwiseFlowMachine
 from simulation.server import Build, Server
 
 _FLOWS = "parts/flows"

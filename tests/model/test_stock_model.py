@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.stock_machine import StockMachine
+from model.stock_line_machine import StockLineMachine
 from simulation.server import Build, Server
 
 _LEFT = "if counts[1] - counts[2] - counts[3] < units then"
@@ -35,9 +35,9 @@ TWINS = (
 
 
 def test_a_stock_does_what_its_model_says(simulated: Server) -> None:
-    check(StockMachine, simulated, Build())
+    check(StockLineMachine, simulated, Build())
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_a_broken_stock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(StockMachine, simulated, twin)
+    check_caught(StockLineMachine, simulated, twin)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
@@ -11,10 +9,12 @@ from lockwork.protocol import dead, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.job_control import Note
-from lockwork.protocol.jobs import Leased, NewJob, Outcome
+from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.unique import Arrived, Terms, push_unique
+from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.unique import Terms, push_unique
 from model.bench import Bench
+from model.unique_model import UniqueJob, UniqueModel
 
 _DELIVERIES = 3
 _WINDOW_MS = 3_600_000
@@ -36,21 +36,6 @@ _REPLACING = [terms for terms in _TERMS if terms.meaning != "keep"]
 _ENDED = ("dead", "cancelled", "expired")
 
 
-@dataclass
-class _Job:
-    name: str
-    until: str | int
-    key: str
-    record: bytes
-    due: int
-    expires: int | None
-    place: str = "waits"
-    tries: int = 0
-    noted: bool = False
-    asked: bool = False
-    died: int = 0
-
-
 class UniqueMachine(RuleBasedStateMachine):
     """Rules are what producers, workers, operators and time do."""
 
@@ -58,11 +43,8 @@ class UniqueMachine(RuleBasedStateMachine):
         super().__init__()
         self.bench = bench
         self.queue = QueueKeys("sim", "q")
-        self.jobs: dict[str, _Job] = {}
-        self.names: dict[str, tuple[str, int | None]] = {}
-        """Names that are taken until their jobs begin or end: the job, and when it is due at the latest."""
-        self.times: dict[str, tuple[str, int]] = {}
-        """Names that are taken until a time."""
+        self.model = UniqueModel()
+        self.jobs = self.model.jobs
         self.leased: dict[str, Leased] = {}
         self.requests = 0
         self.join()
@@ -74,60 +56,12 @@ class UniqueMachine(RuleBasedStateMachine):
     def ms(self) -> int:
         return self.bench.now // 1000
 
-    # -- the model --------------------------------------------------------------------------------------------------
-
     def _request(self) -> str:
         self.requests += 1
         return f"q{self.requests}"
 
     def _at(self, *places: str) -> list[str]:
         return sorted(id for id, job in self.jobs.items() if job.place in places)
-
-    def _overdue(self, job: _Job) -> bool:
-        return job.place == "waits" and job.expires is not None and job.expires <= self.ms
-
-    def _known_holder(self, name: str) -> str | None:
-        id = self.names.get(name, ("", None))[0]
-        return id if id and self.jobs[id].place != "lost" else None
-
-    def _holder(self, name: str) -> tuple[str, int | None] | None:
-        id = self._known_holder(name)
-        if id and not self._overdue(self.jobs[id]):
-            return self.names[name]
-        id, until = self.times.get(name, ("", 0))
-        return (id, None) if until > self.ms else None
-
-    def _free(self, id: str) -> None:
-        name = self.jobs[id].name
-        if self.names.get(name, ("", None))[0] == id:
-            del self.names[name]
-
-    def _end(self, id: str, place: str) -> None:
-        self.jobs[id].place = place
-        self.jobs[id].asked = False
-        self._free(id)
-
-    def _arrive(self, id: str, job: _Job, terms: Terms, *, delayed: bool) -> Arrived:
-        """What becomes of a call."""
-        holder = self._holder(job.name)
-        if holder is None:
-            self.jobs[id] = job
-            if isinstance(terms.until, int):
-                self.names.pop(job.name, None)
-                self.times[job.name] = (id, self.ms + terms.until)
-            else:
-                self.names[job.name] = (id, self.ms + terms.longest_ms if terms.longest_ms else None)
-            return Arrived(id, "new")
-        met, latest = holder
-        known = self.jobs[met]
-        if terms.meaning == "keep" or known.place != "waits":
-            return Arrived(met, "kept")
-        known.record, known.key, known.until, known.expires = job.record, job.key, job.until, job.expires
-        known.tries, known.noted = 0, False
-        if not delayed:
-            return Arrived(met, "replaced")
-        known.due = job.due if latest is None else max(self.ms, min(job.due, latest))
-        return Arrived(met, "moved")
 
     # -- producers --------------------------------------------------------------------------------------------------
 
@@ -153,8 +87,12 @@ class UniqueMachine(RuleBasedStateMachine):
         found = self.bench.run(push_unique(self.queue, batch, terms, expires), twice=twice)
         ends = None if expires is None else self.ms + expires
         expected = [
-            self._arrive(
-                new.id, _Job(name, terms.until, key, new.record, self.ms + wait, ends), terms, delayed=wait > 0
+            self.model.arrive(
+                new.id,
+                UniqueJob(name, terms.until, key, new.record, self.ms + wait, ends),
+                terms,
+                self.ms,
+                delayed=wait > 0,
             )
             for new, (name, key) in zip(batch, calls, strict=True)
         ]
@@ -182,7 +120,7 @@ class UniqueMachine(RuleBasedStateMachine):
         elif self.jobs[id].place == "waits":
             assert found == "cancelled"
             self.jobs[id].noted, self.jobs[id].expires = False, None
-            self._end(id, "cancelled")
+            self.model.end(id, "cancelled")
         elif self.jobs[id].place == "running":
             assert found == "running"
             self.jobs[id].asked = True
@@ -197,21 +135,12 @@ class UniqueMachine(RuleBasedStateMachine):
 
     # -- operators --------------------------------------------------------------------------------------------------
 
-    def _take_again(self, id: str) -> bool:
-        job = self.jobs[id]
-        if isinstance(job.until, int):
-            return True
-        if self._known_holder(job.name) not in (None, id):
-            return False
-        self.names[job.name] = (id, None)
-        return True
-
     @precondition(lambda self: self._at(*_ENDED))
     @rule(data=st.data(), wait=st.sampled_from([0, 1500]), twice=st.booleans())
     def revive(self, data: st.DataObject, wait: int, *, twice: bool) -> None:
         id = data.draw(st.sampled_from(self._at(*_ENDED)))
         found = self.bench.run(control.revive(self.queue, id, wait), twice=twice)
-        if not self._take_again(id):
+        if not self.model.take_again(id):
             assert found == "taken"
             return
         assert found == "revived"
@@ -223,7 +152,9 @@ class UniqueMachine(RuleBasedStateMachine):
     @rule(anew=st.booleans())
     def retry_the_dead(self, *, anew: bool) -> None:
         moved = self.bench.run(dead.retry(self.queue, Filter(), self._request(), None, anew=anew))
-        again = [id for _, id in sorted((self.jobs[id].died, id) for id in self._at("dead")) if self._take_again(id)]
+        again = [
+            id for _, id in sorted((self.jobs[id].died, id) for id in self._at("dead")) if self.model.take_again(id)
+        ]
         assert moved == len(again)
         for id in again:
             job = self.jobs[id]
@@ -246,7 +177,7 @@ class UniqueMachine(RuleBasedStateMachine):
             waits = self._at("waits")
             assert self.bench.run(waiting.clear(self.queue, self._request(), _WINDOW_MS)) == len(waits)
             for id in waits:
-                self._end(id, "cleared")
+                self.model.end(id, "cleared")
 
     @precondition(lambda self: any(not self.jobs[id].key for id in self._at("waits")))
     @rule(data=st.data(), rarely=st.integers(0, 2))
@@ -263,9 +194,9 @@ class UniqueMachine(RuleBasedStateMachine):
     def reserve(self, want: int, *, twice: bool) -> None:
         batch = self.bench.run(jobs.reserve(self.queue, _SESSION, want, self._request(), ""), twice=twice)
         for id in self._at("waits"):
-            if self._overdue(self.jobs[id]):
+            if self.jobs[id].overdue(self.ms):
                 self.jobs[id].noted, self.jobs[id].expires = False, None
-                self._end(id, "expired")
+                self.model.end(id, "expired")
         for leased in batch.jobs:
             job = self.jobs[leased.id]
             assert job.place == "waits"
@@ -276,7 +207,7 @@ class UniqueMachine(RuleBasedStateMachine):
             job.place, job.expires = "running", None
             self.leased[leased.id] = leased
             if job.until == "start":
-                self._free(leased.id)
+                self.model.free(leased.id)
         running = {self.jobs[id].key for id in self.leased}
         assert len(running - {""}) == sum(self.jobs[id].key != "" for id in self.leased), "one at a time per key"
         if len(batch.jobs) < want:
@@ -289,7 +220,18 @@ class UniqueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.leased)
     @rule(data=st.data(), kind=st.sampled_from("ssrrdddgzc"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
     def settle(self, data: st.DataObject, kind: str, delay: int, *, twice: bool) -> None:
-        id = data.draw(st.sampled_from(sorted(self.leased)))
+        self._settle(data.draw(st.sampled_from(sorted(self.leased))), kind, delay, twice=twice)
+
+    @precondition(lambda self: any(self.jobs[id].until == "done" for id in self.leased))
+    @rule(data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS))
+    def fail_and_be_replaced(self, data: st.DataObject, terms: Terms, key: str) -> None:
+        """A job that has done steps is to be tried again, and becomes another call before that."""
+        self.finish_steps()
+        id = data.draw(st.sampled_from(sorted(id for id in self.leased if self.jobs[id].until == "done")))
+        self._settle(id, "r", 1500, twice=False)
+        self._push(terms, [(self.jobs[id].name, key)], 0, None, twice=False)
+
+    def _settle(self, id: str, kind: str, delay: int, *, twice: bool) -> None:
         ended = Outcome(id, self.leased[id].token, kind, b"{}", delay if kind in "rz" else 0)  # type: ignore[arg-type]
         settled = self.bench.run(jobs.settle(self.queue, _SESSION, [ended], _WINDOW_MS), twice=twice)
         assert settled == [not twice]
@@ -301,7 +243,7 @@ class UniqueMachine(RuleBasedStateMachine):
         job.noted = job.noted and kind not in "sc"
         if kind in "sdc":
             job.died = self.ms
-            self._end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
+            self.model.end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
         else:
             job.place, job.due = "waits", self.ms + (delay if kind in "rz" else 0)
 
@@ -322,10 +264,10 @@ class UniqueMachine(RuleBasedStateMachine):
             job.tries += 1
             if job.asked:
                 job.noted = False
-                self._end(id, "cancelled")
+                self.model.end(id, "cancelled")
             elif job.tries >= _DELIVERIES:
                 job.died = self.ms
-                self._end(id, "dead")
+                self.model.end(id, "dead")
             else:
                 job.place, job.due = "waits", self.ms
         self.join()
@@ -341,17 +283,19 @@ class UniqueMachine(RuleBasedStateMachine):
         """The server knows who has which name, and keeps none that nobody has."""
         books = self.bench.hash(self.queue.books)
         owners = {name[2:]: value.split()[0] for name, value in books.items() if name.startswith("u ")}
-        assert owners == {f"task/{name}": id for name, (id, _) in self.names.items()}
+        assert owners == {f"task/{name}": id for name, (id, _) in self.model.names.items()}
         times = self.bench.hash(self.queue.unique[0])
-        for name, (id, until) in self.times.items():
+        for name, (id, until) in self.model.times.items():
             assert until <= self.ms or times[f"task/{name}"] == f"{id} {until}"
         alive = self._at("waits", "running", "dead")
         assert self.bench.fields(self.queue.jobs) == set(alive)
         noted = {id for id in alive if self.jobs[id].noted or self.jobs[id].asked}
         assert self.bench.fields(self.queue.notes) - set(self._at("lost")) == noted, "steps are a call's own"
+        tries = self.bench.hash(self.queue.tries)
         due = self.bench.scores(self.queue.due)
         for id in self._at("waits"):
             job = self.jobs[id]
+            assert int(tries.get(id, "0")) == job.tries, "attempts are a call's own"
             assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
         status, _ = self.bench.run(queue_status.status(self.queue))
         assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))

@@ -9,8 +9,9 @@ import pytest
 from lockwork import ConfigError, Lockwork
 from lockwork.ids import new_ids
 from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob, Outcome
+from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob, push
 
 SESSION = "host/1/a"
 
@@ -21,7 +22,7 @@ def bury(app: Lockwork, partition: int, numbers: list[int], task: str = "send", 
     app.runtime.run(jobs.beat(keys, {SESSION: True}, 60_000, 1))
     found = []
     for number, id in zip(numbers, new_ids(len(numbers)), strict=True):
-        app.runtime.run(jobs.push(keys, [NewJob(id, b'1,1,,;["%b",[%d]]' % (task.encode(), number))]))
+        app.runtime.run(push(keys, [NewJob(id, b'1,1,,;["%b",[%d]]' % (task.encode(), number))]))
         (job,) = app.runtime.run(jobs.reserve(keys, SESSION, 1, id, "")).jobs
         blob = b'{"type":"%b","message":"no %d"}' % (error.encode(), number)
         assert app.runtime.run(jobs.settle(keys, SESSION, [Outcome(job.id, job.token, "d", blob)], 600_000)) == [True]

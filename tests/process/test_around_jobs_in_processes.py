@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app_modules import Load
 from history import History
 from lockwork import JobFailed
 from processes import until, worker
 
 
 @pytest.fixture
-def hearth(forge_url: str, forge_folder: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("NOTES", history.path)
-    spec = importlib.util.spec_from_file_location("hearth_here", forge_folder / "hearth.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    with monkeypatch.context() as patch:
-        patch.setenv("LOCKWORK_URL", forge_url)
-        spec.loader.exec_module(module)
+def hearth(own_url: str, history: History, load: Load) -> Iterator[Any]:
+    module: Any = load(own_url, "hearth")
     with module.lw:
         yield module
 
 
 def test_what_a_task_depends_on_is_provided_where_it_runs(
-    hearth: Any, forge_url: str, forge_folder: Path, history: History
+    hearth: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("hearth:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps):
         for weight in (1, 2):
             job = hearth.smelt.enqueue(weight)
             *found, pid, child = job.result(30)
@@ -46,9 +37,9 @@ def test_what_a_task_depends_on_is_provided_where_it_runs(
 
 
 def test_hooks_are_told_once_and_by_the_process_that_knows(
-    hearth: Any, forge_url: str, forge_folder: Path, history: History
+    hearth: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("hearth:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps):
         job = hearth.smelt.enqueue(3)
         runner = job.result(30)[3]
         history.wait(1, "success")
@@ -65,16 +56,16 @@ def test_hooks_are_told_once_and_by_the_process_that_knows(
     assert "WorkerDied" in history.lines("failure")[0]["error"]
 
 
-def test_hooks_of_a_job_with_a_hard_timeout(hearth: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("hearth:lw", url=forge_url, folder=forge_folder):
+def test_hooks_of_a_job_with_a_hard_timeout(hearth: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("hearth:lw", url=own_url, folder=apps):
         assert hearth.watched.enqueue(4).result(30) == 4
         assert history.wait(1, "success")[0]["result"] == 4
 
 
 def test_what_is_set_up_in_a_runner_is_taken_down_with_it(
-    hearth: Any, forge_url: str, forge_folder: Path, history: History
+    hearth: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("hearth:lw", "--runners", "1", url=forge_url, folder=forge_folder) as process:
+    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps) as process:
         *_, runner, child = hearth.smelt.enqueue(1).result(30)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
@@ -83,10 +74,10 @@ def test_what_is_set_up_in_a_runner_is_taken_down_with_it(
 
 
 def test_a_runner_that_cannot_set_up_blames_no_job(
-    hearth: Any, forge_url: str, forge_folder: Path, history: History, monkeypatch: pytest.MonkeyPatch
+    hearth: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEARTH_IS_COLD", "1")
-    with worker("hearth:lw", url=forge_url, folder=forge_folder) as process:
+    with worker("hearth:lw", url=own_url, folder=apps) as process:
         hearth.smelt.enqueue(1)
         until(lambda: "no process could be started for it: exit status 1" in process.errors, "it is said")
         assert hearth.lw.queue().status().failed == 0

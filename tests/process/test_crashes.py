@@ -16,10 +16,10 @@ from processes import alive, children, until, worker
 
 @pytest.mark.parametrize("how", ["exit", "segfault", "kill"])
 def test_a_crash_harms_no_other_job(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path, how: str
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, how: str
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         beside = [forge.gated.enqueue(history.path, str(gate)), forge.gated_coroutine.enqueue(history.path, str(gate))]
         others = history.wait(2)
         (child,) = process.children()
@@ -40,10 +40,10 @@ def test_a_crash_harms_no_other_job(
     ("how", "fate"), [("exit", "exit status 7"), ("segfault", "killed by SIGSEGV"), ("kill", "killed by SIGKILL")]
 )
 def test_a_job_that_always_crashes_dies_with_a_clear_error(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, how: str, fate: str
+    forge: Any, own_url: str, apps: Path, history: History, how: str, fate: str
 ) -> None:
     """Poison that takes its process along is counted, and does not go round for ever (celery#1628)."""
-    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         job = forge.always_dies.enqueue(history.path, how)
         with pytest.raises(JobFailed, match=f"WorkerDied: the process that ran it died: {fate}"):
             job.result(30)
@@ -52,15 +52,26 @@ def test_a_job_that_always_crashes_dies_with_a_clear_error(
         assert len(process.children()) == 1
 
 
-def test_deaths_may_be_more_than_failures(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder):
+def test_deaths_may_be_more_than_failures(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="WorkerDied"):
             forge.dies_as_often_as_it_may.enqueue(history.path).result(30)
         assert len(history.lines()) == 3
 
 
-def test_an_idle_process_that_dies_is_replaced(forge: Any, forge_url: str, forge_folder: Path) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+def test_a_process_that_dies_before_it_takes_up_its_job_costs_no_attempt(forge: Any, own_url: str, apps: Path) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
+        first = forge.pids.enqueue().result(30)[0]
+        os.kill(first, signal.SIGSTOP)
+        job = forge.pids.enqueue()
+        until(lambda: forge.lw.queue().status().running == 1, "the job is on its way to it")
+        os.kill(first, signal.SIGKILL)
+        assert job.result(30)[0] != first
+        assert forge.lw.queue().status().failed == 0
+
+
+def test_an_idle_process_that_dies_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         first = forge.pids.enqueue().result(30)[0]
         os.kill(first, signal.SIGKILL)
         until(lambda: not alive(first), "it is dead")
@@ -69,8 +80,8 @@ def test_an_idle_process_that_dies_is_replaced(forge: Any, forge_url: str, forge
         assert forge.lw.queue().status().failed == 0
 
 
-def test_many_crashes_among_many_jobs(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder) as process:
+def test_many_crashes_among_many_jobs(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         dying = forge.dies_once.enqueue_many([(history.path, how) for how in ("exit", "kill") * 5])
         living = forge.echo.enqueue_many([(number,) for number in range(200)])
         assert [job.result(60) for job in dying] == [2] * 10
@@ -80,10 +91,10 @@ def test_many_crashes_among_many_jobs(forge: Any, forge_url: str, forge_folder: 
 
 
 def test_processes_that_cannot_start_cost_no_attempt(
-    forge: Any, forge_url: str, forge_folder: Path, monkeypatch: pytest.MonkeyPatch
+    forge: Any, own_url: str, apps: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGE_FAILS_IN_RUNNERS", "1")
-    with worker("forge:lw", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", url=own_url, folder=apps) as process:
         job = forge.pids.enqueue()
         until(lambda: process.errors.count("no process could be started for it: exit status 9") >= 2, "it is tried")
         assert job.look().attempts in (None, 0)
@@ -91,8 +102,8 @@ def test_processes_that_cannot_start_cost_no_attempt(
         assert forge.lw.queue().status().failed == 0
 
 
-def test_programs_of_a_dead_job_are_ended(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+def test_programs_of_a_dead_job_are_ended(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="JobTimeout"):
             forge.hides_behind_a_program.enqueue(history.path).result(30)
         program = history.lines()[0]["program"]
@@ -100,10 +111,10 @@ def test_programs_of_a_dead_job_are_ended(forge: Any, forge_url: str, forge_fold
 
 
 def test_a_process_that_the_job_forked_does_not_hide_its_death(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
+    forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
     """It would hold the line open."""
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died: exit status 7"):
             forge.forks.enqueue(history.path).result(30)
         left = history.lines()[0]["left"]

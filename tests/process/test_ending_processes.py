@@ -15,10 +15,10 @@ from processes import alive, until, worker
 
 
 def test_running_jobs_may_end_within_the_grace(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--grace", "10m", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--grace", "10m", url=own_url, folder=apps) as process:
         job = forge.gated.enqueue(history.path, str(gate))
         (line,) = history.wait(1)
         process.send(signal.SIGTERM)
@@ -32,11 +32,11 @@ def test_running_jobs_may_end_within_the_grace(
 
 @pytest.mark.parametrize("again", [False, True], ids=["the grace is over", "a second signal"])
 def test_what_does_not_end_in_time_is_given_back_uncounted(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path, *, again: bool
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, *, again: bool
 ) -> None:
     gate = tmp_path / "gate"
     options = ("--runners", "1", "--grace", "10m" if again else "100ms", "--lease", "60s")
-    with worker("forge:lw", *options, url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         jobs = forge.gated.enqueue_many([(history.path, str(gate))] * 3)
         (line,) = history.wait(1)
         process.send(signal.SIGTERM)
@@ -49,17 +49,17 @@ def test_what_does_not_end_in_time_is_given_back_uncounted(
         assert (status.ready, status.running, status.recovered, status.failed) == (3, 0, 0, 0)
     assert history.lines("done") == []
     gate.touch()
-    with worker("forge:lw", "--burst", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [job.result(5) for job in jobs] == [1] * 3
 
 
 @pytest.mark.parametrize("victim", ["child", "supervisor"])
 def test_they_die_with_a_worker_that_is_killed(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path, victim: str
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, victim: str
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--runners", "2", "--grace", "1s", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--runners", "2", "--grace", "1s", url=own_url, folder=apps) as process:
         forge.gated.enqueue_many([(history.path, str(gate))] * 2)
         runners = [line["pid"] for line in history.wait(2)]
         (child,) = process.children()
@@ -77,20 +77,18 @@ def test_they_die_with_a_worker_that_is_killed(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ends a process that never lets Python run")
 def test_one_that_holds_its_interpreter_dies_with_its_child(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
+    forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps) as process:
         forge.holds_in_a_process.enqueue(history.path)
         (line,) = history.wait(1)
         os.kill(process.children()[0], signal.SIGKILL)
         until(lambda: not alive(line["pid"]), "it is gone")
 
 
-def test_they_end_with_a_child_that_is_replaced(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
-) -> None:
+def test_they_end_with_a_child_that_is_replaced(forge: Any, own_url: str, apps: Path, history: History) -> None:
     options = ("--runners", "1", "--max-jobs", "3")
-    with worker("forge:lw", *options, url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         found = [job.result(30) for job in forge.pids.enqueue_many([()] * 3)]
         until(lambda: "is replaced: 3 jobs done" in process.errors, "it is replaced")
         until(lambda: not any(alive(pid) for pid, _ in found), "its runners are gone")
@@ -98,11 +96,11 @@ def test_they_end_with_a_child_that_is_replaced(
 
 
 def test_a_signal_to_everybody_is_for_the_supervisor(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """Ctrl-C in the terminal, and a service manager that signals all processes."""
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = forge.gated.enqueue(history.path, str(gate))
         (line,) = history.wait(1)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -113,8 +111,8 @@ def test_a_signal_to_everybody_is_for_the_supervisor(
         assert os.getpgid(line["pid"]) == line["pid"]
 
 
-def test_nothing_of_them_is_left_after_a_burst(forge: Any, forge_url: str, forge_folder: Path) -> None:
+def test_nothing_of_them_is_left_after_a_burst(forge: Any, own_url: str, apps: Path) -> None:
     jobs = forge.pids.enqueue_many([()] * 10)
-    with worker("forge:lw", "--burst", "--runners", "2", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--burst", "--runners", "2", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert not any(alive(pid) for pid in {job.result(5)[0] for job in jobs})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from app_modules import Load
 from history import History
 from lockwork import JobFailed
 from mortal_servers import MortalServer
@@ -16,10 +15,10 @@ from processes import alive, until, worker
 
 
 def test_a_job_that_ignores_exceptions_is_killed(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         beside = forge.gated.enqueue(history.path, str(gate))
         history.wait(1)
         job = forge.stubborn.enqueue(history.path)
@@ -34,15 +33,15 @@ def test_a_job_that_ignores_exceptions_is_killed(
         assert forge.lw.queue().status().recovered == 0
 
 
-def test_first_the_soft_one(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder):
+def test_first_the_soft_one(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="hard time-out of 1 s"):
             forge.stubborn_after_its_timeout.enqueue(history.path).result(30)
         assert history.lines("JobTimeout")
 
 
-def test_of_a_single_job(forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder):
+def test_of_a_single_job(forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+    with worker("forge:lw", url=own_url, folder=apps):
         job = forge.gated.options(hard_timeout="500ms", retries=0).enqueue(history.path, str(tmp_path / "gate"))
         with pytest.raises(JobFailed, match=r"hard time-out of 0\.5 s"):
             job.result(30)
@@ -50,11 +49,11 @@ def test_of_a_single_job(forge: Any, forge_url: str, forge_folder: Path, history
 
 @pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop", "holds_the_interpreter"])
 def test_the_worker_process_itself_is_killed(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path, task: str
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
     """Neither a loop that is blocked nor native code can put it off; only the job that was too long pays for it."""
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--lease", "60s", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--lease", "60s", url=own_url, folder=apps) as process:
         others = [
             forge.gated_coroutine.enqueue(history.path, str(gate)),
             forge.gated.enqueue(history.path, str(gate)),
@@ -74,10 +73,10 @@ def test_the_worker_process_itself_is_killed(
 
 
 def test_jobs_that_end_in_time_are_left_alone(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "-c", "20", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "-c", "20", url=own_url, folder=apps) as process:
         (child,) = until(process.children, "its child is there")
         jobs = forge.quick.options(hard_timeout="3s").enqueue_many([(history.path,)] * 300)
         assert [job.result(30) for job in jobs] == [1] * 300
@@ -93,33 +92,31 @@ def test_jobs_that_end_in_time_are_left_alone(
 
 
 def test_a_worker_that_ends_by_itself_goes_on_after_a_hard_timeout(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
+    forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
     job = forge.stubborn_thread.enqueue(history.path)
     others = forge.quick.enqueue_many([(history.path,)] * 3)
-    with worker("forge:lw", "--burst", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [other.result(5) for other in others] == [1] * 3
     assert job.look().attempts in (1, 2)
 
 
-def test_one_job_is_one_job(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
+def test_one_job_is_one_job(forge: Any, own_url: str, apps: Path, history: History) -> None:
     forge.stubborn_thread.enqueue(history.path)
-    with worker("forge:lw", "--once", url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", "--once", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert len(history.lines()) == 1
     assert forge.lw.queue().status().retried == 1
 
 
 @pytest.mark.timeout(120)
-def test_the_server_may_be_away_just_then(
-    load_forge: Callable[[str], ModuleType], forge_folder: Path, history: History, tmp_path: Path
-) -> None:
+def test_the_server_may_be_away_just_then(load: Load, apps: Path, history: History, tmp_path: Path) -> None:
     """Everybody is judged as if it had been there, once it is back."""
     gate = tmp_path / "gate"
     with MortalServer(tmp_path / "mortal") as server:
-        app: Any = load_forge(server.url)
-        with app.lw, worker("forge:lw", "--lease", "60s", url=server.url, folder=forge_folder) as process:
+        app: Any = load(server.url, "forge")
+        with app.lw, worker("forge:lw", "--lease", "60s", url=server.url, folder=apps) as process:
             other = app.gated_coroutine.enqueue(history.path, str(gate))
             job = app.stubborn_thread.options(hard_timeout="3s", retries=0).enqueue(history.path)
             history.wait(2)

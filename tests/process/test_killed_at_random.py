@@ -19,11 +19,11 @@ KILLS = 12
 
 @pytest.mark.timeout(180)
 def test_every_job_succeeds_and_every_repetition_is_explained(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
+    forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
     chosen = random.Random(20261121)
     options = ("-p", "2", "-c", "4", "--runners", "2", "--lease", "60s")
-    with worker("forge:lw", *options, url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         jobs = forge.brief.enqueue_many([(history.path,)] * JOBS)
         for kill in range(1, KILLS + 1):
             history.wait(kill * JOBS // (KILLS * 2))

@@ -50,28 +50,28 @@ def outcome(id: str) -> Outcome:
 
 def test_who_is_too_long_is_told_once(heard: _Heard) -> None:
     limits = heard.limits("one")
-    limits.begun(outcome("a"), 0.02)
+    limits.begun(outcome("a"), 0.02, "task")
     until(lambda: heard.over, "it is told")
-    limits.begun(outcome("b"), 0.02)
+    limits.begun(outcome("b"), 0.02, "task")
     until(lambda: len(heard.over) == 2, "so is the next")
     assert heard.over == [("one", ["a"]), ("one", ["b"])]
 
 
 def test_an_earlier_deadline_that_comes_later_is_not_overslept(heard: _Heard) -> None:
     limits = heard.limits("one")
-    limits.begun(outcome("far"), 600)
-    limits.begun(outcome("near"), 0.02)
+    limits.begun(outcome("far"), 600, "task")
+    limits.begun(outcome("near"), 0.02, "task")
     until(lambda: heard.over, "it is told")
     assert heard.over == [("one", ["near"])]
 
 
 def test_who_has_ended_is_forgotten(heard: _Heard) -> None:
     limits, other = heard.limits("one"), heard.limits("one", "other")
-    limits.begun(outcome("same"), 0.2)
-    other.begun(outcome("same"), 0.3)
+    limits.begun(outcome("same"), 0.2, "task")
+    other.begun(outcome("same"), 0.3, "task")
     limits.ended("same")
     gone = heard.limits("gone")
-    gone.begun(outcome("lost"), 0.1)
+    gone.begun(outcome("lost"), 0.1, "task")
     heard.overruns.forget("gone")
     until(lambda: heard.over, "the one that is left is told")
     assert heard.over == [("one", ["same"])]
@@ -88,12 +88,12 @@ def test_all_that_are_late_are_told_together() -> None:
 
     overruns = Overruns(on_over)
     try:
-        Limits(_Line(overruns, "first"), "q").begun(outcome("x"), 0.01)  # type: ignore[arg-type]
+        Limits(_Line(overruns, "first"), "q").begun(outcome("x"), 0.01, "task")  # type: ignore[arg-type]
         until(lambda: over, "the first is told, and takes its time")
         limits = Limits(_Line(overruns, "second"), "q")  # type: ignore[arg-type]
-        limits.begun(outcome("a"), 0.01)
-        limits.begun(outcome("b"), 0.02)
-        limits.begun(outcome("c"), 600)
+        limits.begun(outcome("a"), 0.01, "task")
+        limits.begun(outcome("b"), 0.02, "task")
+        limits.begun(outcome("c"), 600, "task")
         threading.Event().wait(0.1)
         gate.set()
         until(lambda: len(over) == 2, "so is the second")

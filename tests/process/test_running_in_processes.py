@@ -13,8 +13,8 @@ from lockwork.errors import ConfigError, JobCancelled
 from processes import until, worker
 
 
-def test_jobs_run_in_processes_that_are_used_again(forge: Any, forge_url: str, forge_folder: Path) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder) as process:
+def test_jobs_run_in_processes_that_are_used_again(forge: Any, own_url: str, apps: Path) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps) as process:
         found = [job.result(30) for job in forge.pids.enqueue_many([()] * 20)]
         found += [job.result(30) for job in forge.pids_of_a_coroutine.enqueue_many([()] * 5)]
         (child,) = process.children()
@@ -24,10 +24,10 @@ def test_jobs_run_in_processes_that_are_used_again(forge: Any, forge_url: str, f
 
 
 def test_as_many_at_once_as_there_are_runners(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--runners", "3", url=forge_url, folder=forge_folder):
+    with worker("forge:lw", "--runners", "3", url=own_url, folder=apps):
         jobs = forge.gated.enqueue_many([(history.path, str(gate))] * 5)
         lines = history.wait(3)
         gate.touch()
@@ -36,16 +36,14 @@ def test_as_many_at_once_as_there_are_runners(
         assert len({line["pid"] for line in history.lines("ran")}) == 3
 
 
-def test_results_and_arguments_of_any_size(forge: Any, forge_url: str, forge_folder: Path) -> None:
+def test_results_and_arguments_of_any_size(forge: Any, own_url: str, apps: Path) -> None:
     values = [None, 0, "", [], {"a": [1.5, None, "ä\n\0"]}, "x" * 900_000, list(range(100_000))]
-    with worker("forge:lw", "--runners", "2", url=forge_url, folder=forge_folder):
+    with worker("forge:lw", "--runners", "2", url=own_url, folder=apps):
         assert [forge.echo.enqueue(value).result(30) for value in values] == values
 
 
-def test_what_it_writes_down_survives_its_process(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
-) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+def test_what_it_writes_down_survives_its_process(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = forge.steps.options(tags=["hot"]).enqueue(history.path)
         found = job.result(30)
         assert found["first"] == [1, 2]
@@ -54,8 +52,8 @@ def test_what_it_writes_down_survives_its_process(
         assert [line["attempt"] for line in history.lines()] == [1, 2]
 
 
-def test_errors_are_data(forge: Any, forge_url: str, forge_folder: Path) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder):
+def test_errors_are_data(forge: Any, own_url: str, apps: Path) -> None:
+    with worker("forge:lw", url=own_url, folder=apps):
         job = forge.raises.enqueue("no such iron")
         with pytest.raises(JobFailed, match="LookupError: no such iron"):
             job.result(30)
@@ -66,9 +64,9 @@ def test_errors_are_data(forge: Any, forge_url: str, forge_folder: Path) -> None
 
 
 def test_a_result_that_cannot_be_sent_fails_the_job_and_nothing_else(
-    forge: Any, forge_url: str, forge_folder: Path, history: History
+    forge: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = forge.returns_what_json_cannot_hold.enqueue(history.path)
         with pytest.raises(JobFailed, match="cannot be sent as JSON"):
             job.result(30)
@@ -77,8 +75,8 @@ def test_a_result_that_cannot_be_sent_fails_the_job_and_nothing_else(
         assert len(history.lines()) == 1
 
 
-def test_its_rules_for_trying_again_count(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder):
+def test_its_rules_for_trying_again_count(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="no use"):
             forge.gives_up.enqueue(history.path).result(30)
         assert len(history.lines()) == 1
@@ -89,8 +87,8 @@ def test_its_rules_for_trying_again_count(forge: Any, forge_url: str, forge_fold
 
 
 @pytest.mark.parametrize("task", ["cancelled", "cancelled_coroutine"])
-def test_cancelling(forge: Any, forge_url: str, forge_folder: Path, history: History, task: str) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+def test_cancelling(forge: Any, own_url: str, apps: Path, history: History, task: str) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         job = getattr(forge, task).enqueue(history.path)
         (line,) = history.wait(1)
         assert job.cancel()
@@ -102,10 +100,10 @@ def test_cancelling(forge: Any, forge_url: str, forge_folder: Path, history: His
 
 
 def test_cancelling_one_that_waits_for_a_process(
-    forge: Any, forge_url: str, forge_folder: Path, history: History, tmp_path: Path
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         first = forge.gated.enqueue(history.path, str(gate))
         history.wait(1)
         second = forge.gated.enqueue(history.path, str(gate))
@@ -120,36 +118,34 @@ def test_cancelling_one_that_waits_for_a_process(
         assert len(history.lines("ran")) == 1
 
 
-def test_a_soft_timeout(forge: Any, forge_url: str, forge_folder: Path, history: History) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+def test_a_soft_timeout(forge: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="JobTimeout"):
             forge.slow.enqueue(history.path).result(30)
         assert forge.pids.enqueue().result(30)[0] == history.lines()[0]["pid"]
 
 
-def test_a_job_can_enqueue(forge: Any, forge_url: str, forge_folder: Path) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder):
+def test_a_job_can_enqueue(forge: Any, own_url: str, apps: Path) -> None:
+    with worker("forge:lw", url=own_url, folder=apps):
         assert forge.lw.job(forge.enqueues.enqueue().result(30)).result(30)
 
 
-def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, forge_url: str, forge_folder: Path) -> None:
+def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
     options = ("--runners", "1", "--max-memory", "200MB")
-    with worker("forge:lw", *options, url=forge_url, folder=forge_folder) as process:
+    with worker("forge:lw", *options, url=own_url, folder=apps) as process:
         hoarder = forge.hoards.enqueue(300).result(30)
         assert forge.pids.enqueue().result(30)[0] != hoarder
         assert f"runner process {hoarder} is replaced: it takes" in process.errors
 
 
-def test_the_app_is_found_wherever_jobs_have_gone(
-    forge: Any, forge_url: str, forge_folder: Path, tmp_path: Path
-) -> None:
-    with worker("forge:lw", "--runners", "1", url=forge_url, folder=forge_folder):
+def test_the_app_is_found_wherever_jobs_have_gone(forge: Any, own_url: str, apps: Path, tmp_path: Path) -> None:
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
         assert forge.goes_elsewhere_itself.enqueue(str(tmp_path)).result(30) is None
         assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
 
 
-def test_what_it_prints_is_seen_at_once(forge: Any, forge_url: str, forge_folder: Path) -> None:
-    with worker("forge:lw", url=forge_url, folder=forge_folder) as process:
+def test_what_it_prints_is_seen_at_once(forge: Any, own_url: str, apps: Path) -> None:
+    with worker("forge:lw", url=own_url, folder=apps) as process:
         assert forge.prints.enqueue("red hot").result(30) == ""
         assert process.line() == "red hot"
 

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import hands, jobs, queue_status
+from lockwork.protocol import hands, jobs, pushing, queue_status
 from lockwork.protocol.effects import Call
-from lockwork.protocol.jobs import NewJob, SessionOver
+from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from model.bench import Bench
 from simulation.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 DEAD, OTHER = "host/1/a", "host/2/b"
 COUNT = 1300
+MANY = 60_000
 WINDOW_MS = 60_000
 
 
@@ -25,7 +27,7 @@ def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
-    bench.run(jobs.push(QUEUE, [NewJob(f"j{at:04}", jobs.head(1, 3) + b"body") for at in range(COUNT)]))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:04}", jobs.head(1, 3) + b"body") for at in range(COUNT)]))
     for call in range(2):
         bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
     recovery = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True)
@@ -55,3 +57,36 @@ def test_the_session_does_not_come_back(bench: Bench) -> None:
     assert bench.run(jobs.beat(QUEUE, {DEAD: False}, 5000, 1.0)).alive == {DEAD: False}
     with pytest.raises(SessionOver):
         bench.run(jobs.reserve(QUEUE, DEAD, 1, "late", ""))
+
+
+@pytest.fixture
+def full(url: str) -> Iterator[Bench]:
+    """A session with very many jobs: where a scan of them begins, nothing is left long before the end."""
+    server = Server(url)
+    bench = Bench(server, Build())
+    bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:05}", jobs.head(1, 3) + b"body") for at in range(MANY)]))
+    for call in range(MANY // 1000):
+        bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
+    yield bench
+    server.close()
+
+
+def test_a_session_with_very_many_jobs_is_recovered_to_its_end(full: Bench) -> None:
+    recovery, calls, moved = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True), 0, None
+    effect = next(recovery)
+    while moved is None:
+        assert isinstance(effect, Call)
+        assert calls < MANY // 100, "each call takes some"
+        calls += 1
+        try:
+            effect = recovery.send(full.call(effect))
+        except StopIteration as done:
+            moved = done.value
+    assert moved == MANY
+    status, _ = full.run(queue_status.status(QUEUE))
+    assert (status.ready, status.running) == (MANY, 0)
+
+
+def test_a_session_with_very_many_jobs_gives_all_of_them_back(full: Bench) -> None:
+    assert full.run(hands.give_back(QUEUE, DEAD, WINDOW_MS)) == MANY

@@ -6,34 +6,27 @@ import itertools
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from app_modules import Load
 from history import History
 from lockwork import ConfigError, Lockwork
 from lockwork.runtime.embedded import start_private
 from processes import until, worker
 
-APPS = Path(__file__).parent / "apps"
-
 
 @pytest.fixture
-def tenants(load: Callable[..., ModuleType], tmp_path: Path) -> Iterator[Any]:
+def tenants(load: Load, tmp_path: Path) -> Iterator[Any]:
     """The app, without a worker yet."""
     with start_private(tmp_path / "server") as server:
         module: Any = load(server.url, "tenants")
         module.url = server.url
         yield module
         module.lw.close()
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history")
 
 
 def settled(app: Any) -> bool:
@@ -51,10 +44,10 @@ def most_at_once(lines: list[dict[str, Any]]) -> Counter[str]:
     return most
 
 
-def test_a_key_has_one_job_at_a_time_in_order(tenants: Any, history: History) -> None:
+def test_a_key_has_one_job_at_a_time_in_order(tenants: Any, apps: Path, history: History) -> None:
     names = ["a", "b", "c"]
     jobs = [tenants.in_order.enqueue(history.path, name) for _ in range(40) for name in names]
-    with worker("tenants:lw", "--processes", "2", "--concurrency", "10", url=tenants.url, folder=APPS):
+    with worker("tenants:lw", "--processes", "2", "--concurrency", "10", url=tenants.url, folder=apps):
         until(lambda: settled(tenants), "all ran")
     lines = history.lines()
     assert most_at_once(lines) == dict.fromkeys(names, 1)
@@ -63,32 +56,32 @@ def test_a_key_has_one_job_at_a_time_in_order(tenants: Any, history: History) ->
         assert begun == [job.id for job in jobs[at::3]]
 
 
-def test_a_retry_keeps_its_key(tenants: Any, history: History) -> None:
+def test_a_retry_keeps_its_key(tenants: Any, apps: Path, history: History) -> None:
     """What comes after a failed job waits until that one has succeeded."""
     first = tenants.in_order.enqueue(history.path, "a", fails=2)
     second = tenants.in_order.enqueue(history.path, "a")
     other = tenants.in_order.enqueue(history.path, "b")
-    with worker("tenants:lw", url=tenants.url, folder=APPS):
+    with worker("tenants:lw", url=tenants.url, folder=apps):
         until(lambda: settled(tenants), "all ran")
     begun = [(line["id"], line["attempt"]) for line in history.lines("begin") if line["name"] == "a"]
     assert begun == [(first.id, 1), (first.id, 2), (first.id, 3), (second.id, 1)]
     assert other.state() == "succeeded"
 
 
-def test_a_dead_job_gives_its_key_away(tenants: Any, history: History) -> None:
+def test_a_dead_job_gives_its_key_away(tenants: Any, apps: Path, history: History) -> None:
     tenants.in_order.enqueue(history.path, "a", fails=100)
     second = tenants.in_order.enqueue(history.path, "a")
-    with worker("tenants:lw", url=tenants.url, folder=APPS):
+    with worker("tenants:lw", url=tenants.url, folder=apps):
         second.result(30)
     assert tenants.lw.queue().status().dead == 1
 
 
-def test_a_killed_worker_gives_its_keys_and_groups_back(tenants: Any, history: History) -> None:
+def test_a_killed_worker_gives_its_keys_and_groups_back(tenants: Any, apps: Path, history: History) -> None:
     for name in ("a", "b"):
         for _ in range(3):
             tenants.in_order.enqueue(history.path, name, seconds=0.3)
             tenants.by_turns.enqueue(history.path, name, seconds=0.3)
-    with worker("tenants:lw", "--lease", "1", "--concurrency", "10", url=tenants.url, folder=APPS) as process:
+    with worker("tenants:lw", "--lease", "1", "--concurrency", "10", url=tenants.url, folder=apps) as process:
         until(lambda: len(history.lines("begin")) >= 4, "they run")
         os.kill(process.children()[0], signal.SIGKILL)
         until(lambda: settled(tenants), "all ran")
@@ -97,13 +90,13 @@ def test_a_killed_worker_gives_its_keys_and_groups_back(tenants: Any, history: H
     assert status.succeeded == 12
 
 
-def test_groups_take_turns(tenants: Any, history: History) -> None:
+def test_groups_take_turns(tenants: Any, apps: Path, history: History) -> None:
     """A tenant with many jobs does not keep another one waiting. (Wished for in asynq#328, #609, river#1145.)"""
     for _ in range(200):
         tenants.by_turns.enqueue(history.path, "big")
     for _ in range(10):
         tenants.by_turns.enqueue(history.path, "small")
-    with worker("tenants:lw", "--concurrency", "4", url=tenants.url, folder=APPS):
+    with worker("tenants:lw", "--concurrency", "4", url=tenants.url, folder=apps):
         until(lambda: settled(tenants), "all ran")
     names = [line["name"] for line in history.lines("begin")]
     last = max(at for at, name in enumerate(names) if name == "small")
@@ -111,11 +104,11 @@ def test_groups_take_turns(tenants: Any, history: History) -> None:
     assert max(most_at_once(history.lines()).values()) <= 2
 
 
-def test_a_group_keeps_to_its_rate(tenants: Any, history: History) -> None:
+def test_a_group_keeps_to_its_rate(tenants: Any, apps: Path, history: History) -> None:
     for _ in range(9):
         tenants.slowly.enqueue(history.path, "a")
     other = tenants.slowly.enqueue(history.path, "b")
-    with worker("tenants:lw", "--concurrency", "20", url=tenants.url, folder=APPS):
+    with worker("tenants:lw", "--concurrency", "20", url=tenants.url, folder=apps):
         other.result(30)
         until(lambda: settled(tenants), "all ran")
     began = sorted(line["at"] for line in history.lines("begin") if line["name"] == "a")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import redis
 
+from app_modules import Load
 from lockwork import JobFailed
 from lockwork.ids import new_id
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.embedded import start_private
 from processes import until, worker
 
@@ -29,8 +29,8 @@ def odd_url(tmp_path_factory: pytest.TempPathFactory, apps: Path) -> Iterator[st
 
 
 @pytest.fixture
-def odd(odd_url: str, load: Callable[[str], ModuleType]) -> Iterator[Any]:
-    module = load(odd_url)
+def odd(odd_url: str, load: Load) -> Iterator[Any]:
+    module = load(odd_url, "chores")
     with module.lw:
         yield module
         # whatever came before: the worker still works, and has no job in its hands for ever
@@ -83,7 +83,7 @@ def test_a_result_that_cannot_be_kept(odd: Any, what: str, text: str) -> None:
 def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
     """Enqueue what another program might: raw bytes."""
     id = new_id()
-    app.lw.runtime.run(jobs.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
+    app.lw.runtime.run(pushing.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
     return app.lw.job(id)
 
 

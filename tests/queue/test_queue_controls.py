@@ -1,11 +1,8 @@
-"""What holds for a whole queue, with real workers: paused, limited in rate, concurrency and size, and drained."""
+"""What holds for a whole queue, with real workers: paused, limited in rate and concurrency, and drained."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,7 +13,6 @@ import pytest
 
 from history import History
 from lockwork import ConfigError, Lockwork, ResultTimeout, WaitTimeout
-from lockwork.errors import QueueFull
 from lockwork.queue_limits import QueueLimits
 from processes import Started, until, worker
 
@@ -148,124 +144,6 @@ def test_a_rate_is_of_all_workers_together(own: Any, queue: Any, two_processes: 
     queue.limit(rate=None)
     own.mark.enqueue_many([(history.path, number) for number in range(100)])
     queue.drain(30)
-
-
-# -- size -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_full_queue_refuses(lw: Lockwork) -> None:
-    @lw.task
-    def work(number: int = 0) -> None: ...
-
-    queue = lw.queue()
-    queue.limit(size=5)
-    work.enqueue_many([(number,) for number in range(3)])
-    work.options(delay=60).enqueue()
-    with pytest.raises(QueueFull, match="4 jobs wait in queue 'default', and its limit is 5") as caught:
-        work.enqueue_many([(1,), (2,)])
-    found = caught.value
-    assert (found.queue, found.waiting, found.limit, found.enqueued) == ("default", 4, 5, 0)
-    copied = pickle.loads(pickle.dumps(found))
-    assert (str(copied), copied.__dict__) == (str(found), found.__dict__)
-    with pytest.raises(QueueFull):
-        work.options(expires=60).enqueue_many([(1,), (2,)])
-    assert queue.status().enqueued == 4, "all or nothing"
-    work.enqueue()
-    for task in (work, work.options(delay=1), work.options(expires=60), work.options(key="a")):
-        with pytest.raises(QueueFull):
-            task.enqueue()
-    queue.limit(size=0)
-    with pytest.raises(QueueFull):
-        work.enqueue()
-    queue.limit(size=None)
-    work.enqueue()
-
-
-def test_a_large_batch_says_what_it_has_enqueued(lw: Lockwork) -> None:
-    @lw.task
-    def work(number: int) -> None: ...
-
-    lw.queue().limit(size=2500)
-    with pytest.raises(QueueFull) as caught:
-        work.enqueue_many([(number,) for number in range(4000)])
-    assert caught.value.enqueued == 2000
-    assert lw.queue().status().ready == 2000
-
-
-async def test_tasks_that_enqueue_together_are_refused_one_by_one(alw: Lockwork) -> None:
-    """They share a round trip, and whoever came first is not refused for those who came later."""
-
-    @alw.task
-    async def work(number: int) -> None: ...
-
-    await alw.queue().alimit(size=10)
-    found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
-    refused = [each for each in found if isinstance(each, BaseException)]
-    assert len(refused) == 30
-    assert all(isinstance(each, QueueFull) for each in refused)
-    assert not any(isinstance(each, BaseException) for each in found[:10])
-    assert (await alw.queue().astatus()).enqueued == 10
-
-
-def test_threads_never_get_past_the_limit(lw: Lockwork) -> None:
-    @lw.task
-    def work(number: int) -> None: ...
-
-    lw.queue().limit(size=50)
-    refused = itertools.count()
-
-    def enqueue() -> None:
-        for number in range(40):
-            try:
-                work.enqueue_many([(number,)] * 3)
-            except QueueFull:
-                next(refused)
-
-    threads = [threading.Thread(target=enqueue) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert lw.queue().status().ready == 48
-    assert next(refused) == 160 - 16
-
-
-def test_retries_and_what_is_given_back_are_never_refused(
-    own: Any, queue: Any, own_url: str, apps: Path, history: History
-) -> None:
-    job, held = own.fails_until.enqueue(history.path, 3), own.hold.enqueue(history.path, 600)
-    queue.limit(size=0)
-    with worker("chores:lw", "--grace", "0.1s", url=own_url, folder=apps) as process:
-        assert job.result(30) == 3
-        history.wait(4)
-        process.send(signal.SIGTERM)
-        assert process.wait() == 0
-    assert held.state() == "active"
-    status = queue.status()
-    assert (status.ready, status.running, status.retried) == (1, 0, 2)
-    held.cancel()
-
-
-def test_a_stock_reserves_nothing_when_the_queue_is_full(lw: Lockwork) -> None:
-    @lw.task
-    def order(buyer: str) -> None: ...
-
-    phones = lw.stock("phone", 1)
-    queue = lw.queue()
-    queue.limit(size=0)
-    for wait in (0, 5):
-        with pytest.raises(QueueFull, match="0 jobs wait in queue 'default', and its limit is 0"):
-            phones.reserve("ann", enqueue=order.call("ann"), wait=wait)
-    assert phones.status().available == 1
-    held = phones.reserve("ann")
-    for step in (phones.confirm, phones.release):
-        with pytest.raises(QueueFull):
-            step(held, enqueue=order.call("ann"))
-    assert phones.status().reserved == 1
-    queue.limit(size=1)
-    phones.confirm(held, enqueue=order.call("ann"))
-    phones.confirm(held, enqueue=order.call("ann"))  # again, it does nothing
-    assert queue.status().enqueued == 1
 
 
 # -- drain ------------------------------------------------------------------------------------------------------------

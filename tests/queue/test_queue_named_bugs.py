@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs, queue_limits, queue_status
+from lockwork.protocol import jobs, pushing, queue_limits, queue_status
 from lockwork.protocol.effects import Argument, Call
-from lockwork.protocol.jobs import Batch, NewJob, Outcome
+from lockwork.protocol.jobs import Batch, Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -33,7 +34,7 @@ class Shop:
     def push(self, count: int, delay_ms: int = 0) -> None:
         self.requests += 1
         new = [NewJob(f"{self.requests}.{at:03}", jobs.head(1, 3) + b"body", delay_ms) for at in range(count)]
-        self.bench.run(jobs.push(QUEUE, new))
+        self.bench.run(pushing.push(QUEUE, new))
 
     def reserve(self, session: str = ANN, want: int = 10, channel: str = "") -> Batch:
         self.requests += 1

@@ -6,18 +6,15 @@ import asyncio
 import itertools
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from history import History
-from lockwork import ConfigError, Lockwork, ServerRefused
-from lockwork.errors import JobCancelled
+from lockwork import Lockwork, ServerRefused
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.scripts import script
-from processes import until, worker
+from processes import until
 from proxy import Phase, Proxy
 
 KEYS = QueueKeys("lw", "default")
@@ -228,66 +225,6 @@ def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
     assert first.retry()
 
 
-# -- with workers -----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def uniques(own_url: str, load: Any) -> Any:
-    """The app of unique tasks; nobody works there yet."""
-    module = load(own_url, "uniques")
-    with module.lw:
-        yield module
-
-
-def test_a_running_job_keeps_its_name(uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
-    gate = str(tmp_path / "gate")
-    with worker("uniques:lw", url=own_url, folder=apps):
-        job = uniques.report.enqueue(history.path, "a", 1, gate)
-        history.wait(1)
-        again = uniques.report.enqueue(history.path, "a", 2, gate)
-        assert (again.new, again.id) == (False, job.id)
-        Path(gate).touch()
-        assert again.result(30) == 1, "its result is there for everybody who called"
-        assert uniques.report.enqueue(history.path, "a", 3).result(30) == 3
-    assert [line["version"] for line in history.lines("ran")] == [1, 3]
-
-
-def test_no_change_is_lost_while_a_job_runs(
-    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
-) -> None:
-    """The last call that came while it ran runs after it; those between are never run."""
-    gate = str(tmp_path / "gate")
-    with worker("uniques:lw", "--concurrency", "4", url=own_url, folder=apps):
-        first = uniques.sync.enqueue(history.path, "a", 1, gate)
-        history.wait(1)
-        later = [uniques.sync.enqueue(history.path, "a", version) for version in (2, 3, 4)]
-        assert [job.arrival for job in later] == ["new", "replaced", "replaced"]
-        assert len({job.id for job in later} - {first.id}) == 1
-        Path(gate).touch()
-        assert [job.result(30) for job in later] == [4, 4, 4]
-    assert [line["version"] for line in history.lines("ran")] == [1, 4]
-
-
-def test_a_debounced_job_runs_once_with_the_last_call(uniques: Any, own_url: str, apps: Path, history: History) -> None:
-    with worker("uniques:lw", url=own_url, folder=apps):
-        jobs = [uniques.index.enqueue(history.path, "a", version) for version in range(20)]
-        assert jobs[-1].result(30) == 19
-        assert jobs[0].id == jobs[-1].id
-    assert [line["version"] for line in history.lines("ran")] == [19]
-
-
-def test_a_cancelled_job_frees_its_name(
-    uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
-) -> None:
-    with worker("uniques:lw", url=own_url, folder=apps):
-        job = uniques.report.enqueue(history.path, "a", 1, str(tmp_path / "never"))
-        history.wait(1)
-        assert job.cancel()
-        with pytest.raises(JobCancelled):
-            job.result(30)
-        assert uniques.report.enqueue(history.path, "a", 2).result(30) == 2
-
-
 @pytest.mark.parametrize("key", [KEYS.books, KEYS.lines, KEYS.due, KEYS.notes, KEYS.expiry, *KEYS.unique])
 def test_a_key_that_holds_something_else(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     """One clear error, and nothing half done: no name is taken by a job that is not there."""
@@ -307,56 +244,3 @@ def test_a_handle_that_was_found_by_its_id_is_not_new(lw: Lockwork) -> None:
     job = report(lw).enqueue(1)
     assert job.new
     assert not lw.job(job.id).new
-
-
-# -- what cannot be ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"unique": "report:{usr}"}, "did you mean {user}"),
-        ({"unique": "a,b"}, "must not hold a comma or a semicolon"),
-        ({"unique": 7}, "a job's unique name must be 1 to 200 characters"),
-        ({"unique_until": "5x"}, "unique_until is 'start', 'done' or a time such as '10m', not '5x'"),
-        ({"on_duplicate": "drop"}, "on_duplicate is 'keep' or 'replace', not 'drop'"),
-        ({"on_duplicate": "debounce"}, "give debounce='2s' instead"),
-        ({"on_duplicate": "keep", "debounce": "2s"}, "always becomes the last call"),
-        ({"debounce_max": "2s"}, "give debounce=..., too"),
-        ({"debounce": "2s", "debounce_max": "1s"}, "must not be less than debounce"),
-        ({"debounce": "2s", "unique_until": "1h"}, "not after a time"),
-        ({"name": "a,b"}, "a unique task's name must not hold a comma"),
-        ({"unique_untl": "start"}, "did you mean 'unique_until'"),
-    ],
-)
-def test_options_that_make_no_sense(lw: Lockwork, options: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigError, match=text.replace("(", "\\(").replace("{", "\\{")):
-        report(lw, **options)
-
-
-def test_options_without_a_name(lw: Lockwork) -> None:
-    with pytest.raises(ConfigError, match="unique_until is for unique jobs"):
-        report(lw, unique=None, unique_until="start").enqueue(1)
-
-    @lw.task
-    def plain(user: int) -> None: ...
-
-    with pytest.raises(ConfigError, match="on_duplicate is for unique jobs"):
-        plain.options(on_duplicate="replace")
-    assert plain.options(unique="{user}").enqueue(1).new
-    assert not plain.options(unique="{user}").enqueue(1).new
-
-
-def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
-    task = report(lw)
-    with pytest.raises(ConfigError, match="cannot be unique: call task.options"):
-        task.call(1)
-    assert task.options(unique=None).call(1).queue == "default"
-    with pytest.raises(ConfigError, match="cannot be unique"):
-        lw.task(every="1h", unique=True)(lambda: None)
-    with pytest.raises(ConfigError, match="can have no delay"):
-        task.options(debounce="2s", delay="1s")
-    with pytest.raises(ConfigError, match="must not hold a comma"):
-        lw.task(unique="{text}", name="texts")(lambda text: None).enqueue("a,b")
-    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
-        lw.task(unique=True, name="things")(lambda thing: None).enqueue(object())

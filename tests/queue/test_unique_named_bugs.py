@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from lockwork.protocol.keys import QueueKeys
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
-
-
-@pytest.fixture
-def uniques(own_url: str, load: Any) -> Iterator[Any]:
-    """The app of unique tasks; nobody works there yet."""
-    module = load(own_url, "uniques")
-    with module.lw:
-        yield module
 
 
 def test_a_killed_worker_takes_no_name_with_it(

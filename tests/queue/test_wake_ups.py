@@ -5,9 +5,9 @@ from __future__ import annotations
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol import jobs, pushing
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
 from processes import until
 
 KEYS = QueueKeys("lw", "default")
@@ -21,7 +21,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
     with admin.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(*CHANNELS.values())
         until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
-        run(jobs.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 500)]))
+        run(pushing.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 500)]))
         for session in ("host/2/b", "host/1/a"):
             assert not run(jobs.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
         until(lambda: admin.zcount(KEYS.due, 0, admin.time()[0] * 1000) == 1, "it is due")
@@ -29,3 +29,14 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
         assert b"lw:wake:a" not in admin.zrange(KEYS.idle, 0, -1)
     for session in CHANNELS:
         run(jobs.recover(KEYS, session, 60_000, gone=True))
+
+
+def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, admin: redis.Redis) -> None:
+    """Who is woken first would be one of them, and a hundred of them for each job."""
+    run, seconds = lw.runtime.run, admin.time()[0]
+    admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": (seconds - 70) * 1e6 for at in range(300)})
+    admin.zadd(KEYS.idle, {"lw:wake:b": (seconds - 4) * 1e6})
+    run(jobs.beat(KEYS, {"host/1/a": True}, 60_000, 5))
+    assert not run(jobs.reserve(KEYS, "host/1/a", 1, "r1", "lw:wake:a")).jobs
+    assert admin.zrange(KEYS.idle, 0, -1) == [b"lw:wake:b", b"lw:wake:a"]
+    run(jobs.recover(KEYS, "host/1/a", 60_000, gone=True))

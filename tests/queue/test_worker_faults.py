@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import redis
 
+from app_modules import Load
 from history import History
 from lockwork.runtime.embedded import start_private
 from processes import alive, until, worker
@@ -135,7 +136,7 @@ def test_a_thousand_jobs_run_once_each_by_many_processes(own: Any, own_url: str,
 
 
 @pytest.mark.timeout(100)
-def test_a_server_that_was_killed_and_comes_back(tmp_path: Path, load: Any, apps: Path, history: History) -> None:
+def test_a_server_that_was_killed_and_comes_back(tmp_path: Path, load: Load, apps: Path, history: History) -> None:
     """Q1 and Q4 under an append-only file: nothing acknowledged is lost, and the worker goes on within five seconds.
 
     celery#1789, sidekiq#2999, asynq#55: jobs were lost with the server; dramatiq#527: delayed ones came hours later.
@@ -143,7 +144,7 @@ def test_a_server_that_was_killed_and_comes_back(tmp_path: Path, load: Any, apps
     folder = tmp_path / "server"
     first = start_private(folder, durable=True)
     try:
-        app = load(first.url)
+        app: Any = load(first.url, "chores")
         with app.lw, redis.Redis.from_url(first.url) as admin:
             admin.config_set("appendfsync", "always")
             with worker("chores:lw", "--lease", "2s", url=first.url, folder=apps) as process:

@@ -13,8 +13,11 @@ from simulation import (
     barriers,
     delay_queues,
     elections,
+    flow_queues,
     latches,
+    limit_queues,
     limiters,
+    lock_queues,
     lock_ways,
     multilocks,
     onces,
@@ -25,6 +28,7 @@ from simulation import (
     schedules,
     shared_formats,
     stocks,
+    unique_queues,
 )
 from simulation.server import Build, Server
 from simulation.world import Broken
@@ -40,8 +44,11 @@ RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "barriers": barriers.barriers,
     "delay_queues": delay_queues.delay_queues,
     "election": elections.run,
+    "flows": flow_queues.run,
     "latches": latches.latches,
     "limiters": limiters.limiters,
+    "limits": limit_queues.run,
+    "lock_queues": lock_queues.run,
     "lock_ways": lock_ways.run,
     "locks": runs.locks,
     "multilocks": multilocks.run,
@@ -52,6 +59,7 @@ RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "schedules": schedules.run,
     "shared_formats": shared_formats.run,
     "stocks": stocks.stocks,
+    "unique": unique_queues.run,
 }
 
 

@@ -42,6 +42,10 @@ class Players:
     """Grants that their holders have given back or lost."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
+    def key_of(self, name: str) -> str:
+        """Where the lock of that name is."""
+        return keys.lock("sim", name)
+
     def renewer(self, process: Process) -> Actor:
         """Renew the process's leases, as the engine does."""
         book = process.book
@@ -74,7 +78,7 @@ class Players:
         lease_ms, renewed = random.choice([1000, 2000, 4000, 15000]), random.random() < 0.7
         number = next(self.numbers)
         asked = Request(
-            keys.lock("sim", name), name, task.name, f"r{number}", task.process.channel, lease_ms, renewed
+            self.key_of(name), name, task.name, f"r{number}", task.process.channel, lease_ms, renewed
         )  # fmt: skip
         waiting = self.waiting.setdefault(asked.key, {})
         waiting[task] = asked
@@ -95,7 +99,7 @@ class Players:
         self.beliefs[asked.key].remove(belief)
         task.process.book.remove(lease)
         lease.lost = True
-        yield from self._give_back(asked, granted.fence)
+        yield from self.give_back(asked, granted.fence)
         self.ended.append(renewal)
 
     def meddler(self) -> Actor:
@@ -108,12 +112,17 @@ class Players:
                 if random.random() < 0.3:
                     old = replace(old, owner="stranger")
                 with suppress(LockworkError):
-                    if random.random() < 0.5:
-                        yield from grants.renew([old], patience=0.0)
-                    else:
-                        yield from grants.release(old.key, old.owner, old.fence)
+                    yield from self.use_again(old)
 
-    def _give_back(self, asked: Request, fence: int) -> Actor:
+    def use_again(self, old: Renewal) -> Actor:
+        """Renew or release a grant that is over."""
+        if self.world.random.random() < 0.5:
+            yield from grants.renew([old], patience=0.0)
+        else:
+            yield from grants.release(old.key, old.owner, old.fence)
+
+    def give_back(self, asked: Request, fence: int) -> Actor:
+        """End a grant."""
         try:
             yield from grants.release(asked.key, asked.owner, fence)
         except LockworkError:

@@ -51,6 +51,10 @@ class LockChecker:
         self._locks: dict[str, _Seen] = {}
         self.grants: int = 0
 
+    def held(self, key: str) -> Held:
+        """The grant of a lock after the last step."""
+        return self._locks[key].held if key in self._locks else Held()
+
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read the lock and its expiry."""
         return [command for key in keys for command in (("HGETALL", key), ("PTTL", key))]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from lockwork.errors import LockworkError
 from lockwork.protocol import hands, jobs, queue_status
 from lockwork.protocol import job_control as control
-from lockwork.protocol.effects import Clock, Park
+from lockwork.protocol.effects import Clock, Effect, Park
 from lockwork.protocol.jobs import Leased, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from simulation.process import Actor, Process, Sleep, Task
@@ -18,7 +19,6 @@ from simulation.queue_view import Made
 from simulation.world import World
 
 LEASE = 2.0
-DELIVERIES = 3
 WINDOW_MS = 3_600_000
 
 
@@ -209,7 +209,7 @@ class Plant:
                 step = random.choice(["", "one", "two"])
                 yield from control.note(self.queue, child.session, job, step, b"1", 1000)
                 yield Sleep(random.uniform(0, 0.5))
-        ended = Outcome(job.id, job.token, "c") if job.id in child.stopping else self._outcome(job)
+        ended = yield from self.ending(child, job)
         while True:
             try:
                 yield from jobs.settle(self.queue, child.session, [ended], WINDOW_MS)
@@ -223,7 +223,13 @@ class Plant:
         child.stopping.discard(job.id)
         child.process.mail.deliver("places", "one")
 
-    def _outcome(self, job: Leased) -> Outcome:
+    def ending(self, child: Child, job: Leased) -> Generator[Effect | Sleep, Any, Outcome]:
+        """Finish a job: say how it ended."""
+        yield from ()
+        return Outcome(job.id, job.token, "c") if job.id in child.stopping else self.outcome(job)
+
+    def outcome(self, job: Leased) -> Outcome:
+        """Draw how a job ended that nobody cancelled."""
         random = self.world.random
         draw = random.random()
         if draw < 0.6:
@@ -232,6 +238,6 @@ class Plant:
             return Outcome(job.id, job.token, "g")
         if draw < 0.7:
             return Outcome(job.id, job.token, "z", b"", random.choice([0, 1, 500, 2000]))
-        if draw < 0.95 and job.attempt < DELIVERIES:
+        if draw < 0.95 and job.attempt < self.made[job.id].deliveries:
             return Outcome(job.id, job.token, "r", b"failed", random.choice([0, 1, 500, 2000]))
         return Outcome(job.id, job.token, "d", b"failed")

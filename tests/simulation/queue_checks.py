@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.protocol.effects import Argument
-from simulation.queue_actors import DELIVERIES, Plant
+from simulation.queue_actors import Plant
 from simulation.queue_line_checks import LineChecker
 from simulation.queue_view import LIVE, Place, View, looks, read
 from simulation.server import Command
@@ -25,6 +25,9 @@ _WAITS = ("ready", "due", "line")
 
 class QueueChecker:
     """Checks every step on a queue."""
+
+    brings: tuple[str, ...] = ("job_push", "jobs_push", "jobs_push_until")
+    """Scripts that enqueue."""
 
     def __init__(self, world: World, plant: Plant) -> None:
         self._world = world
@@ -89,7 +92,7 @@ class QueueChecker:
 
     def _came(self, step: Step, id: str, where: str) -> None:
         fine = where == "due" or (where == "ready" and self._plant.made[id].plain)
-        if step.script not in ("jobs_push", "jobs_push_until") or not fine:
+        if step.script not in self.brings or not fine:
             raise Broken(f"Q1: {step.script} brought {id} to {where}")
         self._recount["enqueued"] += 1
         if id in self.cleared:
@@ -160,7 +163,7 @@ class QueueChecker:
             if not lapsed and not (step.args[2] == 1 and was[1] in self._plant.gone):
                 raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
             self._deliveries[id] += 1
-            buried = self._deliveries[id] >= DELIVERIES
+            buried = self._deliveries[id] >= self._plant.made[id].deliveries
             again = "ready" if self._plant.made[id].plain else "due"
             if is_ is None or is_[0] != ("ended" if asked else "dead" if buried else again):
                 raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import dead, jobs, waiting
+from lockwork.protocol import dead, jobs, pushing, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
-from lockwork.protocol.jobs import NewJob
+from lockwork.protocol.pushing import NewJob
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
-from simulation.queue_actors import DELIVERIES, WINDOW_MS, Plant
-from simulation.queue_view import LIMITS, Made
+from simulation.queue_actors import WINDOW_MS, Plant
+from simulation.queue_view import DELIVERIES, LIMITS, Made
 from simulation.queue_watch import Answer, QueueWatch
 
 
@@ -22,17 +22,17 @@ def producer(plant: Plant, rounds: int) -> Actor:
     for _ in range(rounds):
         with suppress(LockworkError, Cancelled):
             yield Sleep(random.uniform(0, 3))
-            new = [_job(plant) for _ in range(random.randint(1, 4))]
+            new = [new_job(plant) for _ in range(random.randint(1, 4))]
             if random.random() < 0.25:
                 limit = random.randint(1, 5000)
                 moment = -(plant.world.server_now // 1000 + limit)
-                yield from jobs.push_until(plant.queue, new, random.choice([limit, moment]))
+                yield from pushing.push(plant.queue, new, expires_ms=random.choice([limit, moment]))
             else:
-                yield from jobs.push(plant.queue, new)
+                yield from pushing.push(plant.queue, new)
             plant.acknowledged += [job.id for job in new]
 
 
-def _job(plant: Plant) -> NewJob:
+def new_job(plant: Plant) -> NewJob:
     random, id = plant.world.random, f"j{next(plant.numbers):04}"
     key, group = ("", "") if random.random() < 0.5 else (random.choice("ab "), random.choice(list(LIMITS)))
     made = plant.made[id] = Made(random.randint(0, 2), key.strip(), group)

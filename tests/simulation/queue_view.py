@@ -7,15 +7,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
+from lockwork.protocol import flows
 from lockwork.protocol.jobs import Limits
 from lockwork.protocol.keys import QueueKeys
 from simulation.server import Command
 from simulation.world import Broken
 
 Place = tuple[str, str, str]
-"""Kind of place (ready, due, line, run, dead, ended), then which line or session or how it ended, then the number in
-line, token or due time."""
-LIVE = ("ready", "due", "line", "run")
+"""Kind of place (ready, due, line, run, dead, ended, blocked, stored), then which line, session or flow, or how it
+ended, then the number in line, token or due time."""
+DELIVERIES = 3
+LIVE = ("ready", "due", "line", "run", "blocked")
 LIMITS = {
     "": Limits(),
     "free": Limits(),
@@ -29,12 +33,15 @@ class Made(NamedTuple):
     """A job as its producer made it."""
 
     level: int
-    key: str
-    group: str
+    key: str = ""
+    group: str = ""
+    lined: bool = False
+    """It stands in a line even so: it has a unique name, or is of a flow."""
+    deliveries: int = DELIVERIES
 
     @property
     def plain(self) -> bool:
-        return not (self.key or self.group)
+        return not (self.key or self.group or self.lined)
 
 
 @dataclass
@@ -53,9 +60,18 @@ class View:
     """Which job has a key."""
     running: Counter[str] = field(default_factory=Counter)
     """Jobs with a key or a group that run, by group."""
-
+    marked: set[str] = field(default_factory=set)
+    """Jobs that are to be cancelled."""
     asleep: dict[str, int] = field(default_factory=dict)
     """Groups whose rate is used up, and when they may go on, in ms of server time."""
+    unused: set[str] = field(default_factory=set)
+    """Groups whose rate is to be forgotten."""
+    flows: dict[str, list[Any]] = field(default_factory=dict)
+    """The book of each flow."""
+    ends: dict[str, bytes] = field(default_factory=dict)
+    """How the jobs of flows ended for the first time, by id."""
+    unfinished: set[str] = field(default_factory=set)
+    """Flows of which something is left to do."""
 
     def kind(self, id: str) -> str:
         """Which kind of place a job is in; '' when it is nowhere."""
@@ -74,12 +90,13 @@ def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
         ("ZRANGE", queue.workers, 0, -1, "WITHSCORES"),
         ("SMEMBERS", queue.withdrawn),
         ("ZRANGE", queue.expiry, 0, -1, "WITHSCORES"),
-        ("HKEYS", queue.notes),
+        ("HGETALL", queue.notes),
         ("HKEYS", queue.tries),
         ("ZRANGE", queue.lines, 0, -1),
         ("HGETALL", queue.books),
         ("ZRANGE", queue.sleeping, 0, -1, "WITHSCORES"),
         *(("LRANGE", key, 0, -1) for key in queue.rings),
+        ("HGETALL", queue.flows),
         *(("HGETALL", queue.run(session)) for session in sessions),
     ]
 
@@ -89,7 +106,7 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     known, *ready, due, dead, newer, older, stats, workers, void, expiry, noted, tried = seen[:14]
     lines, raw_books, sleeping, *rings = seen[14:20]
     view = View()
-    view.stats = {name.decode(): int(count) for name, count in stats.items()}
+    view.stats = {name.decode(): int(count) for name, count in stats.items() if count.isdigit()}
     view.leases = {session.decode(): int(deadline) for session, deadline in workers}
     view.expiry = {id.decode(): int(at) for id, at in expiry}
     lined = [id for ids in ready for id in ids]
@@ -99,14 +116,17 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     _put(view, ((id, ("due", "", str(int(at)))) for id, at in due))
     _put(view, ((id, ("dead", "", "")) for id in dead))
     _put(view, map(_in_line, lines))
-    for session, run in zip(sessions, seen[20:], strict=True):
+    _add_flows(view, seen[20])
+    for session, run in zip(sessions, seen[21:], strict=True):
         _put(view, ((id, ("run", session, token.decode())) for id, token in run.items()))
     if view.places.keys() != {id.decode() for id in known}:
         raise Broken(f"Q1: in one place only: {view.places.keys() ^ {id.decode() for id in known}}")
     if not set(noted) | set(tried) <= set(known):
         raise Broken(f"Q1: notes or attempts of jobs that have ended: {(set(noted) | set(tried)) - set(known)}")
+    view.marked = {id.decode() for id, note in noted.items() if note[:1] == b"1"}
     books = {name.decode(): value.decode() for name, value in raw_books.items()}
-    view.asleep = {entry.decode(): int(at) for entry, at in sleeping}
+    view.asleep = {entry.decode(): int(at) for entry, at in sleeping if at >= 0}
+    view.unused = {entry.decode().removeprefix("- ") for entry, at in sleeping if at < 0}
     _check_books(view, made, books, [[group.decode() for group in ring] for ring in rings])
     _add_outcomes(view, older | newer)
     return view
@@ -124,6 +144,26 @@ def _in_line(entry: bytes) -> tuple[bytes, Place]:
     line, rest = entry.split(b"\n")
     number, id = rest.split(b" ")
     return id, ("line", line.decode(), number.decode())
+
+
+def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
+    """Which jobs wait for others, and how the others ended."""
+    waits: list[str] = []
+    for raw, value in stored.items():
+        flow, _, rest = raw.decode().partition(" ")
+        if not rest and flow != "#":
+            view.flows[flow] = msgspec.msgpack.decode(value)
+        elif rest == "t":
+            view.unfinished.add(flow)
+        elif rest[:1] == "r":
+            view.ends[flows.job_id(flow, int(rest[1:]))] = value
+        elif rest[:1] == "w":
+            waits.append(flows.job_id(flow, int(rest[1:])))
+    kinds = {flow: "blocked" if book[0] == "r" else "stored" for flow, book in view.flows.items()}
+    _put(view, ((id.encode(), (kinds[flows.flow_of(id)], flows.flow_of(id), "")) for id in waits))
+    blocked = sum(kinds[flows.flow_of(id)] == "blocked" for id in waits)
+    if int(stored.get(b"#", 0)) != blocked:
+        raise Broken(f"Q10: {blocked} jobs wait for others of their flows, and the count says {stored.get(b'#')!r}")
 
 
 def _add_outcomes(view: View, outcomes: Mapping[bytes, bytes]) -> None:
@@ -150,6 +190,9 @@ def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], ri
     )
     if {group: int(count) for group, count in by_kind["n"].items()} != dict(view.running):
         raise Broken(f"Q10: {dict(view.running)} run by group, the books say {by_kind['n']}")
+    used = {line[4:] for kind, line, _ in view.places.values() if kind == "line" and line[0] == "g"} | {*view.running}
+    if not by_kind["t"].keys() <= used | view.unused:
+        raise Broken(f"L10: nobody will forget the rates of {by_kind['t'].keys() - used - view.unused}")
     turns = [f"{level} {group}" for level, ring in enumerate(rings) for group in ring]
     if sorted(turns) != sorted(by_kind["r"]):
         raise Broken(f"Q10: the rings hold {turns}, the books say {sorted(by_kind['r'])}")

@@ -66,17 +66,27 @@ class QueueWatch:
                 if others:
                     raise Broken(f"Q4: {session} is dead, its lease has ended, and nobody gives {id} back")
 
-    def _idle(self) -> None:
-        """Q4, Q6: no job waits while a worker has a free place for it."""
-        now, bound = self._world.now, _PROMPT if self._faultless else _PATIENT
-        places = self._checker.view.places
-        if not any(
+    @property
+    def bound(self) -> int:
+        """How long, us, a worker may sleep although it has something to do."""
+        return _PROMPT if self._faultless else _PATIENT
+
+    def somebody_idles(self) -> bool:
+        """Whether a worker has had a free place, and no trouble, for longer than that."""
+        now, bound = self._world.now, self.bound
+        return any(
             child.free_since is not None
             and now - max(child.free_since, child.began) > bound
             and child.fetcher.undisturbed_since(now - bound)
             and not child.over
             for child in chain.from_iterable(self._plant.crews)
-        ):
+        )
+
+    def _idle(self) -> None:
+        """Q4, Q6: no job waits while a worker has a free place for it."""
+        now, bound = self._world.now, self.bound
+        places = self._checker.view.places
+        if not self.somebody_idles():
             return
         for asleep, until in self._checker.view.asleep.items():
             if (self._world.server_now // 1000 - until) * 1000 > bound and not self._clock_moves:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-
 from lockwork.protocol.keys import QueueKeys
 from simulation import queue_users as users
 from simulation.faults import SECOND, Mix
-from simulation.process import Actor, Process, Sleep, Task
 from simulation.queue_actors import Plant
 from simulation.queue_checks import QueueChecker
+from simulation.queue_machines import judge, staff
 from simulation.queue_watch import QueueWatch
-from simulation.runs import RELEASED, finished, incidents
+from simulation.runs import RELEASED, finished
 from simulation.server import Build, Server
 from simulation.world import World
 
@@ -33,42 +31,8 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.start(office, "handler", lambda _: users.handler(plant))
     world.start(office, "undertaker", lambda _: users.undertaker(plant))
 
-    def drain(task: Task) -> Actor:
-        while not world.calm or not checker.settled() or _others(world, task):
-            yield Sleep(0.5)
-
-    _staff(world, plant)
-    judge = world.process("judge")
-    world.start(judge, "drain", drain)
-    world.start(judge, "watch", lambda _: watch.watch(), background=True)
+    staff(world, plant)
+    judge(world, checker, watch)
     if not faultless and random.random() < 0.25:
         world.after(random.randint(0, 15 * SECOND), lambda: world.outage(random.randint(SECOND // 2, 6 * SECOND)))
     return finished(world, seed, 20, 60, checker.at_end)
-
-
-def _staff(world: World, plant: Plant) -> None:
-    """Start the machines, and plan what happens to them."""
-    numbers, random = itertools.count(1), world.random
-
-    def populate() -> None:
-        plant.machine(f"m{next(numbers)}", random.randint(1, 2))
-
-    def victims() -> list[Process]:
-        return [process for process in world.processes if process.alive and process.name.startswith("m")]
-
-    def kill() -> None:
-        victim = random.choice(victims())
-        plant.end(victim)
-        if "/" not in victim.name:
-            world.after(random.randint(0, SECOND), populate)
-
-    for _ in range(2):
-        populate()
-    for _ in range(random.choice([0, 0, 1, 3])):
-        world.after(random.randint(0, 15 * SECOND), plant.retire)
-    incidents(world, kill, victims, 15 * SECOND)
-
-
-def _others(world: World, mine: Task) -> bool:
-    """Whether somebody else still uses the queue."""
-    return any(task.live and not task.background for task in world.tasks if task is not mine)

@@ -11,8 +11,8 @@ import pytest
 from lockwork import ConfigError, Lockwork
 from lockwork.errors import JobNotReplicated, NotReplicated
 from lockwork.protocol.effects import Call
-from lockwork.protocol.jobs import NewJob, push
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob, push
 from lockwork.tasks import Task
 from proxy import proxied
 from replicated import Pair, replicated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, assert_type
 
-from lockwork import Depends, Job, Lockwork
+from lockwork import Depends, Job, Lockwork, current_job
 from lockwork.hooks import Died, Enqueued, Started
 from lockwork.injection import INJECTED
 
@@ -24,6 +24,12 @@ async def get_db() -> AsyncIterator[Db]:
 async def send(user_id: int, *, db: Annotated[Db, Depends(get_db)] = INJECTED) -> str:
     assert_type(db, Db)
     return str(user_id)
+
+
+@lw.task(retries=2)
+def gradual(value: int) -> str:
+    """celery-types#230, tasktiger#302: options, or a job that knows itself, cost the signature."""
+    return f"{current_job().attempt} {value}"
 
 
 @lw.hooks.enqueue
@@ -62,6 +68,9 @@ class Other(Exception):
 
 def called() -> None:
     assert_type(send.enqueue(42), Job[str])
+    assert_type(gradual.enqueue(1), Job[str])
+    assert_type(gradual.options(delay="1s").enqueue(value=1), Job[str])
+    assert_type(gradual(1), str)
     assert_type(Refused(5).code, int)
     assert_type(Other(), Other)
     with lw.override(get_db, lambda: Db()):

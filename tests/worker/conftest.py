@@ -2,72 +2,24 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-import redis
 
-from app_modules import load_app
-from history import History
-
-APPS = Path(__file__).parent / "apps"
-
-
-@pytest.fixture(scope="session")
-def shift_folder() -> Path:
-    """The folder from which workers are started."""
-    return APPS
-
-
-@pytest.fixture(scope="session")
-def load_shift() -> Callable[[str], ModuleType]:
-    """A fresh copy of the app's module, bound to the server at a URL."""
-
-    def load(url: str) -> ModuleType:
-        return load_app(APPS, "shift", url)
-
-    return load
+from app_modules import Load
+from scraping import answer
 
 
 @pytest.fixture
-def shift_url(url: str) -> Iterator[str]:
-    own = f"{url}?db=2"
-    with redis.Redis.from_url(own) as client:
-        client.flushdb()
-        yield own
-        client.flushdb()
-
-
-@pytest.fixture
-def shift(shift_url: str, load_shift: Callable[[str], ModuleType]) -> Iterator[Any]:
+def shift(own_url: str, load: Load) -> Iterator[Any]:
     """The app's tasks; nobody works there yet."""
-    module = load_shift(shift_url)
+    module: Any = load(own_url, "shift")
     with module.lw:
         yield module
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> History:
-    return History(tmp_path / "history")
-
-
-@pytest.fixture
 def ask() -> Callable[[int, str], tuple[int, str]]:
     """Ask a health port; status 0 when nobody answers."""
-
-    def answer(port: int, path: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
-                return int(reply.status), reply.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-        except (urllib.error.URLError, OSError):
-            return 0, ""
-
     return answer

@@ -12,12 +12,10 @@ from processes import worker
 
 
 @pytest.mark.parametrize("processes", ["1", "3"])
-def test_a_burst_does_all_that_is_ready(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, processes: str
-) -> None:
+def test_a_burst_does_all_that_is_ready(shift: Any, own_url: str, apps: Path, history: History, processes: str) -> None:
     shift.mark.enqueue_many([(history.path, number) for number in range(500)])
     later = shift.mark.options(delay="10m").enqueue(history.path, 1000)
-    with worker("shift:lw", "--burst", "-c", "7", "-p", processes, url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--burst", "-c", "7", "-p", processes, url=own_url, folder=apps) as process:
         assert process.wait() == 0
         assert sorted(line["number"] for line in history.lines("ran")) == list(range(500))
         assert later.state() == "scheduled"
@@ -26,59 +24,55 @@ def test_a_burst_does_all_that_is_ready(
         assert shift.lw.queue().workers() == []
 
 
-def test_a_burst_waits_for_what_its_jobs_enqueue(
-    shift: Any, shift_url: str, shift_folder: Path, history: History
-) -> None:
+def test_a_burst_waits_for_what_its_jobs_enqueue(shift: Any, own_url: str, apps: Path, history: History) -> None:
     shift.breeds.enqueue(history.path, 20)
-    with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [line["number"] for line in history.lines("ran")] == list(range(20, -1, -1))
 
 
-def test_a_burst_waits_for_retries_that_are_due_at_once(
-    shift: Any, shift_url: str, shift_folder: Path, history: History
-) -> None:
+def test_a_burst_waits_for_retries_that_are_due_at_once(shift: Any, own_url: str, apps: Path, history: History) -> None:
     job = shift.fails_twice.enqueue(history.path)
-    with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert job.state() == "succeeded"
 
 
-def test_a_burst_with_nothing_to_do(shift: Any, shift_url: str, shift_folder: Path) -> None:
-    with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+def test_a_burst_with_nothing_to_do(shift: Any, own_url: str, apps: Path) -> None:
+    with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
         assert shift.lw.queue().workers() == []
 
 
-def test_a_burst_replaces_a_process_that_dies(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+def test_a_burst_replaces_a_process_that_dies(shift: Any, own_url: str, apps: Path, history: History) -> None:
     job = shift.kills_its_process_once.enqueue(history.path)
-    with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert job.state() == "succeeded"
     assert [line["attempt"] for line in history.lines("ran")] == [1, 2]
 
 
-def test_once_is_one_job(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+def test_once_is_one_job(shift: Any, own_url: str, apps: Path, history: History) -> None:
     shift.mark.enqueue_many([(history.path, number) for number in range(5)])
     for done in (1, 2):
-        with worker("shift:lw", "--once", url=shift_url, folder=shift_folder) as process:
+        with worker("shift:lw", "--once", url=own_url, folder=apps) as process:
             assert process.wait() == 0
         assert [line["number"] for line in history.lines("ran")] == list(range(done))
     assert shift.lw.queue().status().ready == 3
 
 
 def test_once_waits_for_its_job_unless_it_is_a_burst_too(
-    shift: Any, shift_url: str, shift_folder: Path, history: History
+    shift: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("shift:lw", "--once", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--once", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
-    with worker("shift:lw", "--once", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--once", url=own_url, folder=apps) as process:
         shift.mark.enqueue(history.path)
         assert process.wait() == 0
     assert len(history.lines("ran")) == 1
 
 
-def test_a_burst_whose_processes_cannot_start_ends(shift_url: str, shift_folder: Path, tmp_path: Path) -> None:
+def test_a_burst_whose_processes_cannot_start_ends(own_url: str, apps: Path, tmp_path: Path) -> None:
     """It works in the supervisor's environment only, so each child fails; nobody would notice a worker that goes on."""
     (tmp_path / "fragile.py").write_text(
         "import sys\nfrom lockwork import Lockwork\n"
@@ -86,7 +80,16 @@ def test_a_burst_whose_processes_cannot_start_ends(shift_url: str, shift_folder:
         "@lw.task\ndef nothing() -> None: ...\n"
         "if 'lockwork.worker.child' in sys.modules['__main__'].__spec__.name:\n    raise RuntimeError('not here')\n"
     )
-    with worker("fragile:lw", "--burst", url=shift_url, folder=tmp_path) as process:
+    with worker("fragile:lw", "--burst", url=own_url, folder=tmp_path) as process:
         assert process.wait() == 1
         assert "cannot be started" in process.errors
         assert "RuntimeError: not here" in process.errors
+
+
+def test_once_is_one_job_even_where_processes_are_replaced(
+    shift: Any, own_url: str, apps: Path, history: History
+) -> None:
+    shift.mark.enqueue_many([(history.path, number) for number in range(5)])
+    with worker("shift:lw", "--once", "--max-jobs", "1", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+    assert [line["number"] for line in history.lines("ran")] == [0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import urllib.request
@@ -18,36 +17,15 @@ from lockwork.protocol.hands import Heads
 from lockwork.worker.backlog import Backlog
 from ports import free_port
 from processes import until, worker
-
-SAMPLE = re.compile(r'(lockwork_\w+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (-?[\d.e+-]+)')
-
-
-def parsed(text: str) -> dict[str, float]:
-    """The samples by name and labels; fails on anything that is not Prometheus' text format."""
-    found: dict[str, float] = {}
-    announced: set[str] = set()
-    for line in text.splitlines():
-        if line.startswith("# "):
-            word, name = line.split(" ", 3)[1:3]
-            assert word in ("HELP", "TYPE")
-            announced.add(name)
-            continue
-        match = SAMPLE.fullmatch(line)
-        assert match is not None, line
-        assert match[1] in announced, line
-        key = match[1].removeprefix("lockwork_") + (f"{{{match[2]}}}" if match[2] else "")
-        assert key not in found, line
-        found[key] = float(match[3])
-    assert text.endswith("\n")
-    return found
+from scraping import parsed, scraped
 
 
-def test_metrics(shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, ask: Any) -> None:
+def test_metrics(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, ask: Any) -> None:
     port = free_port()
     gate = tmp_path / "gate"
     shift.mark.options(delay="1h").enqueue(history.path)
     with worker(
-        "shift:lw", "-c", "2", "--health-port", str(port), "--queues", "default", url=shift_url, folder=shift_folder
+        "shift:lw", "-c", "2", "--health-port", str(port), "--queues", "default", url=own_url, folder=apps
     ) as process:
         shift.gated.enqueue_many([(history.path, str(gate))] * 5)
         history.wait(2)
@@ -80,13 +58,62 @@ def test_metrics(shift: Any, shift_url: str, shift_folder: Path, history: Histor
         assert process.wait() == 0
 
 
+def test_metrics_tell_what_holds_for_a_queue(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    """Whoever is woken by a growing backlog sees that somebody paused the queue, or how fast it may go."""
+    port = free_port()
+    queue = shift.lw.queue()
+    with worker("shift:lw", "--health-port", str(port), "--queues", "default,a", url=own_url, folder=apps) as process:
+
+        def look(wanted: dict[str, float]) -> dict[str, float]:
+            def seen() -> dict[str, float]:
+                found = scraped(port)
+                return found if all(found.get(name) == value for name, value in wanted.items()) else {}
+
+            return until(seen, f"the metrics have {wanted}")
+
+        limits = [f"queue_{name}" for name in ("concurrency_limit", "size_limit", "rate_limit_per_second")]
+        found = look({'queue_paused{queue="default"}': 0, 'queue_paused{queue="a"}': 0})
+        assert not [name for name in found if name.startswith(tuple(limits))]
+        queue.pause()
+        queue.limit(rate="90/m", concurrency=7, size=1000)
+        shift.mark.enqueue(history.path)
+        found = look({'queue_paused{queue="default"}': 1, 'jobs{queue="default",place="ready"}': 1})
+        assert [found[f'{name}{{queue="default"}}'] for name in limits] == [7, 1000, 1.5]
+        assert not [name for name in found if name.startswith(tuple(limits)) and 'queue="a"' in name]
+        assert found['queue_paused{queue="a"}'] == 0
+        queue.limit(rate=None, size=0)
+        queue.resume()
+        found = look({'queue_paused{queue="default"}': 0, 'jobs_succeeded_total{queue="default"}': 1})
+        assert [found.get(f'{name}{{queue="default"}}') for name in limits] == [7, 0, None]
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+
+
+def test_metrics_tell_of_jobs_that_never_ran(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    port = free_port()
+    with worker("shift:lw", "--health-port", str(port), "-q", "default", url=own_url, folder=apps):
+        shift.lw.queue().pause()
+        shift.mark.options(expires="50ms").enqueue(history.path)
+        assert shift.mark.options(delay="1h").enqueue(history.path).cancel()
+        flow = shift.lw.flow()
+        flow.add(shift.mark.call(history.path), after=[flow.add(shift.mark.call(history.path))])
+        flow.enqueue()
+        wanted = {
+            'jobs_expired_total{queue="default"}': 1,
+            'jobs_cancelled_total{queue="default"}': 1,
+            'jobs{queue="default",place="blocked"}': 1,
+        }
+
+        until(lambda: wanted.items() <= scraped(port).items(), "they are counted")
+
+
 def test_a_storm_of_scrapes_costs_the_server_little(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, ask: Any
+    shift: Any, own_url: str, apps: Path, history: History, ask: Any
 ) -> None:
     port = free_port()
     shift.mark.enqueue_many([(history.path,)] * 5000)
-    with redis.Redis.from_url(shift_url) as admin:
-        with worker("shift:lw", "--health-port", str(port), "-q", "a", url=shift_url, folder=shift_folder):
+    with redis.Redis.from_url(own_url) as admin:
+        with worker("shift:lw", "--health-port", str(port), "-q", "a", url=own_url, folder=apps):
             until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
             ask(port, "/metrics")
             before = int(admin.info("commandstats")["cmdstat_evalsha"]["calls"])
@@ -97,9 +124,9 @@ def test_a_storm_of_scrapes_costs_the_server_little(
             assert after - before < 60
 
 
-def test_probes_say_why(shift: Any, shift_url: str, shift_folder: Path, ask: Any) -> None:
+def test_probes_say_why(shift: Any, own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz") == (200, "ok\n"), "it is ready")
         assert ask(port, "/nothing") == (404, "try /livez, /readyz or /metrics\n")
         process.send(signal.SIGUSR1)
@@ -112,11 +139,11 @@ def test_probes_say_why(shift: Any, shift_url: str, shift_folder: Path, ask: Any
             assert (reply.status, reply.read()) == (200, b"")
 
 
-def test_clients_that_say_nothing_keep_nobody_out(shift_url: str, shift_folder: Path, ask: Any) -> None:
+def test_clients_that_say_nothing_keep_nobody_out(own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
-    with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
-        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+        silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]  # more than are served at once
         try:
             until(lambda: ask(port, "/livez")[0] == 200, "it answers all the same")
             process.send(signal.SIGTERM)
@@ -126,10 +153,10 @@ def test_clients_that_say_nothing_keep_nobody_out(shift_url: str, shift_folder: 
                 connection.close()
 
 
-def test_a_port_that_is_taken(shift_url: str, shift_folder: Path) -> None:
+def test_a_port_that_is_taken(own_url: str, apps: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with worker("shift:lw", "--health-port", str(port), url=shift_url, folder=shift_folder) as process:
+        with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
             assert process.wait() == 1
             assert f"the health port 127.0.0.1:{port} cannot be used" in process.errors
             assert "Traceback" not in process.errors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 from collections.abc import Iterator
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
+from app_modules import Load
 from history import History
 from lockwork import JobFailed
 from processes import Started, until, worker
@@ -20,23 +19,9 @@ APPS = Path(__file__).parent / "apps"
 
 
 @pytest.fixture
-def cycle_url(url: str) -> Iterator[str]:
-    own = f"{url}?db=4"
-    with redis.Redis.from_url(own) as client:
-        client.flushdb()
-        yield own
-        client.flushdb()
-
-
-@pytest.fixture
-def cycle(cycle_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def cycle(own_url: str, load: Load) -> Iterator[Any]:
     """The app's tasks; nobody works there yet."""
-    monkeypatch.setenv("LOCKWORK_URL", cycle_url)
-    spec = importlib.util.spec_from_file_location("cycle_here", APPS / "cycle.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module: Any = load(own_url, "cycle")
     with module.lw:
         yield module
 
@@ -53,34 +38,34 @@ def attempts(history: History) -> list[int]:
     return [line["attempt"] for line in history.lines("ran")]
 
 
-def test_push_pop_and_delete(cycle: Any, cycle_url: str, history: History) -> None:
+def test_push_pop_and_delete(cycle: Any, own_url: str, history: History) -> None:
     """A job that ends well is reserved once, and then nowhere."""
     job = cycle.send.enqueue(history.path)
     assert cycle.lw.queue("mail").status().ready == 1
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert attempts(history) == [1]
     assert (job.state(), job.result(5)) == ("succeeded", 1)
     status = cycle.lw.queue("mail").status()
     assert (status.ready, status.scheduled, status.running, status.dead) == (0, 0, 0, 0)
 
 
-def test_later_and_delayed(cycle: Any, cycle_url: str, history: History) -> None:
+def test_later_and_delayed(cycle: Any, own_url: str, history: History) -> None:
     """A delayed job is seen as such, and not run before its time."""
     late = cycle.send.options(delay="1h").enqueue(history.path)
     (seen,) = cycle.lw.queue("mail").peek(place="scheduled")
     assert seen.id == late.id
     assert 3500 < seen.due_in <= 3600
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert attempts(history) == []
     assert late.reschedule(delay=0)
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert attempts(history) == [1]
 
 
-def test_reserved_and_retry_after(cycle: Any, cycle_url: str, history: History, tmp_path: Path) -> None:
+def test_reserved_and_retry_after(cycle: Any, own_url: str, history: History, tmp_path: Path) -> None:
     """What a killed process had reserved runs again, and its attempt counts."""
     gate = tmp_path / "gate"
-    with worker("cycle:lw", "--lease", "5s", url=cycle_url, folder=APPS) as process:
+    with worker("cycle:lw", "--lease", "5s", url=own_url, folder=APPS) as process:
         job = cycle.held.enqueue(history.path, str(gate))
         history.wait(1)
         assert cycle.lw.queue("mail").status().running == 1
@@ -92,18 +77,18 @@ def test_reserved_and_retry_after(cycle: Any, cycle_url: str, history: History, 
     assert attempts(history) == [1, 2]
 
 
-def test_release_with_a_delay(cycle: Any, cycle_url: str, history: History) -> None:
+def test_release_with_a_delay(cycle: Any, own_url: str, history: History) -> None:
     job = cycle.releases.enqueue(history.path)
-    with worker("cycle:lw", url=cycle_url, folder=APPS):
+    with worker("cycle:lw", url=own_url, folder=APPS):
         assert job.result(30) == 2
     first, second = history.lines("ran")
     assert second["at"] - first["at"] >= 0.045
 
 
-def test_tries(cycle: Any, cycle_url: str, history: History) -> None:
+def test_tries(cycle: Any, own_url: str, history: History) -> None:
     """After its last try it is among the failed jobs, with its exception."""
     job = cycle.fails.enqueue(history.path)
-    with worker("cycle:lw", url=cycle_url, folder=APPS):
+    with worker("cycle:lw", url=own_url, folder=APPS):
         with pytest.raises(JobFailed, match="out of paper"):
             job.result(30)
     assert attempts(history) == [1, 2, 3]
@@ -111,86 +96,86 @@ def test_tries(cycle: Any, cycle_url: str, history: History) -> None:
     assert cycle.lw.queue("mail").status().dead == 1
 
 
-def test_backoff_as_a_list(cycle: Any, cycle_url: str, history: History) -> None:
+def test_backoff_as_a_list(cycle: Any, own_url: str, history: History) -> None:
     cycle.fails.enqueue(history.path)
-    with worker("cycle:lw", url=cycle_url, folder=APPS):
+    with worker("cycle:lw", url=own_url, folder=APPS):
         first, second, third = (line["at"] for line in history.wait(3))
     assert second - first >= 0.055
     assert third - second >= 0.115
 
 
-def test_max_exceptions(cycle: Any, cycle_url: str, history: History) -> None:
+def test_max_exceptions(cycle: Any, own_url: str, history: History) -> None:
     """Releases that cost no attempt, and two exceptions."""
     job = cycle.throttled.enqueue(history.path, 4)
-    with worker("cycle:lw", url=cycle_url, folder=APPS):
+    with worker("cycle:lw", url=own_url, folder=APPS):
         until(lambda: job.state() == "dead", "it failed for good")
     assert attempts(history) == [1, 1, 1, 1, 1, 2]
 
 
-def test_fail(cycle: Any, cycle_url: str, history: History) -> None:
+def test_fail(cycle: Any, own_url: str, history: History) -> None:
     """A job that says that it has failed is not tried again."""
     job = cycle.gives_up.enqueue(history.path)
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert (attempts(history), job.state()) == ([1], "dead")
 
 
 @pytest.mark.parametrize(("task", "expected"), [("slow", [1, 2]), ("fails_on_timeout", [1])])
 def test_timeout_and_fail_on_timeout(
-    cycle: Any, cycle_url: str, history: History, task: str, expected: list[int]
+    cycle: Any, own_url: str, history: History, task: str, expected: list[int]
 ) -> None:
     job = getattr(cycle, task).enqueue(history.path)
-    with worker("cycle:lw", url=cycle_url, folder=APPS):
+    with worker("cycle:lw", url=own_url, folder=APPS):
         until(lambda: job.state() == "dead", "it failed for good")
     assert attempts(history) == expected
 
 
-def test_retry_until(cycle: Any, cycle_url: str, history: History) -> None:
+def test_retry_until(cycle: Any, own_url: str, history: History) -> None:
     """What has not begun by then does not run."""
     job = cycle.send.options(expires="1ms").enqueue(history.path)
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert (attempts(history), job.state()) == ([], "expired")
 
 
-def test_without_overlapping(cycle: Any, cycle_url: str, history: History) -> None:
+def test_without_overlapping(cycle: Any, own_url: str, history: History) -> None:
     jobs = cycle.alone.enqueue_many([(history.path, 1)] * 5)
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     events = [(line["event"], line["id"]) for line in history.lines()]
     assert events == [(event, job.id) for job in jobs for event in ("ran", "done")]
 
 
-def test_once(cycle: Any, cycle_url: str, history: History) -> None:
+def test_once(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 3)
-    work(cycle_url, "--once")
+    work(own_url, "--once")
     assert attempts(history) == [1]
     assert cycle.lw.queue("mail").status().ready == 2
 
 
-def test_stop_when_empty(cycle: Any, cycle_url: str, history: History) -> None:
+def test_stop_when_empty(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 3)
     later = cycle.send.options(delay="1h").enqueue(history.path)
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert attempts(history) == [1, 1, 1]
     assert later.state() == "scheduled"
 
 
-def test_queues_in_order(cycle: Any, cycle_url: str, history: History) -> None:
+def test_queues_in_order(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 2)
     cycle.urgent.enqueue_many([(history.path,)] * 2)
-    work(cycle_url, "--queue", "high,mail", "--concurrency", "1", "--burst")
+    work(own_url, "--queue", "high,mail", "--concurrency", "1", "--burst")
     assert [line["queue"] for line in history.lines("ran")] == ["high", "high", "mail", "mail"]
 
 
-def test_max_jobs_and_memory(cycle: Any, cycle_url: str, history: History) -> None:
+def test_max_jobs_and_memory(cycle: Any, own_url: str, history: History) -> None:
     """A process that has done its share is replaced, and nothing is lost."""
     cycle.send.enqueue_many([(history.path,)] * 30)
-    work(cycle_url, "--burst", "--max-jobs", "10", "--max-memory", "1GB")
+    work(own_url, "--burst", "--max-jobs", "10", "--max-memory", "1GB")
     assert attempts(history) == [1] * 30
 
 
-def test_pause_and_restart(cycle: Any, cycle_url: str, history: History, tmp_path: Path) -> None:
+def test_pause_and_restart(cycle: Any, own_url: str, history: History, tmp_path: Path) -> None:
     """SIGUSR1 only stops fetching; SIGTERM waits for what runs, and the next worker goes on."""
     gate = tmp_path / "gate"
-    with worker("cycle:lw", url=cycle_url, folder=APPS) as process:
+    with worker("cycle:lw", url=own_url, folder=APPS) as process:
         running = cycle.held.enqueue(history.path, str(gate))
         history.wait(1)
         process.send(signal.SIGUSR1)
@@ -201,15 +186,15 @@ def test_pause_and_restart(cycle: Any, cycle_url: str, history: History, tmp_pat
         assert process.wait() == 0
     assert running.state() == "succeeded"
     assert waiting.state() == "active"
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert waiting.state() == "succeeded"
 
 
-def test_a_paused_queue(cycle: Any, cycle_url: str, history: History) -> None:
+def test_a_paused_queue(cycle: Any, own_url: str, history: History) -> None:
     """No worker begins anything of it, while other queues go on."""
     cycle.lw.queue("mail").pause()
     paused = cycle.send.enqueue(history.path)
-    with worker("cycle:lw", url=cycle_url, folder=APPS):
+    with worker("cycle:lw", url=own_url, folder=APPS):
         assert cycle.urgent.enqueue(history.path).result(30) == 1
         assert paused.state() == "active"
         assert [line["queue"] for line in history.lines("ran")] == ["high"]
@@ -217,26 +202,26 @@ def test_a_paused_queue(cycle: Any, cycle_url: str, history: History) -> None:
         assert paused.result(30) == 1
 
 
-def test_failed_jobs_are_retried_forgotten_and_flushed(cycle: Any, cycle_url: str, history: History) -> None:
+def test_failed_jobs_are_retried_forgotten_and_flushed(cycle: Any, own_url: str, history: History) -> None:
     jobs = cycle.gives_up.enqueue_many([(history.path,)] * 3)
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     dead = cycle.lw.queue("mail").dead
     assert {job.id for job in dead.search().jobs} == {job.id for job in jobs}
     assert dead.retry(jobs[0].id)
     assert jobs[0].state() == "active"
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert dead.delete(jobs[1].id)
     assert dead.retry_all() == 2
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert dead.count() == 2
     assert dead.delete_all(older_than="48h") == 0
     assert dead.delete_all() == 2
     assert attempts(history) == [1] * 6
 
 
-def test_clear(cycle: Any, cycle_url: str, history: History) -> None:
+def test_clear(cycle: Any, own_url: str, history: History) -> None:
     cycle.send.enqueue_many([(history.path,)] * 3)
     cycle.send.options(delay="1h").enqueue(history.path)
     assert cycle.lw.queue("mail").clear() == 4
-    work(cycle_url, "--burst")
+    work(own_url, "--burst")
     assert attempts(history) == []

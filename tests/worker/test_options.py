@@ -29,10 +29,8 @@ from processes import until, worker
         (("--grace", "soon"), 1, "--grace must be seconds"),
     ],
 )
-def test_what_is_wrong_is_said(
-    shift_url: str, shift_folder: Path, options: tuple[str, ...], status: int, text: str
-) -> None:
-    with worker("shift:lw", *options, url=shift_url, folder=shift_folder) as process:
+def test_what_is_wrong_is_said(own_url: str, apps: Path, options: tuple[str, ...], status: int, text: str) -> None:
+    with worker("shift:lw", *options, url=own_url, folder=apps) as process:
         assert process.wait() == status
         assert text in process.errors
         assert "Traceback" not in process.errors
@@ -50,24 +48,24 @@ def test_what_is_wrong_is_said(
         ("shift:mark", "is a Task, not a Lockwork object"),
     ],
 )
-def test_an_app_that_is_not_there(shift_url: str, shift_folder: Path, app: str, text: str) -> None:
-    with worker(app, url=shift_url, folder=shift_folder) as process:
+def test_an_app_that_is_not_there(own_url: str, apps: Path, app: str, text: str) -> None:
+    with worker(app, url=own_url, folder=apps) as process:
         assert process.wait() == 1
         assert text in process.errors
         assert "Traceback" not in process.errors
 
 
-def test_a_queue_that_no_task_uses_is_pointed_out(shift_url: str, shift_folder: Path) -> None:
+def test_a_queue_that_no_task_uses_is_pointed_out(own_url: str, apps: Path) -> None:
     """It may be meant, so it is no error; but nobody shall wonder for long why nothing happens."""
-    with worker("shift:lw", "--queues", "defualt", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--queues", "defualt", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
         assert "no task of shift:lw belongs to queue 'defualt': did you mean 'default'?" in process.errors
 
 
 @pytest.mark.parametrize("loop", loops.LOOPS)
-def test_the_loop_that_was_asked_for(shift: Any, shift_url: str, shift_folder: Path, loop: str) -> None:
+def test_the_loop_that_was_asked_for(shift: Any, own_url: str, apps: Path, loop: str) -> None:
     pytest.importorskip("uvloop")
-    with worker("shift:lw", "--loop", loop, url=shift_url, folder=shift_folder):
+    with worker("shift:lw", "--loop", loop, url=own_url, folder=apps):
         assert shift.loop.enqueue().result(30).startswith(loop)
 
 
@@ -80,17 +78,17 @@ def test_uvloop_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> Non
         loops.chosen("uvloop")
 
 
-def test_a_server_that_is_not_there(shift_folder: Path, tmp_path: Path) -> None:
-    with worker("shift:lw", url=f"unix://{tmp_path}/nobody.sock", folder=shift_folder) as process:
+def test_a_server_that_is_not_there(apps: Path, tmp_path: Path) -> None:
+    with worker("shift:lw", url=f"unix://{tmp_path}/nobody.sock", folder=apps) as process:
         assert process.wait() == 1
         assert "lockwork: " in process.errors
         assert "Traceback" not in process.errors
 
 
-def test_help_names_every_option(shift_url: str, shift_folder: Path) -> None:
+def test_help_names_every_option(own_url: str, apps: Path) -> None:
     from processes import started
 
-    with started([sys.executable, "-m", "lockwork", "worker", "--help"], folder=shift_folder) as process:
+    with started([sys.executable, "-m", "lockwork", "worker", "--help"], folder=apps) as process:
         assert process.wait() == 0
         assert process.process.stdout is not None
         text = process.process.stdout.read().decode()

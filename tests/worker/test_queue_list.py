@@ -18,6 +18,7 @@ from lockwork.cli.queuelist import read_queues
         (("a", "b:5, c"), {"a": None, "b": 5, "c": None}),
         (("tenant:x",), {"tenant:x": None}),
         (("tenant:x:3",), {"tenant:x": 3}),
+        (("a:--5",), {"a:--5": None}),
     ],
 )
 def test_names_and_weights(texts: tuple[str, ...], meant: dict[str, int | None]) -> None:

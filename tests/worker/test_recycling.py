@@ -13,9 +13,9 @@ from processes import until, worker
 
 
 def test_no_job_is_lost_or_run_twice_while_processes_are_replaced(
-    shift: Any, shift_url: str, shift_folder: Path, history: History
+    shift: Any, own_url: str, apps: Path, history: History
 ) -> None:
-    with worker("shift:lw", "--max-jobs", "20", "-c", "4", "-p", "2", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--max-jobs", "20", "-c", "4", "-p", "2", url=own_url, folder=apps) as process:
         count = 0
         end = time.monotonic() + 40
         while process.errors.count("is replaced: 20 jobs done") < 5:
@@ -33,13 +33,11 @@ def test_no_job_is_lost_or_run_twice_while_processes_are_replaced(
     assert len({line["pid"] for line in lines}) >= 3
 
 
-def test_there_is_no_gap_in_service(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
-) -> None:
+def test_there_is_no_gap_in_service(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
     """A worn process works on until its successor is ready, and then ends what it has, however long that takes."""
     gate = tmp_path / "gate"
     options = ("--max-jobs", "1", "-c", "2", "--grace", "0", "--lease", "60s")
-    with worker("shift:lw", *options, url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", *options, url=own_url, folder=apps) as process:
         long = shift.gated.enqueue(history.path, str(gate))
         first = history.wait(1)[0]["pid"]
         until(lambda: [pid for pid in process.children() if pid != first], "the successor is there")
@@ -50,8 +48,8 @@ def test_there_is_no_gap_in_service(
         until(lambda: first not in process.children(), "the worn one has gone")
 
 
-def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, shift_url: str, shift_folder: Path) -> None:
-    with worker("shift:lw", "--max-memory", "250MB", url=shift_url, folder=shift_folder) as process:
+def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, own_url: str, apps: Path) -> None:
+    with worker("shift:lw", "--max-memory", "250MB", url=own_url, folder=apps) as process:
         hoarder = shift.hoards.enqueue(300).result(30)
         assert hoarder in process.children() or "is replaced" in process.errors
         until(lambda: hoarder not in process.children(), "it was replaced")
@@ -60,16 +58,16 @@ def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, shift_url:
         assert shift.lw.queue().status().recovered == 0
 
 
-def test_a_limit_below_what_the_app_needs_is_an_error(shift_url: str, shift_folder: Path) -> None:
+def test_a_limit_below_what_the_app_needs_is_an_error(own_url: str, apps: Path) -> None:
     """And no endless replacing."""
-    with worker("shift:lw", "--max-memory", "3MB", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--max-memory", "3MB", url=own_url, folder=apps) as process:
         assert process.wait() == 1
         assert "--max-memory 3 MB is too little: a new worker process already takes" in process.errors
         assert "Traceback" not in process.errors
 
 
-def test_a_replaced_process_leaves_no_session(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
-    with worker("shift:lw", "--max-jobs", "5", url=shift_url, folder=shift_folder) as process:
+def test_a_replaced_process_leaves_no_session(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    with worker("shift:lw", "--max-jobs", "5", url=own_url, folder=apps) as process:
         shift.mark.enqueue_many([(history.path,)] * 5)
         history.wait(5)
         until(lambda: "is replaced" in process.errors, "it is replaced")

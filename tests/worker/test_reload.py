@@ -45,17 +45,17 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reloading(project: Path, shift_url: str) -> Iterator[Started]:
-    with worker("app:lw", "--reload", "--grace", "1s", url=shift_url, folder=project) as process:
+def reloading(project: Path, own_url: str) -> Iterator[Started]:
+    with worker("app:lw", "--reload", "--grace", "1s", url=own_url, folder=project) as process:
         yield process
         process.send(signal.SIGTERM)
         process.wait()
 
 
 def test_a_change_is_in_force_soon_and_jobs_that_run_begin_again(
-    reloading: Started, project: Path, shift_url: str
+    reloading: Started, project: Path, own_url: str
 ) -> None:
-    with Lockwork(shift_url) as lw:
+    with Lockwork(own_url) as lw:
         task, endless = lw.task(number), lw.task(name="endless")(number)
         assert task.enqueue().result(30) == 1
         job = endless.enqueue()
@@ -67,8 +67,8 @@ def test_a_change_is_in_force_soon_and_jobs_that_run_begin_again(
         assert "helpers_of_app.py changed: the worker starts again" in reloading.errors
 
 
-def test_a_broken_file_is_waited_for(reloading: Started, project: Path, shift_url: str) -> None:
-    with Lockwork(shift_url) as lw:
+def test_a_broken_file_is_waited_for(reloading: Started, project: Path, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
         task = lw.task(number)
         assert task.enqueue().result(30) == 1
         (project / "helpers_of_app.py").write_text("NUMBER = = 1\n")
@@ -78,8 +78,8 @@ def test_a_broken_file_is_waited_for(reloading: Started, project: Path, shift_ur
         assert task.enqueue().result(30) == 333
 
 
-def test_its_end_is_the_workers_end(project: Path, shift_url: str) -> None:
-    with worker("app:lw", "--reload", url=shift_url, folder=project) as process, Lockwork(shift_url) as lw:
+def test_its_end_is_the_workers_end(project: Path, own_url: str) -> None:
+    with worker("app:lw", "--reload", url=own_url, folder=project) as process, Lockwork(own_url) as lw:
         assert lw.task(number).enqueue().result(30) == 1
         (supervisor,) = process.children()
         family = [supervisor, *children(supervisor)]

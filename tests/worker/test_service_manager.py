@@ -45,12 +45,12 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Manager
 
 
 def test_ready_alive_and_stopping(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, manager: Manager,
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, manager: Manager,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
     gate = tmp_path / "gate"
-    with worker("shift:lw", "-p", "2", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "-p", "2", url=own_url, folder=apps) as process:
         until(lambda: "READY=1" in manager.heard(), "it is ready")
         assert len(process.children()) == 2
         assert "STATUS=2 processes on a, b, default" in manager.heard()
@@ -69,11 +69,11 @@ def test_ready_alive_and_stopping(
 
 
 def test_a_frozen_supervisor_gives_no_sign_of_life(
-    shift_url: str, shift_folder: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
+    own_url: str, apps: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broken twin of the test above: who is stopped must not be taken as alive."""
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
-    with worker("shift:lw", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", url=own_url, folder=apps) as process:
         until(lambda: manager.heard().count("WATCHDOG=1") >= 2, "it gives signs of life")
         process.send(signal.SIGSTOP)
         until(

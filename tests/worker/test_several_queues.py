@@ -13,31 +13,29 @@ from history import History
 from processes import until, worker
 
 
-def test_a_plain_list_is_strict_order(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+def test_a_plain_list_is_strict_order(shift: Any, own_url: str, apps: Path, history: History) -> None:
     shift.mark_b.enqueue_many([(history.path,)] * 10)
     shift.mark_a.enqueue_many([(history.path,)] * 10)
-    with worker("shift:lw", "--queues", "a,b", "-c", "1", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--queues", "a,b", "-c", "1", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert "".join(line["queue"] for line in history.lines("ran")) == "a" * 10 + "b" * 10
 
 
-def test_weights_share_the_places_out(shift: Any, shift_url: str, shift_folder: Path, history: History) -> None:
+def test_weights_share_the_places_out(shift: Any, own_url: str, apps: Path, history: History) -> None:
     """Prefetch or strict priority would starve the light queue (celery#3434)."""
     shift.mark_b.enqueue_many([(history.path,)] * 100)
     shift.mark_a.enqueue_many([(history.path,)] * 100)
-    with worker("shift:lw", "--queues", "a,b:4", "-c", "5", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--queues", "a,b:4", "-c", "5", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     lines = [line["queue"] for line in history.lines("ran")]
     assert len(lines) == 200
     assert 17 <= lines[:100].count("a") <= 23
 
 
-def test_a_queue_that_refuses_us_holds_nobody_up(
-    shift: Any, shift_url: str, shift_folder: Path, history: History
-) -> None:
-    with redis.Redis.from_url(shift_url) as admin:
+def test_a_queue_that_refuses_us_holds_nobody_up(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    with redis.Redis.from_url(own_url) as admin:
         admin.set("lw:{q:a}:ready:1", "somebody else's")
-        with worker("shift:lw", "--queues", "a,b", "-c", "2", url=shift_url, folder=shift_folder) as process:
+        with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
             until(lambda: "no jobs of queue a can be fetched" in process.errors, "it is refused")
             shift.mark_b.enqueue_many([(history.path,)] * 20)
             history.wait(20)
@@ -48,17 +46,17 @@ def test_a_queue_that_refuses_us_holds_nobody_up(
 
 
 def test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """One worker sleeps on b, fills up with jobs of a, and is told of one of b: the other is to run that at once."""
     gate = tmp_path / "gate"
-    with worker("shift:lw", "--queues", "a,b", "-c", "1", url=shift_url, folder=shift_folder):
-        sleepers(shift_url, "b", 1)
+    with worker("shift:lw", "--queues", "a,b", "-c", "1", url=own_url, folder=apps):
+        sleepers(own_url, "b", 1)
         shift.gated_a.enqueue(history.path, str(gate))
         history.wait(1)
-        with worker("shift:lw", "--queues", "b", "-c", "1", url=shift_url, folder=shift_folder):
+        with worker("shift:lw", "--queues", "b", "-c", "1", url=own_url, folder=apps):
             # the busy one is first in line: it has slept longest
-            sleepers(shift_url, "b", 2)
+            sleepers(own_url, "b", 2)
             called = time.monotonic()
             shift.mark_b.enqueue(history.path)
             history.wait(2)
@@ -67,15 +65,15 @@ def test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another(
 
 
 def test_a_worker_that_stops_is_not_woken_any_more(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
-    with worker("shift:lw", "--queues", "a,b", "-c", "5", url=shift_url, folder=shift_folder) as stopping:
+    with worker("shift:lw", "--queues", "a,b", "-c", "5", url=own_url, folder=apps) as stopping:
         shift.gated_a.enqueue(history.path, str(gate))
         history.wait(1)
-        sleepers(shift_url, "b", 1)
+        sleepers(own_url, "b", 1)
         stopping.send(signal.SIGTERM)
-        sleepers(shift_url, "b", 0)
+        sleepers(own_url, "b", 0)
         gate.touch()
         assert stopping.wait() == 0
 
@@ -83,3 +81,12 @@ def test_a_worker_that_stops_is_not_woken_any_more(
 def sleepers(url: str, queue: str, count: int) -> None:
     with redis.Redis.from_url(url) as admin:
         until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle") == count, f"{count} workers sleep on {queue}")
+
+
+def test_very_many_queues_with_long_names(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    """Their names are more than the 64 KiB that asyncio reads as one line unless it is told to."""
+    names = ",".join([*(f"{'q' * 195}{number}" for number in range(400)), "default"])
+    job = shift.mark.enqueue(history.path)
+    with worker("shift:lw", "--queues", names, "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+    assert job.state() == "succeeded"

@@ -15,11 +15,9 @@ from lockwork.worker.lanes import Lanes
 from processes import alive, until, worker
 
 
-def test_quiet_only_stops_fetching(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
-) -> None:
+def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    with worker("shift:lw", "-p", "2", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "-p", "2", url=own_url, folder=apps) as process:
         job = shift.gated.enqueue(history.path, str(gate))
         history.wait(1)
         process.send(signal.SIGUSR1)
@@ -46,12 +44,12 @@ def with_all_calls_done(children: list[int]) -> None:
 
 @pytest.mark.parametrize("task", ["gated", "gated_in_a_thread"])
 def test_a_second_signal_gives_everything_back_uncounted(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path, task: str
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
     """Jobs of a worker that is stopped are neither lost nor blamed (celery#1810, rq#2015, airflow#21225)."""
     gate = tmp_path / "gate"
     options = ("--grace", "10m", "--lease", "60s", "-c", "3")
-    with worker("shift:lw", *options, url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", *options, url=own_url, folder=apps) as process:
         jobs = getattr(shift, task).enqueue_many([(history.path, str(gate))] * 5)
         history.wait(3)
         children = process.children()
@@ -64,17 +62,17 @@ def test_a_second_signal_gives_everything_back_uncounted(
         status = shift.lw.queue().status()
         assert (status.ready, status.running, status.recovered) == (5, 0, 0)
     gate.touch()
-    with worker("shift:lw", "--burst", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [job.result(1) for job in jobs] == [1] * 5
 
 
 def test_a_process_that_has_just_died_does_not_shorten_the_others_grace(
-    shift: Any, shift_url: str, shift_folder: Path, history: History, tmp_path: Path
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """The time of its replacement comes after the signal, and was taken for the end of the grace."""
     gate = tmp_path / "gate"
-    with worker("shift:lw", "-p", "2", "-c", "1", url=shift_url, folder=shift_folder) as process:
+    with worker("shift:lw", "-p", "2", "-c", "1", url=own_url, folder=apps) as process:
         first = shift.gated.enqueue(history.path, str(gate))
         (line,) = history.wait(1)
         for deaths in (1, 2, 3, 4):
@@ -107,7 +105,7 @@ def test_jobs_that_have_not_begun_keep_their_order() -> None:
     assert given == [3, 2, 1]
 
 
-def test_programs_that_jobs_start_can_be_ended(shift: Any, shift_url: str, shift_folder: Path) -> None:
+def test_programs_that_jobs_start_can_be_ended(shift: Any, own_url: str, apps: Path) -> None:
     """A signal that a process ignores is ignored by the programs it starts, too."""
-    with worker("shift:lw", url=shift_url, folder=shift_folder):
+    with worker("shift:lw", url=own_url, folder=apps):
         assert shift.ends_a_program.enqueue().result(30) == -signal.SIGTERM

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -16,6 +17,7 @@ from lockwork.worker.options import WorkerOptions
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _HEAVIEST = 1000
+_WEIGHT = re.compile(r"-?\d+")
 
 
 def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
@@ -24,7 +26,7 @@ def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
     for text in ",".join(texts).split(",") if texts else ():
         # a queue's name may hold a colon
         name, colon, weight = text.strip().rpartition(":")
-        if not colon or not weight.lstrip("-").isdecimal():
+        if not colon or not _WEIGHT.fullmatch(weight):
             name, weight = text.strip(), ""
         if not name:
             raise ConfigError(f"--queues has an empty name in it: {','.join(texts)!r}; it is NAME or NAME:WEIGHT,...")

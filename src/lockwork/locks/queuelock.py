@@ -10,14 +10,14 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.failures import Errors
 from lockwork.ids import new_id
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.lock import Lock
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import NewJob
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.leases import Lease
 from lockwork.protocol.lock_jobs import release_and_push
+from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 from lockwork.task_calls import TaskCall
@@ -156,7 +156,7 @@ class QueueLock(Lock):
                 f"the lease of {self.noun} {grant.name!r} ended before it was released: somebody else may have held "
                 "it, and nothing was enqueued"
             )
-        return Job(self._runtime, self._queue_keys, self.queue, job.id, errors=self._errors)
+        return Job(Origin(self._runtime, self._queue_keys, errors=self._errors), job.id)
 
     def __repr__(self) -> str:
         return f"<QueueLock {self.name!r} queue={self.queue!r}>"

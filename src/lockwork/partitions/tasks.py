@@ -19,10 +19,10 @@ from lockwork.commits.enqueuing import OnCommit
 from lockwork.commits.hooks import keep
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.gathering import Gathering
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.partitions.places import numbered, routing_name
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.jobs import PUSH_BATCH, NewJob
+from lockwork.protocol.pushing import PUSH_BATCH, NewJob
 from lockwork.task_settings import TaskOptions
 from lockwork.tasks import Task
 
@@ -71,6 +71,7 @@ class PartitionedTask(Task[P, R, C]):
         part: PartitionedTask[P, R, C] = copy(self)
         gathering = part._gathering = self._gatherings[number]
         part._keys = gathering.keys
+        part._origin = Origin(self._runtime, gathering.keys, self.signature.returns, self._around.errors)
         part.options_in_force = replace(self.options_in_force, queue=gathering.keys.name)
         return self._parts.setdefault(number, part)
 

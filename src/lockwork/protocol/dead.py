@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from lockwork.protocol import records
 from lockwork.protocol.effects import Argument, Call, Protocol
-from lockwork.protocol.jobs import push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.records import Fault
 from lockwork.protocol.scripts import script
 

@@ -139,11 +139,6 @@ def find(resources: Sequence[Resource]) -> list[Deadlock]:
     return sorted(found, key=lambda deadlock: deadlock.members)
 
 
-def stuck(resources: Sequence[Resource]) -> set[str]:
-    """Every owner who waits for ever: in a deadlock, or behind one."""
-    return {waiter.owner for resource in reduced(resources) for waiter in resource.line}
-
-
 def _fits(waiter: Share, capacity: int, holders: Sequence[Share]) -> bool:
     used = sum(held.units for held in holders)
     # more units than there are: the server takes the number from who waits, once nobody holds any

@@ -10,7 +10,7 @@ costs, and each call makes several.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -33,14 +33,22 @@ class Call:
     """Seconds to go on trying while the server is away, if that is less than configured; None: as configured."""
     marked: bool = False
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
+    otherwise: Call | None = None
+    """What is sent instead of it after a lost reply."""
     replicas: int = 0
     """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
     behind: bool = False
     """It undoes a call that waits for replicas, and must not overtake that."""
+    ahead: Callable[[], Call | None] | None = None
+    """Prepares the call that follows if all goes well; a driver may call it while the server works, once or more."""
+    packed: bytes | None = None
+    """The call as it is sent, if a driver has packed it ahead of its time."""
 
     def again(self) -> Call:
         """The call as it is sent after a lost reply."""
-        return replace(self, args=(1, *self.args[1:])) if self.marked else self
+        if self.otherwise is not None:
+            return self.otherwise.again()
+        return replace(self, args=(1, *self.args[1:]), packed=None) if self.marked else self
 
 
 @dataclass(slots=True, eq=False)

@@ -77,13 +77,6 @@ class LeaseBook:
         if bucket is not None:
             bucket.pop(lease, None)
 
-    def clear(self) -> None:
-        """Forget all leases."""
-        self._leases.clear()
-        self._fresh.clear()
-        self._buckets.clear()
-        self._soonest = None
-
     def lose(self, lease: Lease) -> None:
         """Note that a lease is over, and tell its holder, from any thread."""
         # Only a lease that is still kept is lost: its holder may have released it this very moment.

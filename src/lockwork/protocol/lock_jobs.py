@@ -8,8 +8,8 @@ from dataclasses import replace
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.grants import Renewal
-from lockwork.protocol.jobs import NewJob, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob, push_arguments, push_keys
 from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 

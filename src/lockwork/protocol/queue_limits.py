@@ -48,14 +48,14 @@ def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[Rules]
     while True:
         more, *found = yield Call(script("queue_set"), _set_keys(queue), args)
         if not more:
-            return _rules(*found)
+            return read(*found)
         args = [1]
 
 
 def rules(queue: QueueKeys) -> Protocol[Rules]:
     """Read what holds."""
     _, *found = yield Call(script("queue_set"), _set_keys(queue), [0])
-    return _rules(*found)
+    return read(*found)
 
 
 def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[bool]:
@@ -92,7 +92,8 @@ def _set_keys(queue: QueueKeys) -> tuple[str, ...]:
     return queue.jobs, queue.idle, queue.stats
 
 
-def _rules(paused: bytes, rate: bytes, concurrency: bytes, size: bytes) -> Rules:
+def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"") -> Rules:
+    """Read the rules as the server keeps them; empty is none."""
     jobs, _, per_ms = rate.partition(b"/")
     return Rules(
         int(paused) if paused else None,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from lockwork.protocol import queue_limits
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import Rules
 from lockwork.protocol.scripts import script
 
 
@@ -49,7 +51,13 @@ class WorkerInfo:
 
 
 def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
-    """Count the jobs by place and list the workers; sessions that appear between two looks are looked at once more."""
+    """Count the jobs by place and list the workers."""
+    found, workers, _ = yield from status_and_rules(queue)
+    return found, workers
+
+
+def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo], Rules]]:
+    """The same with what holds for the whole queue; sessions that appear between two looks are looked at once more."""
     sessions: list[str] = []
     fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines, queue.withdrawn)
     while True:
@@ -73,7 +81,8 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
         for session, count in zip(sessions, running, strict=True)
         if deadlines.get(session)  # 0: it is over, and what it held is being given back
     ]
-    return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos
+    rules = queue_limits.read(**{name: counters[name] for name in Rules._fields if name in counters})
+    return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos, rules
 
 
 def session_name(host: str, pid: int, nonce: str) -> str:

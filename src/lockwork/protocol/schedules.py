@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.jobs import push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.scripts import script
 
 TURN = 20.0

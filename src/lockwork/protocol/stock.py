@@ -8,9 +8,9 @@ from typing import Any
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
-from lockwork.protocol.jobs import NewJob, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
+from lockwork.protocol.pushing import NewJob, push_arguments, push_keys
 from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 

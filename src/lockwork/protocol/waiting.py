@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from lockwork.protocol import records
 from lockwork.protocol.effects import Argument, Call, Protocol
-from lockwork.protocol.jobs import lines_keys, push_keys
+from lockwork.protocol.jobs import lines_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.scripts import script
 
 _PAGE = 200

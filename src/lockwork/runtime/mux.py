@@ -97,6 +97,11 @@ class Mux:
             self._progress = now()
             if self._watch is None:
                 self._watch = self._loop.call_later(TIMEOUT, self._check)
+            if self._writer is not None:
+                # waiting for company would cost the first a turn of the loop; those behind it travel together
+                pending.append(future)
+                self._writer.transport.write(packed)
+                return future
         pending.append(future)
         unsent.append(packed)
         if len(unsent) >= _SOON and 4 * len(unsent) >= len(pending):

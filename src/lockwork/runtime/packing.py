@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import hiredis
 
-from lockwork.protocol.scripts import Script
+from lockwork.protocol.effects import Call
 
 NOTHING = object()
 
@@ -19,10 +19,19 @@ def pack(*command: Any) -> bytes:
     return packed
 
 
-def pack_script(script: Script, keys: Any, args: Any, *, whole: bool = False) -> bytes:
-    """Encode a script call; `whole` sends the script itself, which also makes the server remember it."""
-    head = ("EVAL", script.source) if whole else ("EVALSHA", script.sha)
-    return pack(*head, len(keys), *keys, *args)
+def pack_call(call: Call, *, whole: bool = False) -> bytes:
+    """Encode a call; `whole` sends the script itself, which also makes the server remember it."""
+    if call.packed is not None and not whole:
+        return call.packed
+    head = ("EVAL", call.script.source) if whole else ("EVALSHA", call.script.sha)
+    return pack(*head, len(call.keys), *call.keys, *call.args)
+
+
+def pack_ahead(call: Call) -> None:
+    """Encode what will follow on `call`, which is under way."""
+    following = call.ahead() if call.ahead is not None else None
+    if following is not None and following.packed is None:
+        following.packed = pack_call(following)
 
 
 def pack_wait(replicas: int, seconds: float) -> bytes:

@@ -6,6 +6,8 @@ import logging
 import selectors
 from collections.abc import Callable
 
+import hiredis
+
 from lockwork.errors import LockworkError
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
@@ -35,6 +37,7 @@ class Subscription:
         self._endpoint = endpoint
         self._channels = channels
         self._subscribed = 0
+        self._confirmed = 0
         self._deliver = deliver
         self._missed = missed
         self._selector = selector
@@ -66,12 +69,19 @@ class Subscription:
             self._broken(error)
             return
         self._heard = now()
-        self._tries = 0
         for reply in replies:
-            if reply[0] == b"message":
-                ticket, _, text = reply[2].decode().partition(" ")
+            if isinstance(reply, hiredis.ReplyError):
+                # to a ping: it is busy or loads its data, and we hear it all the same
+                if self._confirmed < self._subscribed:
+                    self._broken(reply)
+                    self.next_event = now() + _PING
+                    return
+            elif reply[0] == b"message":
+                ticket, _, text = reply[2].decode(errors="replace").partition(" ")
                 self._deliver(ticket, text)
             elif reply[0] == b"subscribe":
+                self._confirmed += 1
+                self._tries = 0
                 self._missed()  # what was sent before we listened is lost
 
     def close(self) -> None:
@@ -90,7 +100,7 @@ class Subscription:
         self._descriptor = self._wire.fileno()
         self._selector.register(self._descriptor, selectors.EVENT_READ)
         self._heard = now()
-        self._subscribed = 0
+        self._subscribed = self._confirmed = 0
         self._subscribe()
 
     def _subscribe(self) -> None:

@@ -90,7 +90,7 @@ class SyncDriver:
                 for old in list(self._abandoned):
                     wire.end(old)
                     self._abandoned.pop(old, None)
-            reply = wire.run(call.script, call.keys, call.args)
+            reply = wire.run(call)
             return (reply, wire.request(pack_wait(call.replicas, REPLICAS))) if call.replicas else reply
         except LockworkError:
             raise

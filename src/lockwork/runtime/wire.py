@@ -12,11 +12,11 @@ from typing import Any
 import hiredis
 import redis
 
-from lockwork.protocol.scripts import Script
+from lockwork.protocol.effects import Call
 from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, Identity, end, identify
-from lockwork.runtime.packing import NOTHING, new_reader, pack_script
+from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
 from lockwork.runtime.replies import NoScript, Retry, connecting, raise_error
 
 _READ_SIZE = 65536
@@ -56,16 +56,19 @@ class Wire:
         if self.identity is not None and self.identity.run == gone.run:
             self.request(end(gone))
 
-    def run(self, script: Script, keys: Any, args: Any) -> Any:
+    def run(self, call: Call) -> Any:
         """Run a script and return its reply; raises Retry when the outcome is unknown."""
-        reply = self.request(pack_script(script, keys, args))
+        self.send(pack_call(call))
+        if call.ahead is not None:
+            pack_ahead(call)
+        reply = self.receive()
         if isinstance(reply, hiredis.ReplyError):
             try:
-                raise_error(str(reply), self._endpoint.shown, script.name)
+                raise_error(str(reply), self._endpoint.shown, call.script.name)
             except NoScript:
-                reply = self.request(pack_script(script, keys, args, whole=True))
+                reply = self.request(pack_call(call, whole=True))
                 if isinstance(reply, hiredis.ReplyError):
-                    raise_error(str(reply), self._endpoint.shown, script.name)
+                    raise_error(str(reply), self._endpoint.shown, call.script.name)
         return reply
 
     def request(self, packed: bytes) -> Any:
@@ -94,7 +97,7 @@ class Wire:
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
-        except OSError as error:
+        except (OSError, hiredis.HiredisError) as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
 
@@ -105,11 +108,11 @@ class Wire:
             data = self._socket.recv(_READ_SIZE)
             if not data:
                 raise ConnectionResetError("closed by the server")
-        except OSError as error:
+            self._reader.feed(data)
+            return list(iter(self._reader.gets, NOTHING))
+        except (OSError, hiredis.HiredisError) as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
-        self._reader.feed(data)
-        return list(iter(self._reader.gets, NOTHING))
 
     def limit(self, seconds: float) -> None:
         """How long this connection waits for the server from now on."""

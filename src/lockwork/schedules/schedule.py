@@ -9,7 +9,7 @@ from typing import Any
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id
-from lockwork.jobs import Job
+from lockwork.jobs import Job, Origin
 from lockwork.protocol import schedules as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
@@ -103,7 +103,7 @@ class Schedule:
                 f"no schedule is named {self.name!r} in queue {self.queue!r}: a worker that has it in its code "
                 "declares it when it starts"
             )
-        return Job(self._runtime, self._keys, self.queue, id, errors=self._errors) if code == 1 else None
+        return Job(Origin(self._runtime, self._keys, errors=self._errors), id) if code == 1 else None
 
     def _status(self, count: int) -> Protocol[ScheduleStatus | None]:
         slots = checked_count(count)

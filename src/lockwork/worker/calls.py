@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from types import CoroutineType
 from typing import Any
 
 from lockwork.injection.calling import Caller
@@ -21,14 +22,26 @@ async def call(
 ) -> Any:
     """Call any task's function, and return what it returns."""
     if task.injected:
-        return await caller.call(
+        value = await caller.call(
             task.function, task.injection, args, kwargs, is_async=task.is_async, timeout=timeout, threads=threads
         )
+        return _finished(value, task)
     if not task.is_async:
-        return await threads.run(task.function, args, kwargs, timeout)
+        return _finished(await threads.run(task.function, args, kwargs, timeout), task)
     if timeout is None:
         return await task.function(*args, **kwargs)
     return await limited(task.function(*args, **kwargs), timeout)
+
+
+def _finished(value: Any, task: Task[Any, Any, Any]) -> Any:
+    """Refuse a coroutine as a result: none of what it is to do has been done."""
+    if type(value) is not CoroutineType:
+        return value
+    value.close()
+    raise TypeError(
+        f"task {task.name!r} returned a coroutine that nobody awaits: its function is async, "
+        "and so must be that of the decorator around it"
+    )
 
 
 async def limited(awaitable: Awaitable[Any], timeout: float) -> Any:

@@ -167,15 +167,15 @@ class Slot:
         """The lane's own task."""
 
     def stop(self) -> None:
-        """Cancel the job in hand: a coroutine where it waits, a thread where it is."""
+        """Cancel the job in hand, once: a coroutine where it waits, a thread where it is."""
         job = self.job
         if job is None or job.over:
             return
-        job.cancelled = True
+        again, job.cancelled = job.cancelled, True
         if job.thread is not None:
             job.thread.interrupt(JobCancelled)
-        elif self.task is not None:
-            self.task.cancel()
+        elif self.task is not None and not again:
+            self.task.cancel()  # only once, so that it can clean up as long as it takes
 
 
 slot: ContextVar[Slot | None] = ContextVar("lockwork_job", default=None)

@@ -1,11 +1,11 @@
-"""What a child is told on its standard input: how urgently it has to end."""
+"""What a child is told on its standard input: how urgently it has to end, and what became of others' jobs."""
 
 from __future__ import annotations
 
 import asyncio
 from enum import IntEnum
 
-from lockwork.worker.options import QUIET, RETIRE, STOP
+from lockwork.worker.options import ENDED, QUIET, RETIRE, STOP
 
 
 class Urgency(IntEnum):
@@ -27,6 +27,10 @@ class Control:
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
+        self.deserted: bool = False
+        """Whether the supervisor is gone and had not told us to stop: it was killed."""
+        self.ended: asyncio.Queue[bytes] = asyncio.Queue()
+        """What is told of jobs that have ended elsewhere."""
         self._reader = reader
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._read(), name="lockwork-control")
@@ -50,7 +54,11 @@ class Control:
 
     async def _read(self) -> None:
         while line := await self._reader.readline():
+            if line.startswith(ENDED):
+                self.ended.put_nowait(line.removeprefix(ENDED))
+                continue
             meant = _MEANINGS.get(line, Urgency.WORK)
             self.raise_to(Urgency.NOW if meant == self.urgency == Urgency.STOP else meant)
         self.gone = True
+        self.deserted = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)

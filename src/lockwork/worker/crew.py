@@ -11,11 +11,11 @@ import msgspec
 
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.runtime.clock import now
-from lockwork.worker import process
+from lockwork.worker import process, runners
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.memory import shown
 from lockwork.worker.options import RETIRE, ChildOrders, WorkerOptions
-from lockwork.worker.process import Child
+from lockwork.worker.process import DIED, MAX_MEMORY, Child
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -25,8 +25,9 @@ _SLOWEST = 5.0
 _FIRST_PATIENCE, _PATIENCE = 5.0, 1.0
 """Seconds to try to reach the server at the start, and later, when the supervisor has other things to look after."""
 
-DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout")
-"""Why a child is replaced."""
+
+class NoProcess(LockworkError):
+    """A worker process could not be started."""
 
 
 class Crew:
@@ -53,6 +54,8 @@ class Crew:
         """Children that ended before they were ready, one after the other."""
         self.replaced: Counter[str] = Counter()
         """How many children were replaced, by reason."""
+        self.runners_replaced: Counter[str] = Counter()
+        """The same of their runners."""
         self._options = options
         self._loop = loop
         self._descriptor = descriptor
@@ -66,9 +69,17 @@ class Crew:
         """How many children fetch jobs."""
         return sum(child.ready and not child.retiring for child in list(self.children.values()))
 
-    def memory(self) -> list[int]:
-        """Bytes that each child has in memory, as far as that can be told."""
-        return [size for child in list(self.children.values()) if (size := child.memory()) is not None]
+    def memory(self) -> list[list[int]]:
+        """Bytes that each child has in memory, and behind it those of its runners, as far as that can be told."""
+        found = [(child.memory(), child) for child in list(self.children.values())]
+        return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
+
+    def hear_of_runner(self, session: str, text: str) -> None:
+        """Hear what a child reports of a runner."""
+        child = self.children.get(session)
+        reason = "" if child is None else runners.heard(child, text)
+        if reason:
+            self.runners_replaced[reason] += 1
 
     def tell(self, line: bytes) -> None:
         """Write a line to all of them."""
@@ -118,8 +129,8 @@ class Crew:
     def wear_out(self, session: str, reason: str, text: str) -> None:
         """Start another in place of one that works until then."""
         child = self.children.get(session)
-        if child is None or not child.fresh or not self.open:
-            return
+        if child is None or not child.fresh or not self.open or self._options.once:
+            return  # a successor would run another job, and one was wanted
         child.worn = reason
         self.replaced[reason] += 1
         log.info("worker process %d is replaced: %s", child.pid, text)
@@ -153,7 +164,10 @@ class Crew:
         child.limit = max(limit, size + size // 5)
 
     def _start(self, patience: float) -> None:
-        child = process.start(self._loop, self._descriptor)
+        try:
+            child = process.start(self._loop, self._descriptor)
+        except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
+            raise NoProcess(f"the system has no process for it: {error}") from error
         try:
             self._heartbeat.join(child.session, patience)
         except BaseException:

@@ -28,7 +28,7 @@ from lockwork.worker.lanes import Lanes
 from lockwork.worker.overruns import Limits
 from lockwork.worker.processes import Processes
 from lockwork.worker.telling import CANCEL, SUCCESS, End, Teller
-from lockwork.worker.threads import JobThreads, JobTimeout, Threads
+from lockwork.worker.threads import JobThreads, Threads, killed_after
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -81,6 +81,10 @@ class Executor:
         self._batchers: dict[str, Batcher] = {}
         self.giving_back = False
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
+        self.counting = False
+        """Set with it by a process that nobody told to go: what has begun has used up an attempt, and stays leased."""
+        self.abandoned = False
+        """Whether a thread may still run a job whose lane has ended."""
 
     async def run(self, job: Leased, slot: Slot) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
@@ -102,11 +106,12 @@ class Executor:
                 else:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
-                if self.giving_back and isinstance(error, asyncio.CancelledError):
-                    if task.is_async or options.in_process:
-                        self.give_back(job)
-                    # a thread cannot be stopped: its job is given back by the supervisor once this process is gone
-                    raise
+                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
+                if self.giving_back and not isinstance(error, Again | WrongResults):
+                    self._cut_short(job, in_thread=not task.is_async and not options.in_process)
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    return
                 end = self._raised(job, error, context, options)
             else:
                 end = self._succeeded(job, task, value, options)
@@ -135,7 +140,8 @@ class Executor:
             await self._teller.started(context, args, kwargs)
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
-        self._limits.begun(self._too_long(context.leased, options, options.hard_timeout), options.hard_timeout)
+        limit = options.hard_timeout
+        self._limits.begun(self._too_long(context.leased, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -183,6 +189,14 @@ class Executor:
         if slot.task is not None:
             while slot.task.cancelling():
                 slot.task.uncancel()
+
+    def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
+        """Let go of a job that was cancelled because the worker must go."""
+        if in_thread:
+            # it cannot be stopped: its job is given back by the supervisor once this process is gone
+            self.abandoned = True
+        elif not self.counting:
+            self.give_back(job)
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""
@@ -267,7 +281,7 @@ class Executor:
 
     def _too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
         """What becomes of a job for which this process had to be killed."""
-        error = JobTimeout(f"it took longer than its hard time-out of {limit:g} s: its process was killed")
+        error = killed_after(limit)
         stored = self._errors.stored(error)
         if job.attempt >= _deliveries(job, error, options) or not options.again(error):
             return Outcome(job.id, job.token, "d", stored)

@@ -30,6 +30,10 @@ class Free(msgspec.Struct, frozen=True, tag=True):
     """The runner can take a job; said once at its start, and after each job."""
 
 
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """The runner has taken the job up: if it dies from now on, that may be the job's doing."""
+
+
 class Ended(msgspec.Struct, frozen=True, tag=True):
     """The job has come to an end, and this is to become of it."""
 
@@ -37,10 +41,10 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 _order: msgspec.msgpack.Decoder[Order | Stop] = msgspec.msgpack.Decoder(Order | Stop)
-_answer: msgspec.msgpack.Decoder[Free | Ended] = msgspec.msgpack.Decoder(Free | Ended)
+_answer: msgspec.msgpack.Decoder[Free | Begun | Ended] = msgspec.msgpack.Decoder(Free | Begun | Ended)
 
 
-def packed(message: Order | Stop | Free | Ended) -> bytes:
+def packed(message: Order | Stop | Free | Begun | Ended) -> bytes:
     """A message as it is sent."""
     body = msgspec.msgpack.encode(message)
     return _LENGTH.pack(len(body)) + body
@@ -53,7 +57,7 @@ def order(connection: socket.socket) -> Order | Stop | None:
     return None if body is None else _order.decode(body)
 
 
-async def answer(reader: asyncio.StreamReader) -> Free | Ended | None:
+async def answer(reader: asyncio.StreamReader) -> Free | Begun | Ended | None:
     """Wait for what the runner says; None: it is gone, or talks nonsense."""
     try:
         head = await reader.readexactly(_LENGTH.size)

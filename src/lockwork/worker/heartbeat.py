@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from lockwork.errors import LockworkError
 from lockwork.protocol import hands, jobs
+from lockwork.protocol import job_control as control
+from lockwork.protocol.jobs import Leased
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
@@ -23,7 +25,8 @@ _AGAIN = 5.0
 class Heartbeat:
     """Beats from a thread of its own, so that nothing the supervisor does can delay it.
 
-    `on_over(session)` is called when the server counts one of our sessions as dead.
+    `on_over(session)` is called when the server counts one of our sessions as dead; `on_judged(verdict)`, on the thread
+    that says `leave`, when the job of a verdict has been settled.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class Heartbeat:
         lease: float,
         window_ms: int,
         on_over: Callable[[str], None],
+        on_judged: Callable[[Verdict], None],
         keeper: Keeper,
     ) -> None:
         self._runtime = runtime
@@ -40,6 +44,7 @@ class Heartbeat:
         self._lease = lease
         self._window_ms = window_ms
         self._on_over = on_over
+        self._on_judged = on_judged
         self._keeper = keeper
         self._sessions: set[str] = set()
         self._lock = threading.Lock()
@@ -67,19 +72,28 @@ class Heartbeat:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
         `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
-        was killed.
+        was killed; `on_judged` is told of each that had not ended before.
         """
         with self._lock:
             self._sessions.discard(session)
         given = 0
-        for queue, outcome in verdicts:
-            settling = jobs.settle(self._queues[queue], session, [outcome], self._window_ms)
-            self._runtime.run(hands.within(patience, settling))
+        for verdict in verdicts:
+            self._judge(session, verdict, patience)
         for keys in self._queues.values():
             if not counted:
                 given += self._runtime.run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
             given += self._runtime.run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
         return given
+
+    def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
+        keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
+        # whatever the verdict says, a job that was to be cancelled has been
+        asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
+        if run(hands.within(patience, asking)):
+            outcome = outcome._replace(kind="c")
+        (settled,) = run(hands.within(patience, jobs.settle(keys, session, [outcome], self._window_ms)))
+        if settled:
+            self._on_judged(verdict._replace(outcome=outcome))
 
     def stop(self) -> None:
         """Stop beating."""
@@ -90,9 +104,9 @@ class Heartbeat:
     def _main(self) -> None:
         pause = 0.0
         while not self._stop.wait(pause):
-            self.turned = now()
             pause = self._lease / 3
             for name, keys in self._queues.items():
+                self.turned = now()  # here: with many queues and no server, one round takes long
                 try:
                     pause = min(pause, self._beat(name, keys))
                     if self._keeper.keep(name, keys):

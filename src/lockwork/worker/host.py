@@ -17,10 +17,10 @@ import msgspec
 
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.worker import frames, memory
-from lockwork.worker.frames import Free, Order, Stop
+from lockwork.worker.frames import Begun, Free, Order, Stop
 from lockwork.worker.options import ChildOrders
-from lockwork.worker.process import fate
-from lockwork.worker.threads import JobTimeout
+from lockwork.worker.process import DIED, TOO_LONG, fate
+from lockwork.worker.threads import killed_after
 
 _REST = 1.0
 """Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
@@ -28,6 +28,10 @@ _REST = 1.0
 
 class WorkerDied(Exception):
     """The process in which the job ran has died: by a fault in native code, os._exit, a signal, or lack of memory."""
+
+
+class NotBegun(Exception):
+    """The process had died before it took up the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,7 @@ class Host:
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
         self._job = ""
+        self._taken_up = False
         self._let_go = False
         self._ended: asyncio.Future[Outcome] | None = None
         self._problem: Exception | None = None
@@ -70,6 +75,8 @@ class Host:
         """Whether it ever came to take a job."""
         self.limit: int | None = None
         """Bytes of memory beyond which it is worn."""
+        self.reason: str = DIED
+        """Why it will have ended, when it has; empty when that is as it should be."""
 
     @property
     def pid(self) -> int:
@@ -92,14 +99,15 @@ class Host:
         threading.Thread(target=self._watch, name=f"lockwork-watch-{self.pid}", daemon=True).start()
 
     async def run(self, queue: str, job: Leased, hard_timeout: float | None) -> Outcome:
-        """Run a job and return what is to become of it; raises WorkerDied, or JobTimeout after `hard_timeout`."""
-        self._job = job.id
+        """Run a job and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
+        self._job, self._taken_up = job.id, False
         self._ended = self._loop.create_future()
         self._send(Order(queue, job))
         timer = None if hard_timeout is None else self._loop.call_later(hard_timeout, self._too_long, hard_timeout)
         try:
             return await self._ended
         except asyncio.CancelledError:
+            self.reason = ""
             self.kill()  # nobody will settle what the job still does
             raise
         finally:
@@ -128,9 +136,8 @@ class Host:
             self._writer.write(frames.packed(message))
 
     def _too_long(self, hard_timeout: float) -> None:
-        self._problem = JobTimeout(
-            f"it took longer than its hard time-out of {hard_timeout:g} s: its process was killed"
-        )
+        self.reason = TOO_LONG
+        self._problem = killed_after(hard_timeout)
         self.kill()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -138,6 +145,8 @@ class Host:
             if isinstance(message, Free):
                 self.begun = True
                 self._owner.on_free(self)
+            elif isinstance(message, Begun):
+                self._taken_up = True
             elif self._ended is not None and not self._ended.done():
                 self._ended.set_result(message.outcome)
         if not self._let_go:
@@ -170,7 +179,8 @@ class Host:
         self.leave()
         self._owner.on_gone(self)
         if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(self._problem or WorkerDied(f"the process that ran it died: {self.fate}"))
+            died = WorkerDied if self._taken_up else NotBegun
+            self._ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
 
 
 async def start(place: Place, owner: Owner) -> Host:
@@ -184,7 +194,12 @@ async def start(place: Place, owner: Owner) -> Host:
     finally:
         theirs.close()
     host = Host(process, owner)
-    await host.listen(ours)
+    try:
+        await host.listen(ours)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
     return host
 
 

@@ -44,6 +44,7 @@ class Lanes:
         self._tasks: set[asyncio.Task[None]] = set()
         self._slots: set[Slot] = set()
         self._busy: set[asyncio.Task[None]] = set()
+        self._closed = False
         self._room = asyncio.Event()
         self._room.set()
 
@@ -94,7 +95,8 @@ class Lanes:
         return not self._inbox
 
     def cancel(self) -> None:
-        """Cancel what runs, and give back the jobs that have not begun."""
+        """Cancel what runs, and give back the jobs that have not begun; there will be no more."""
+        self._closed = True
         self.put_back(len(self._inbox))
         while self._inbox:
             # the newest first: each goes to the front of its queue
@@ -164,6 +166,8 @@ class Lanes:
                     if inbox and not self._starting:
                         self._start_one()
                     return
+            if self._closed:
+                return  # its job has ended all the same, and nobody will cancel this lane again
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle

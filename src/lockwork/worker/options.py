@@ -44,6 +44,8 @@ RETIRE = b"retire\n"
 """To fetch nothing more, finish what it has, however long that takes, and go."""
 STOP = b"stop\n"
 """To finish what it has within the grace and go; a second one, or the end of its input, means at once."""
+ENDED = b"ended "
+"""How a line begins that tells of a job which has ended elsewhere."""
 
 READY, WORN = "ready", "worn"
 """What a child reports: that it fetches jobs, and that it has done as many as it was made for."""

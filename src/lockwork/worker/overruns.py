@@ -26,14 +26,12 @@ class Verdict(NamedTuple):
 
     queue: str
     outcome: Outcome
-
-
-class _Begun(msgspec.Struct, array_like=True):
     seconds: float
-    verdict: Verdict
+    """Its hard time-out."""
+    task: str
 
 
-_begun = msgspec.json.Decoder(_Begun)
+_begun = msgspec.json.Decoder(Verdict)
 _ended = msgspec.json.Decoder(tuple[str, str])
 
 
@@ -44,9 +42,9 @@ class Limits:
         self._reporter = reporter
         self._queue = queue
 
-    def begun(self, outcome: Outcome, seconds: float) -> None:
+    def begun(self, outcome: Outcome, seconds: float, task: str) -> None:
         """The job may run for so long from now on, and `outcome` is what becomes of it then."""
-        text = msgspec.json.encode(_Begun(seconds, Verdict(self._queue, outcome))).decode()
+        text = msgspec.json.encode(Verdict(self._queue, outcome, seconds, task)).decode()
         self._reporter.tell(f"{_BEGUN} {text}")
 
     def ended(self, id: str) -> None:
@@ -94,11 +92,11 @@ class Overruns:
         if self._thread is not None:
             self._thread.join()
 
-    def _add(self, session: str, heard: _Begun) -> None:
+    def _add(self, session: str, heard: Verdict) -> None:
         deadline = now() + heard.seconds
         with self._changed:
-            key = heard.verdict.queue, heard.verdict.outcome.id
-            self._running.setdefault(session, {})[key] = deadline, heard.verdict
+            key = heard.queue, heard.outcome.id
+            self._running.setdefault(session, {})[key] = deadline, heard
             if deadline < self._wakes:
                 self._changed.notify()
             if self._thread is None and not self._stopped:

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import select
 import signal
 import subprocess
 import sys
@@ -16,6 +17,11 @@ from lockwork.protocol.queue_status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker import memory
 from lockwork.worker.overruns import Verdict
+
+DONE = 77
+"""Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
+DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout")
+"""Why a process is replaced, a child or a runner."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +42,10 @@ class Child:
     """Bytes of memory beyond which it is worn."""
     verdicts: list[Verdict] = field(default_factory=list)
     """On the jobs that were over their hard time-out, for which it was killed."""
+    told: list[Verdict] = field(default_factory=list)
+    """What it was told of other children's jobs before it was ready."""
+    runners: dict[int, None] = field(default_factory=dict)
+    """The runner processes that it has reported, by their numbers."""
 
     @property
     def pid(self) -> int:
@@ -50,16 +60,28 @@ class Child:
     @property
     def orderly(self) -> bool:
         """Whether it has ended as it was told to, so that what it did not finish is no attempt."""
-        return self.killed or self.process.returncode == 0
+        return self.killed or self.process.returncode == DONE
 
     def memory(self) -> int | None:
         """Bytes that it has in memory, None when that cannot be told."""
         return memory.resident(self.pid)
 
+    def memory_of_runners(self) -> list[int]:
+        """The same of each of its runners, as far as it can be told."""
+        sizes = map(memory.resident, list(self.runners))
+        return [size for size in sizes if size is not None]
+
     def kill(self) -> None:
         """End it at once."""
         self.killed = True
         self.process.kill()
+
+    def can_hear(self) -> bool:
+        """Whether it can be told a line of 4 KiB without waiting until it has read others."""
+        assert self.process.stdin is not None
+        poll = select.poll()
+        poll.register(self.process.stdin, select.POLLOUT)
+        return poll.poll(0) == [(self.process.stdin.fileno(), select.POLLOUT)]
 
     def tell(self, line: bytes) -> None:
         """Write a line to its standard input."""

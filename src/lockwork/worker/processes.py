@@ -15,12 +15,16 @@ from pathlib import Path
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.worker import host
 from lockwork.worker.context import JobContext
-from lockwork.worker.host import Host, Place
+from lockwork.worker.host import Host, NotBegun, Place, WorkerDied
 from lockwork.worker.memory import shown
 from lockwork.worker.options import ChildOrders
+from lockwork.worker.process import MAX_MEMORY
+from lockwork.worker.runners import RunnerReports
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
+_TRIES = 3
+"""Processes that may die before they take a job up; if it is the job that kills them, it counts from then on."""
 _PAUSE_MS = 1000
 """How long a job waits that found no process to run in."""
 _END = 5.0
@@ -33,13 +37,14 @@ class NotStarted(Exception):
 class Processes:
     """At most `options.runners` at once."""
 
-    def __init__(self, orders: ChildOrders) -> None:
+    def __init__(self, orders: ChildOrders, reports: RunnerReports) -> None:
         options = orders.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
         # jobs may go to another folder, and then the app is not found from there
         self._place = Place(orders, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
+        self._reports = reports
         self._hosts: set[Host] = set()
         self._idle: list[Host] = []
         self._waiting: deque[asyncio.Future[Host]] = deque()
@@ -51,14 +56,17 @@ class Processes:
 
     async def run(self, job: Leased, context: JobContext, hard_timeout: float | None) -> Outcome:
         """Run a job in a process and return what is to become of it; raises WorkerDied or JobTimeout."""
-        try:
-            while (runner := await self._take()).over:
-                pass  # it died while it was idle, or on the way here: no job is to blame
-        except NotStarted as error:
-            log.error("job %s waits: no process could be started for it: %s", job.id, error)
-            return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
-        context.thread = runner
-        return await runner.run(context.queue, job, hard_timeout)
+        for _ in range(_TRIES):
+            try:
+                while (runner := await self._take()).over:
+                    pass  # it died while it was idle, or on the way here: no job is to blame
+            except NotStarted as error:
+                log.error("job %s waits: no process could be started for it: %s", job.id, error)
+                return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
+            context.thread = runner
+            with contextlib.suppress(NotBegun):
+                return await runner.run(context.queue, job, hard_timeout)
+        raise WorkerDied("the processes that were to run it died before they began")
 
     async def close(self) -> None:
         """End them all, whatever they do, and wait until they are gone."""
@@ -82,6 +90,7 @@ class Processes:
             self._unborn -= 1
             runner.limit = self._limit(runner)
         elif self._worn(runner):
+            runner.reason = MAX_MEMORY
             self._hosts.discard(runner)
             runner.leave()
             self._fill()
@@ -90,6 +99,7 @@ class Processes:
 
     def on_gone(self, runner: Host) -> None:
         """A runner has ended: another takes its place if there is need."""
+        self._reports.gone(runner.pid, "" if self._closed else runner.reason)
         self._hosts.discard(runner)
         if not self._hosts:
             self._empty.set()
@@ -134,15 +144,20 @@ class Processes:
             self._unborn += 1
             task = asyncio.create_task(self._start(), name="lockwork-start-runner")
             self._starting.add(task)
-            task.add_done_callback(self._starting.discard)
+            task.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
+        self._fill()  # if it has failed, nothing else may happen that would help those who still wait
 
     async def _start(self) -> None:
         try:
             runner = await host.start(self._place, self)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # no process, or no thread to watch it
             self._not_started(str(error))
             return
         self._hosts.add(runner)
+        self._reports.begun(runner.pid)
         log.info("runner process %d started", runner.pid)
 
     def _not_started(self, why: str) -> None:

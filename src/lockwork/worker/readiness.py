@@ -55,12 +55,13 @@ def _given_up_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
     """Cancel the block when `told` is done before it; the answer says whether that happened."""
     task = asyncio.current_task()
     assert task is not None
-    cancelled = False
+    cancelled = over = False
 
     def give_up(_told: asyncio.Task[None]) -> None:
         nonlocal cancelled
-        cancelled = True
-        task.cancel()
+        if not over:
+            cancelled = True
+            task.cancel()
 
     told.add_done_callback(give_up)
     try:
@@ -70,4 +71,5 @@ def _given_up_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
             raise SetUpFailed("what this worker process sets up first was cancelled") from None
         task.uncancel()
     finally:
+        over = True  # it may be on its way
         told.remove_done_callback(give_up)

@@ -29,7 +29,7 @@ from lockwork.worker import frames, loops
 from lockwork.worker.context import Desk, Slot, slot
 from lockwork.worker.control import Urgency
 from lockwork.worker.executor import Executor
-from lockwork.worker.frames import Ended, Free, Order, Stop
+from lockwork.worker.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
@@ -80,6 +80,7 @@ class _Runner:
         self._tell(Ended(outcome))
 
     async def _job(self, order: Order) -> None:
+        self._tell(Begun())
         slot.set(self._slot)
         self._slot.task = asyncio.current_task()
         await self._executor(order.queue).run(order.job, self._slot)
@@ -111,7 +112,7 @@ class _Runner:
         if self._slot.job is not None and self._slot.job.id == message.id:
             self._slot.stop()
 
-    def _tell(self, message: Free | Ended) -> None:
+    def _tell(self, message: Free | Begun | Ended) -> None:
         try:
             self._connection.sendall(frames.packed(message))
         except OSError:
@@ -167,7 +168,7 @@ def main() -> None:
         log.error("%s", error, exc_info=error.__cause__)
     except LockworkError as error:
         log.error("%s", error)
-    except Exception:
+    except BaseException:
         log.exception("this runner process stops by an error of its own")
     _leave(1)
 

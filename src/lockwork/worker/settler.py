@@ -32,6 +32,11 @@ class Settler:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="lockwork-settle")
 
+    @property
+    def busy(self) -> bool:
+        """Whether there are outcomes that may not be on the server yet."""
+        return self._task is not None
+
     async def drained(self) -> None:
         """Wait until everything is settled."""
         while self._task is not None:

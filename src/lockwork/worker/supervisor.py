@@ -13,16 +13,17 @@ from lockwork.app import Lockwork
 from lockwork.protocol.dead import Bounds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
-from lockwork.worker import loops
+from lockwork.worker import loops, runners
 from lockwork.worker.bounds import Keeper
-from lockwork.worker.child import FAILED, NOT_SET_UP, OK
-from lockwork.worker.crew import DIED, MAX_JOBS, TOO_LONG, Crew
+from lockwork.worker.child import FAILED, NOT_SET_UP
+from lockwork.worker.crew import Crew
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.notify import Notify
 from lockwork.worker.options import QUIET, READY, STOP, WORN, WorkerOptions
 from lockwork.worker.overruns import Overruns, Verdict
-from lockwork.worker.process import Child
+from lockwork.worker.process import DIED, MAX_JOBS, TOO_LONG, Child
+from lockwork.worker.relay import Relay
 from lockwork.worker.reports import Reports
 from lockwork.worker.returning import Returns
 from lockwork.worker.scheduler import Scheduler
@@ -52,14 +53,17 @@ class Supervisor:
         self._stopping = 0
         self._quiet = False
         self._begun = False
-        self._status = OK
+        self._status = 0
         self._notify = Notify()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
         queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = int(app.config.result_ttl * 1000)
         bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
-        self.heartbeat: Heartbeat = Heartbeat(app.runtime, queues, options.lease, window_ms, self._session_over, keeper)
+        self._relay = Relay(app.registry.around.hooks)
+        self.heartbeat: Heartbeat = Heartbeat(
+            app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper
+        )
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
         self._overruns = Overruns(self._too_long)
@@ -98,8 +102,13 @@ class Supervisor:
         """How many children were replaced, by reason."""
         return self._crew.replaced
 
-    def memory(self) -> list[int]:
-        """Bytes that each child has in memory, as far as that can be told."""
+    @property
+    def runners_replaced(self) -> Counter[str]:
+        """The same of the runner processes of all children."""
+        return self._crew.runners_replaced
+
+    def memory(self) -> list[list[int]]:
+        """Bytes that each child has in memory, and behind it those of its runners, as far as that can be told."""
         return self._crew.memory()
 
     def run(self) -> int:
@@ -135,6 +144,7 @@ class Supervisor:
                 child.process.wait()
                 child.let_go()
                 self._returns.give_back(child, leaving=self._leaving)
+            self._relay.close()
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
@@ -148,6 +158,8 @@ class Supervisor:
             self._events.post(("ready", session))
         elif text == WORN:
             self._events.post(("worn", session))
+        elif runners.concerns(text):
+            self._crew.hear_of_runner(session, text)
         else:
             self._overruns.hear(session, text)
 
@@ -225,8 +237,9 @@ class Supervisor:
     def _on_exit(self, child: Child) -> None:
         self._crew.gone(child)
         self._overruns.forget(child.session)
+        self._relay.gone(child)
         given_back = self._returns.give_back(child, leaving=self._leaving)
-        if child.process.returncode == NOT_SET_UP and not self._stopping:
+        if child.process.returncode == NOT_SET_UP and not child.ready and not self._stopping:
             # trying again and again would only look like working: whoever started the worker is told
             log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
             self._status = FAILED
@@ -248,7 +261,8 @@ class Supervisor:
     # -- the clock ----------------------------------------------------------------------------------------------------
 
     def _look_after(self) -> None:
-        """Do what is due by the clock."""
+        """Do what is due, whatever has happened."""
+        self._relay.pass_on(self._crew.children.values())
         if self.alive:
             self._notify.sign()
         if self._options.max_memory is not None:

@@ -22,6 +22,11 @@ class JobTimeout(TimeoutError):
         super().__init__(message)
 
 
+def killed_after(seconds: float) -> JobTimeout:
+    """What a job has failed with that was over its hard time-out."""
+    return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
+
+
 class Threads:
     """A pool of daemon-like threads, one per job at a time."""
 
@@ -98,6 +103,7 @@ class Run:
         self._thread: int | None = None
         self._refused: type[BaseException] | None = None
         self._begun = False
+        self._told: set[type[BaseException]] = set()
 
     def __call__(self) -> tuple[BaseException | None, Any]:
         # what it raises is returned: a future cannot carry StopIteration, and treats others in its own way
@@ -124,8 +130,11 @@ class Run:
                 self._thread = None
 
     def interrupt(self, kind: type[BaseException]) -> None:
-        """Raise `kind` in the thread, if it still runs this call; one that has not begun does not begin."""
+        """Raise `kind` in the thread, once, if it still runs this call; one that has not begun does not begin."""
         with self._lock:
+            if kind in self._told:
+                return  # it may be cleaning up
+            self._told.add(kind)
             if self._thread is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(kind))
             elif not self._begun:

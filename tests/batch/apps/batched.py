@@ -1,4 +1,4 @@
-"""Batch tasks of every kind; each call appends the items and the jobs that it has to the file NOTES."""
+"""Batch tasks of every kind; each call appends the items and the jobs that it has to the file HISTORY."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def note(event: str, items: list[Any], **facts: object) -> None:
         "pid": os.getpid(),
         **facts,
     }
-    file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, json.dumps(line).encode() + b"\n")
     finally:
@@ -49,7 +49,7 @@ def note_once(items: list[Any]) -> None:
 
 
 def told(event: str, id: str, what: object) -> None:
-    with Path(f"{os.environ['NOTES']}.hooks").open("a") as file:
+    with Path(f"{os.environ['HISTORY']}.hooks").open("a") as file:
         file.write(json.dumps([event, id, repr(what)]) + "\n")
 
 

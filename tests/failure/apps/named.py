@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from lockwork import Lockwork, current_job
 
@@ -62,3 +65,26 @@ async def gated(path: str, gate: str) -> int:
     while not Path(gate).exists():
         await asyncio.sleep(0.01)
     return current_job().attempt
+
+
+def plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that was written for functions, and not for coroutines."""
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    return call
+
+
+@lw.task(retries=0)
+@plainly
+async def hidden(path: str) -> int:
+    note(path, "ran")
+    return 1
+
+
+@lw.task(retries=0, keep_result=False)
+@plainly
+async def hidden_without_a_result(path: str) -> None:
+    note(path, "ran")

@@ -1,8 +1,9 @@
-"""An app with hooks of every kind; NOTES is a file to which everything that happens is appended."""
+"""An app with hooks of every kind; HISTORY is a file to which everything that happens is appended."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import threading
@@ -19,7 +20,7 @@ lw = Lockwork()
 def note(event: str, **facts: object) -> None:
     """Append one line in one write."""
     line = {"event": event, "pid": os.getpid(), **facts}
-    file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, json.dumps(line).encode() + b"\n")
     finally:
@@ -142,3 +143,21 @@ async def stubborn(gate: str) -> str:
     except asyncio.CancelledError:
         return "finished"
     return "never"
+
+
+def never_end() -> None:
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(60)
+
+
+@lw.task(hard_timeout=1.2, retries=1, backoff="10ms")
+def stubborn_thread() -> None:
+    note("ran", id=current_job().id, attempt=current_job().attempt)
+    never_end()
+
+
+@lw.task(hard_timeout=1.2, retries=1, backoff=0)
+async def blocks_the_loop() -> None:
+    note("ran", id=current_job().id, attempt=current_job().attempt)
+    never_end()

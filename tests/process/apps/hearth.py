@@ -1,4 +1,4 @@
-"""An app with hooks, a lifespan and what tasks depend on; NOTES is a file to which all that happens is appended."""
+"""An app with hooks, a lifespan and what tasks depend on; HISTORY is a file to which all that happens is appended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ lw = Lockwork()
 
 def note(event: str, **facts: object) -> None:
     line = {"event": event, "pid": os.getpid(), **facts}
-    file = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, json.dumps(line).encode() + b"\n")
     finally:

@@ -13,10 +13,6 @@ local results, older = KEYS[8], KEYS[9]
 -- include: finish
 local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
 local notes, expiry, withdrawn, flows = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
-touch('ZCARD', 15, 15)
-touch('HLEN', 16, 16)
-touch('ZCARD', 17, 17)
-touch('LLEN', 18, 20)
 touch('HLEN', 21, 21)
 touch('ZCARD', 22, 22)
 touch('SCARD', 23, 23)

@@ -1,5 +1,6 @@
 -- Reads some of the jobs in a worker session's hands.
 -- KEYS: run
 -- ARGV: how many, about
--- Reply: {id, token, ...}
-return redis.call('HSCAN', KEYS[1], 0, 'COUNT', ARGV[1])[2]
+-- Reply: {id, token, ...}, empty when it has none
+-- include: held
+return held_jobs(KEYS[1], ARGV[1])

@@ -6,16 +6,12 @@
 --   job that has it, if it waits, becomes this one; without a delay it stays where it is), b (the same, and it is due after
 --   the delay), ms from the first call after which it is due at the latest (0: any); then for each job as jobs_push
 -- Reply: per job the id of the job that has the name, and n (new), k (nothing was changed), r (it became this one) or m (and
---   was moved)
+--   was moved); or {waiting, size} when the queue has no room for the new ones, and nothing was done
 -- Invariants: a name has one job; a job that runs or has ended stays as it is; it is in one place before and after
 -- include: now
 -- include: push
 local lines, books, sleeping, rings = KEYS[10], KEYS[11], KEYS[12], 13
 local tries, notes, dead, expiry, unique, ends = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
-touch('ZCARD', 10, 10)
-touch('HLEN', 11, 11)
-touch('ZCARD', 12, 12)
-touch('LLEN', 13, 15)
 touch('HLEN', 16, 17)
 touch('ZCARD', 18, 19)
 touch('HLEN', 20, 20)
@@ -23,10 +19,6 @@ touch('ZCARD', 21, 21)
 -- include: lines
 local today = math.floor(now / 1000)
 local again, limit, time, meaning, longest = ARGV[1] == '1', ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
-local args, reply = {}, {}
-for at = 1, #ARGV do args[at] = ARGV[at] end
-for at = #ARGV, 1, -1 do ARGV[at] = nil end -- jobs are pushed from there
-
 -- Who has the name, and when it is due at the latest.
 local function holder_of(name)
   local id, latest = name_holder(name, dead)
@@ -35,6 +27,20 @@ local function holder_of(name)
   local owner, upto = string.match(redis.call('HGET', unique, name) or '', '^(%S+) (%d+)$')
   if owner and tonumber(upto) > today then return owner end
 end
+
+local named = {}
+local function met(record)
+  local _, name = unique_name(record)
+  local taken = named[name] or holder_of(name)
+  named[name] = true
+  return taken
+end
+
+local no_room = refused(6, again, dead, met)
+if no_room then return no_room end
+local args, reply = {}, {}
+for at = 1, #ARGV do args[at] = ARGV[at] end
+for at = #ARGV, 1, -1 do ARGV[at] = nil end -- jobs are pushed from there
 
 local function take_name(name, id)
   if time > 0 then

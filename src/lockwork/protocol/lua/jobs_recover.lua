@@ -17,19 +17,17 @@ touch('ZCARD', 24, 24)
 touch('HLEN', 25, 25)
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
-touch('ZCARD', 15, 16)
-touch('HLEN', 17, 17)
-touch('ZCARD', 18, 18)
-touch('LLEN', 19, 21)
+touch('ZCARD', 15, 15)
 -- include: lines
 -- include: flows
+-- include: held
 local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if ARGV[3] ~= '1' and deadline and deadline > now / 1000 then return {0, 0} end
 redis.call('ZREM', workers, session)
 
 local had = redis.call('HLEN', run)
-local held = redis.call('HSCAN', run, 0, 'COUNT', 500)[2]
+local held = held_jobs(run, 500)
 local moved, outcomes, buried, cancelled = 0, {}, 0, 0
 for at = 1, #held, 2 do
   local id, token = held[at], held[at + 1]

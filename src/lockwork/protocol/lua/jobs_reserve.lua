@@ -12,22 +12,20 @@ local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
 local lines, books, sleeping, rings = KEYS[13], KEYS[14], KEYS[15], 16
 local notes, expiry, withdrawn = KEYS[19], KEYS[20], KEYS[21]
 touch('HLEN', 10, 11)
-touch('ZCARD', 13, 13)
-touch('HLEN', 14, 14)
-touch('ZCARD', 15, 15)
-touch('LLEN', 16, 18)
 -- include: lines
+local GONE = 60000000 -- us; who sleeps comes again every few seconds
 local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
 local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
 local want, request = tonumber(ARGV[2]), ARGV[3]
-local reply = {1, now, -1}
+local fence = math.max(now, tonumber(rules[9] or 0) + 1) -- it rises although the clock may be set back
+local reply = {1, fence, -1}
 
 if (redis.call('ZSCORE', workers, ARGV[4]) or '0') == '0' then return {0, now, -1} end
 
 local function lease(id, attempt, record, leased)
   local special = not plain(record)
   if special then begun(id, record) end
-  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, now, request)
+  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, fence, request)
   leased[#leased + 1] = id
   leased[#leased + 1] = token
   reply[#reply + 1] = id
@@ -58,11 +56,12 @@ if ARGV[1] == '1' then
   -- the reply of an earlier try was lost: what it leased is in the run hash under this request
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
-    if string.match(held[at + 1], '%S+$') == request then
-      local record = redis.call('HGET', jobs, held[at])
+    local given, asked = string.match(held[at + 1], ' (%d+) (%S+)$')
+    if asked == request then
+      reply[2] = tonumber(given)
       reply[#reply + 1] = held[at]
       reply[#reply + 1] = held[at + 1]
-      reply[#reply + 1] = record
+      reply[#reply + 1] = redis.call('HGET', jobs, held[at]) or '' -- deleted by hand
     end
   end
   if #reply > 3 then return with_notes() end
@@ -88,7 +87,7 @@ end
 
 local room, wait = may_lease(want)
 local budget = want + 2000
-local begun = 0
+local added = 0
 local retried = redis.call('EXISTS', tries) == 1
 
 local function lease_all(ids)
@@ -102,7 +101,7 @@ local function lease_all(ids)
       lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased)
     end
   end
-  if #leased > 0 then begun = begun + redis.call('HSET', run, unpack(leased)) end
+  if #leased > 0 then added = added + redis.call('HSET', run, unpack(leased)) end
   if limit and #leased > 0 then
     local started = {}
     for at = 1, #leased, 2 do started[#started + 1] = leased[at] end
@@ -111,7 +110,8 @@ local function lease_all(ids)
   room = room - #leased / 2
 end
 
-local grouped = redis.call('EXISTS', lines, sleeping) > 0
+-- a ring may still name groups of which nothing waits any more
+local grouped = redis.call('EXISTS', lines, sleeping, KEYS[rings], KEYS[rings + 1], KEYS[rings + 2]) > 0
 if grouped then wake_groups() end
 for level = 2, 4 do
   if grouped then
@@ -133,14 +133,15 @@ for level = 2, 4 do
   end
 end
 
-count_leased(begun)
+count_leased(added)
+if added > 0 then redis.call('HSET', stats, 'fence', string.format('%.0f', fence)) end
 
 local function look_again(wait)
   if reply[3] < 0 or wait < reply[3] then reply[3] = math.max(0, wait) end
 end
 
 local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-local next_group = grouped and redis.call('ZRANGE', sleeping, 0, 0, 'WITHSCORES')[2]
+local next_group = grouped and redis.call('ZRANGEBYSCORE', sleeping, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 if next_due then look_again(tonumber(next_due) - today) end
 if next_group then look_again(tonumber(next_group) - today) end
 if limit then look_again(tonumber(limit) - today) end
@@ -149,6 +150,7 @@ if budget <= 0 and room > 0 then
   reply[3] = 0 -- many were void: look again at once
 elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now, ARGV[5])
+  redis.call('ZREMRANGEBYSCORE', idle, '-inf', now - GONE) -- killed in their sleep
 elseif #ripe > 0 and room <= 0 then
   wake(#ripe)
 end

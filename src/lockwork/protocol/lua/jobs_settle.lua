@@ -13,10 +13,6 @@ local results, older = KEYS[8], KEYS[9]
 local notes, expiry, kept = KEYS[21], KEYS[22], KEYS[23]
 -- include: finish
 local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
-touch('ZCARD', 15, 15)
-touch('HLEN', 16, 16)
-touch('ZCARD', 17, 17)
-touch('LLEN', 18, 20)
 touch('ZCARD', 22, 22)
 touch('HLEN', 23, 23)
 local flows = KEYS[24]
@@ -96,7 +92,8 @@ for index, id in ipairs(ids) do
     elseif special == '*' then
       redis.call('ZADD', due, math.floor(now / 1000), id)
     else
-      redis.call('LPUSH', ready_key(redis.call('HGET', jobs, id)), id)
+      local record = redis.call('HGET', jobs, id)
+      if record then redis.call('LPUSH', ready_key(record), id) end -- else it was deleted by hand
       again = again + 1
     end
   end

@@ -31,7 +31,7 @@ while args[at] do
     for place = at + 7, at + 5 + 2 * count, 2 do
       local slot, id = tonumber(args[place]), args[place + 1]
       if known[PAUSED] == 0 and (late == 0 or today - slot <= late) then
-        if args[at + 5] == '1' and at_work(known[JOB]) then
+        if args[at + 5] == '1' and unended(known[JOB]) then
           known[OVERLAPPED] = known[OVERLAPPED] + 1
         else
           add(id, name)

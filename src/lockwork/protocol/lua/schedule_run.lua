@@ -11,7 +11,7 @@ local name, id = ARGV[1], ARGV[2]
 local known = load(name)
 if not known then return {0, ''} end
 if known[JOB] == id then return {1, id} end
-if ARGV[3] == '1' and at_work(known[JOB]) then return {2, known[JOB]} end
+if ARGV[3] == '1' and unended(known[JOB]) then return {2, known[JOB]} end
 add(id, name)
 enqueue()
 known[JOB], known[ENQUEUED] = id, known[ENQUEUED] + 1

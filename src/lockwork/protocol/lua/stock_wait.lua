@@ -22,7 +22,7 @@ local function reserved(fence)
   return {1, id, 'h', units, hold, fence, 1}
 end
 
--- The caller leaves the line, and with it what was handed over.
+-- The caller will leave the line (stock_leave), and with it what was handed over.
 local function turned_away()
   return {-3, '', '', no_room[1], no_room[2], 0, 0}
 end

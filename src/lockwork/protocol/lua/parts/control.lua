@@ -8,10 +8,7 @@ local expiry, withdrawn, kept, workers = KEYS[15], KEYS[16], KEYS[17], KEYS[18]
 touch('ZCARD', 15, 15)
 touch('SCARD', 16, 16)
 touch('HLEN', 17, 17)
-touch('ZCARD', 18, 19)
-touch('HLEN', 20, 20)
-touch('ZCARD', 21, 21)
-touch('LLEN', 22, 24)
+touch('ZCARD', 18, 18)
 local lines, books, sleeping, rings = KEYS[19], KEYS[20], KEYS[21], 22
 -- include: lines
 local flows = KEYS[#KEYS]

@@ -10,7 +10,8 @@ touch('HLEN', 13, 14)
 local function turn(window)
   local born = tonumber(redis.call('HGET', stats, 'turned') or nil)
   if not born or now - born > window * 1000 or born > now then
-    if redis.call('EXISTS', results) == 1 then redis.call('RENAME', results, older) else redis.call('UNLINK', older) end
+    redis.call('UNLINK', older) -- RENAME would free it at once, however large it is
+    if redis.call('EXISTS', results) == 1 then redis.call('RENAME', results, older) end
     redis.call('HSET', stats, 'turned', now)
   end
 end

@@ -1,8 +1,8 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
 -- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
--- run hashes together), drain (channels to be told when nothing runs).
+-- run hashes together), drain (channels to be told when nothing runs); and fence, the highest of any delivery.
 -- The script that includes this names: jobs, due, stats
-local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain')
+local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence')
 local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
 local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
 rate_jobs, rate_us = tonumber(rate_jobs), tonumber(rate_us or 0) * 1000
@@ -13,9 +13,13 @@ local function at_rest()
 end
 
 -- The generic cell rate algorithm: a burst of `rate_jobs`, then one each `rate_us / rate_jobs`.
--- A clock that was set back costs one period at most.
 local function rate_full()
-  return math.min(math.max(tonumber(rules[5] or 0), now), now + rate_us)
+  local full = math.max(tonumber(rules[5] or 0), now)
+  if full <= now + rate_us then return full end
+  -- a clock that was set back costs one period at most
+  rules[5] = string.format('%.0f', now + rate_us)
+  redis.call('HSET', stats, 'full', rules[5])
+  return now + rate_us
 end
 
 -- How many of `want` jobs may be leased now; and, when the rate allows none, the ms after which to come again.
@@ -65,20 +69,26 @@ local function takers(count, lines)
   return math.min(count, waiting)
 end
 
--- What waits, and the most that may, if the jobs in ARGV[from] and after would be too many, those left out that are known.
--- `again`: as for push.
-local function refused(from, again, dead)
+-- What waits, and the most that may, if `count` more would be too many.
+local function crowded(count, dead)
   local size = tonumber(rules[7] or nil)
   if not size then return nil end
   -- what has a record waits, runs, or is dead
   local waiting = redis.call('HLEN', jobs) - at_work - redis.call('ZCARD', dead)
-  if waiting + (#ARGV - from + 1) / 3 <= size then return nil end
-  local new = 0
+  return waiting + count > size and {waiting, size} or nil
+end
+
+-- The same for the jobs in ARGV[from] and after, those left out that are known.
+-- `again`: as for push; `met`, if given, says of a record whether it would be no new job.
+local function refused(from, again, dead, met)
+  local found = crowded((#ARGV - from + 1) / 3, dead)
+  if not found then return nil end
+  local waiting, size, new = found[1], found[2], 0
   for at = from, #ARGV, 3 do
     local id = ARGV[at]
     local known = redis.call('HEXISTS', jobs, id) == 1
       or (again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1))
-    if not known then new = new + 1 end
+    if not known and not (met and met(ARGV[at + 1])) then new = new + 1 end
   end
-  return new > 0 and waiting + new > size and {waiting, size} or nil
+  return new > 0 and waiting + new > size and found or nil
 end

@@ -5,8 +5,13 @@
 --     without a group are one more group, whose name is empty
 --   books: `h KEY` the job that has the key; of a group: `n GROUP` jobs that run, `l GROUP` limits, `t GROUP` the time at
 --     which its rate is used up, `r LEVEL GROUP` that it is in that level's ring; `@ ID` its number; `#` the last number
---   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run
+--   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run; and `- GROUP` of which
+--     nothing waits and nothing runs, by minus the ms at which its rate is unused again
 
+redis.call('ZCARD', lines)
+redis.call('HLEN', books)
+redis.call('ZCARD', sleeping)
+touch('LLEN', rings, rings + 2)
 -- include: names
 
 -- The header's parts; key is nil when there is none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
@@ -64,7 +69,11 @@ local function tidy(group)
   end
   redis.call('HDEL', books, 'l ' .. group)
   local full = tonumber(redis.call('HGET', books, 't ' .. group) or nil)
-  if full and full <= now then redis.call('HDEL', books, 't ' .. group) end
+  if full and full <= now then
+    redis.call('HDEL', books, 't ' .. group)
+  elseif full then
+    redis.call('ZADD', sleeping, -math.ceil(full / 1000), '- ' .. group)
+  end
 end
 
 -- A job of this group does not run any more: another may.
@@ -123,6 +132,11 @@ local function turn_of(group)
   -- the generic cell rate algorithm: a burst of `jobs`, then one each `per / jobs`
   local each = per * 1000 / jobs
   local full = math.max(tonumber(limits[3] or 0), now)
+  if full > now + per * 1000 then
+    -- a clock that was set back costs one period at most
+    full = now + per * 1000
+    redis.call('HSET', books, 't ' .. group, string.format('%.0f', full))
+  end
   if full + each - now > per * 1000 then return math.ceil((full + each - per * 1000) / 1000) end
   redis.call('HSET', books, 't ' .. group, string.format('%.0f', full + each))
   return 0
@@ -157,13 +171,17 @@ local function take_turns(level, want)
   return ids
 end
 
--- Groups whose rate allows a job again.
+-- Groups whose rate allows a job again, and those whose rate can be forgotten.
 local function wake_groups()
   local today = math.floor(now / 1000)
-  local awake = redis.call('ZRANGEBYSCORE', sleeping, '-inf', today, 'LIMIT', 0, 100)
+  local awake = redis.call('ZRANGEBYSCORE', sleeping, 0, today, 'LIMIT', 0, 100)
   for _, entry in ipairs(awake) do
     local level, group = string.match(entry, '^(%d) (.*)$')
     if first('g ' .. level .. ' ' .. group) then enter_ring(level, group) end
   end
   if #awake > 0 then redis.call('ZREM', sleeping, unpack(awake)) end
+  local unused = redis.call('ZRANGEBYSCORE', sleeping, -today, '(0', 'LIMIT', 0, 100)
+  if #unused == 0 then return end
+  redis.call('ZREM', sleeping, unpack(unused))
+  for _, entry in ipairs(unused) do tidy(string.sub(entry, 3)) end
 end

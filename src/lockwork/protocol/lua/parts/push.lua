@@ -16,21 +16,14 @@ local function ready_key(record)
   return KEYS[2 + level(record)]
 end
 
--- A record whose header cannot be read counts as plain, too.
+-- The level of a plain job, as text; nil for one with a key or a group. A record whose header cannot be read counts as plain.
 local function plain(record)
-  return string.find(record, '^%d,%d+,,;') or not string.find(record, '^[012],%d+,[^;]+;')
+  local level = string.match(record, '^([012]),%d+,,;')
+  if level or string.find(record, '^[012],%d+,[^;]+;') then return level end
+  return string.match(record, '^[012]') or '1'
 end
 
--- Wake up to `count` idle workers, if they may lease anything; a channel that nobody hears does not count.
-local function wake(count)
-  if at_rest() then return end
-  for _ = 1, 100 do
-    if count <= 0 then return end
-    local channel = redis.call('ZPOPMIN', idle)[1]
-    if not channel then return end
-    count = count - redis.call('PUBLISH', channel, KEYS[1])
-  end
-end
+-- include: wake
 
 -- When a job is due that waits for `wait` ms, or until the moment -`wait`.
 local function moment(wait)
@@ -42,14 +35,15 @@ end
 -- One with a key or a group is due at once: it is admitted where due jobs are (lines.lua).
 -- `again`: an earlier try may have been applied, and its job may have ended since: its result says so.
 local function push(from, again)
-  local lists, pushed, ready, sooner = {{}, {}, {}}, 0, 0, false
+  local lists, pushed, ready, sooner = {['0'] = {}, ['1'] = {}, ['2'] = {}}, 0, 0, false
   for at = from, #ARGV, 3 do
     local id, record, delay = ARGV[at], ARGV[at + 1], ARGV[at + 2]
     local ended = again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1)
     if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
       pushed = pushed + 1
-      if delay == '0' and plain(record) then
-        local list = lists[level(record) + 1]
+      local level = delay == '0' and plain(record)
+      if level then
+        local list = lists[level]
         list[#list + 1] = id
         ready = ready + 1
       else
@@ -58,10 +52,9 @@ local function push(from, again)
       end
     end
   end
-  for level = 1, 3 do
-    local list = lists[level]
+  for level, list in pairs(lists) do
     for at = 1, #list, 1000 do
-      redis.call('RPUSH', KEYS[1 + level], unpack(list, at, math.min(at + 999, #list)))
+      redis.call('RPUSH', KEYS[2 + level], unpack(list, at, math.min(at + 999, #list)))
     end
   end
   -- sent again it writes in any case: who asks whether replicas have it is answered for what the connection wrote last

@@ -4,7 +4,7 @@ redis.call('ZCARD', dead)
 local added, jobs_of = {}, {}
 
 -- Whether a job is waiting, runs, or will run again.
-local function at_work(id)
+local function unended(id)
   if id == '' then return false end
   return jobs_of[id] or (redis.call('HEXISTS', jobs, id) == 1 and not redis.call('ZSCORE', dead, id))
 end

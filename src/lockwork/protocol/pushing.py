@@ -1,0 +1,140 @@
+"""How jobs are put into a queue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from lockwork.errors import JobNotReplicated
+from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import room_for
+from lockwork.protocol.scripts import script
+
+PUSH_BATCH = 1000
+_PLAIN = re.compile(rb"[012],\d+,,;")
+
+
+class NewJob(NamedTuple):
+    """A job as the server stores it: its record is `head` and body."""
+
+    id: str
+    record: bytes
+    delay_ms: int = 0
+    """Ms until it may run; a negative number is the moment, in ms since 1970."""
+
+
+def push_keys(queue: QueueKeys) -> tuple[str, ...]:
+    """The keys of every script that can enqueue."""
+    return (queue.jobs, *queue.ready, queue.due, queue.idle, queue.stats, *queue.results)
+
+
+def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
+    """What such a script reads of the jobs."""
+    args: list[Argument] = []
+    for job in jobs:
+        args += (job.id, job.record, job.delay_ms)
+    return args
+
+
+def push(
+    queue: QueueKeys,
+    jobs: Sequence[NewJob],
+    replicas: int = 0,
+    expires_ms: int | None = None,
+    *,
+    also: Callable[[Sequence[NewJob]], object] | None = None,
+) -> Protocol[int]:
+    """Enqueue the jobs, in batches; returns how many were not there yet.
+
+    With `expires_ms`, those that have not begun within that time, or by the moment -`expires_ms`, expire. `also` is
+    called for each batch before it is sent, if possible while the server works. Raises QueueFull: nothing of the batch
+    that met a full queue, or of those behind it, is enqueued. With `replicas`, raises JobNotReplicated when fewer had
+    them in time; they are enqueued all the same.
+    """
+    if expires_ms is None:
+        name, keys = "jobs_push", (*push_keys(queue), queue.dead)
+    else:
+        name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
+    args: list[Argument] = [0] if expires_ms is None else [0, expires_ms]
+    call = Call(script(name), keys, args, marked=True)
+    if replicas or len(jobs) <= PUSH_BATCH:
+        if also is not None:
+            also(jobs)
+        if replicas:
+            return (yield from push_replicated(queue, call, jobs, replicas))
+        args += push_arguments(jobs)
+        if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
+            found: int = yield _one(queue, jobs[0], call)
+            if found >= 0:
+                return found
+        return room_for(queue, (yield call))
+    new, batches = 0, _Batches(call, jobs, also)
+    while (one := batches.take()) is not None:
+        new += room_for(queue, (yield one), batches.before)
+    return new
+
+
+def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Call:
+    """The shorter call that enqueues one plain job which may run at once."""
+    ready = queue.ready[job.record[0] - 48]
+    keys = (queue.jobs, ready, queue.idle, queue.stats)
+    return Call(script("job_push"), keys, (job.id, job.record), otherwise=otherwise)
+
+
+class _Batches:
+    """Calls that enqueue jobs; each is prepared while the server works on the one before."""
+
+    def __init__(self, call: Call, jobs: Sequence[NewJob], also: Callable[[Sequence[NewJob]], object] | None) -> None:
+        self._call = call
+        self._jobs = jobs
+        self._also = also
+        self._prepared = 0
+        self._next: Call | None = None
+        self.before = -PUSH_BATCH
+        """Jobs in the batches before the one that was taken last."""
+
+    def take(self) -> Call | None:
+        """Return the next call, None when there is no more."""
+        call, self._next = self._ahead(), None
+        self.before += PUSH_BATCH
+        return call
+
+    def _ahead(self) -> Call | None:
+        if self._next is None and self._prepared < len(self._jobs):
+            batch = self._jobs[self._prepared : self._prepared + PUSH_BATCH]
+            self._prepared += PUSH_BATCH
+            if self._also is not None:
+                self._also(batch)
+            args = [*self._call.args, *push_arguments(batch)]
+            self._next = replace(self._call, args=args, ahead=self._ahead)
+        return self._next
+
+
+def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replicas: int) -> Protocol[int]:
+    """Send `call` with the jobs, in batches, and wait until so many replicas have each.
+
+    When one has too few in time, those that follow are enqueued without waiting, so that it does not take for ever.
+    Then JobNotReplicated is raised.
+    """
+    new, missing, had = 0, len(jobs), 0
+    for at in range(0, len(jobs), PUSH_BATCH):
+        args = [*call.args, *push_arguments(jobs[at : at + PUSH_BATCH])]
+        if missing < len(jobs):
+            new += room_for(queue, (yield replace(call, args=args)), at)
+            continue
+        added, acknowledged = yield replace(call, args=args, replicas=replicas)
+        new += room_for(queue, added, at)
+        if acknowledged < replicas:
+            missing, had = at, acknowledged
+    if missing < len(jobs):
+        ids = tuple(job.id for job in jobs[missing:])
+        what = f"job {ids[0]} is" if len(ids) == 1 else f"{len(ids)} jobs are"
+        raise JobNotReplicated(
+            f"{what} enqueued, but only {had} of {replicas} replicas had it in time: do not enqueue again what must "
+            "not run twice",
+            ids,
+        )
+    return new

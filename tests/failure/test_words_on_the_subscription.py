@@ -1,0 +1,87 @@
+"""What may come on the connection where wake-ups are heard, errors and nonsense: the engine goes on, and renews."""
+
+from __future__ import annotations
+
+import contextlib
+import socketserver
+import threading
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.runtime import subscription
+from lockwork.runtime.clock import now
+from lockwork.runtime.embedded import Embedded
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.engine import Engine
+from lockwork.runtime.kept import Keeper
+from processes import until
+
+_CHANNEL = "lw:wake:here"
+_SUBSCRIBED = b"*3\r\n$9\r\nsubscribe\r\n$12\r\nlw:wake:here\r\n:1\r\n"
+_MESSAGE = b"*3\r\n$7\r\nmessage\r\n$12\r\nlw:wake:here\r\n$%d\r\n%b\r\n"
+_NEWS = _MESSAGE % (11, b"ticket news")
+_LOADING = b"-LOADING Redis is loading the dataset in memory\r\n"
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    """Answers SUBSCRIBE and PING with what comes next in the script, and anything else with OK."""
+
+    def handle(self) -> None:
+        script: list[bytes] = self.server.script  # type: ignore[attr-defined]
+        with contextlib.suppress(OSError, ValueError):
+            while header := self.rfile.readline():
+                words = []
+                for _ in range(int(header[1:])):
+                    length = int(self.rfile.readline()[1:])
+                    words.append(self.rfile.read(length + 2)[:-2])
+                asked = words[0].upper() in (b"SUBSCRIBE", b"PING")
+                self.wfile.write((script.pop(0) if script else b"") if asked else b"+OK\r\n")
+
+
+@pytest.fixture
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """An engine whose server answers on the subscription as the test's parameter says."""
+    monkeypatch.setattr(subscription, "_PING", 0.05)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
+        server.script = list(request.param)  # type: ignore[attr-defined]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        endpoint = Endpoint.from_url(f"redis://127.0.0.1:{server.server_address[1]}/0")
+        made = Engine(endpoint, _CHANNEL, Keeper(), allow_eviction=False)
+        try:
+            yield made
+        finally:
+            made.close()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        [_SUBSCRIBED, _LOADING, _LOADING, _NEWS],
+        [b"-BUSY it is busy running a script\r\n", _SUBSCRIBED, _NEWS],
+        [b"-NOPERM this user may hear no channel\r\n", _SUBSCRIBED, _NEWS],
+        [b"HTTP/1.1 400 Bad Request\r\n\r\n", _SUBSCRIBED, _NEWS],
+        [_SUBSCRIBED, b"$-7\r\nwhat\r\n", _SUBSCRIBED, _NEWS],
+        [_SUBSCRIBED, _MESSAGE % (5, b"\xff\xfe \x00x"), _NEWS],
+    ],
+    ids=["loading", "busy", "refused", "nonsense", "later nonsense", "no text"],
+    indirect=True,
+)
+def test_a_wake_up_is_heard_after_whatever_came_before(engine: Engine) -> None:
+    until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
+
+
+def test_leases_are_renewed_for_a_user_who_may_hear_no_channel(spoiled: Embedded, spoil: redis.Redis) -> None:
+    spoil.acl_setuser(
+        "deaf", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], reset_channels=True
+    )
+    with Lockwork(spoiled.url.replace("://", "://deaf:secret@", 1)) as lw:
+        lw.runtime.engine.listen()
+        with lw.lock("held"):
+            first = spoil.hget("lw:{lock:held}", "d")
+            until(lambda: spoil.hget("lw:{lock:held}", "d") != first, "it is renewed", 20)

@@ -1,0 +1,150 @@
+"""Jobs whose process the supervisor killed, because they were over their hard time-out: hooks are told elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from history import History
+from lockwork import JobFailed, Lockwork
+from lockwork.errors import JobCancelled
+from lockwork.protocol.jobs import Outcome
+from lockwork.worker.overruns import Verdict
+from lockwork.worker.process import Child
+from lockwork.worker.relay import Relay
+from processes import until
+
+Load = Callable[[str], Any]
+
+
+@pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop"])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, task: str, processes: str) -> None:
+    observed = app("observed")
+    with work("observed", "-p", processes):
+        job = getattr(observed, task).enqueue()
+        with pytest.raises(JobFailed, match=r"hard time-out of 1\.2 s"):
+            job.result(30)
+        history.wait(1, "dead")
+        assert observed.add.enqueue(1, 1).result(30) == 2
+    lines = [line for line in history.lines() if line["id"] == job.id]
+    told = Counter((line["event"], line.get("attempt")) for line in lines if line["event"] != "start-too")
+    ran = [("start", 1), ("ran", 1), ("start", 2), ("ran", 2)]
+    ends = [("failure", 1), ("retry", 1), ("failure", 2), ("dead", None)]
+    assert told == Counter([("enqueue", None), *ran, *ends])
+    assert {line["error"] for line in lines if line["event"] in ("failure", "dead")} == {
+        "JobTimeout('it took longer than its hard time-out of 1.2 s: its process was killed')"
+    }
+    assert {line["task"] for line in lines if "task" in line} == {task}
+    assert [line["delay"] <= 0.01 for line in history.lines("retry")] == [True]
+    killed = {line["attempt"]: line["pid"] for line in history.lines("ran") if line["id"] == job.id}
+    for line in history.lines("failure"):
+        assert line["pid"] != killed[line["attempt"]]
+
+
+def test_the_job_that_ended_a_process_waits_for_its_hooks(app: Load, work: Any, history: History) -> None:
+    """It is the next to run where they are called, and lets nothing else run there."""
+    observed = app("observed")
+    with work("slowly", "-p", "1"):
+        job = observed.blocks_the_loop.enqueue()
+        with pytest.raises(JobFailed):
+            job.result(30)
+        history.wait(1, "dead")
+    assert [line["attempt"] for line in history.lines("slowly")] == [1, 2]
+
+
+def test_one_that_was_to_be_cancelled_is_told_of_as_such(app: Load, work: Any, history: History) -> None:
+    """Its loop heard nothing of that any more; the server knows."""
+    observed = app("observed")
+    with work("observed"):
+        job = observed.blocks_the_loop.options(hard_timeout="3s").enqueue()
+        history.wait(1)
+        assert job.cancel()
+        with pytest.raises(JobCancelled):
+            job.result(30)
+        (line,) = history.wait(1, "cancel")
+        assert observed.add.enqueue(1, 1).result(30) == 2
+    assert (line["id"], line["task"], line["attempt"], line["current"]) == (job.id, "blocks_the_loop", 1, job.id)
+    assert not [line for kind in ("failure", "retry", "dead") for line in history.lines(kind)]
+
+
+def test_a_worker_that_ends_with_its_work_tells_them_before(app: Load, work: Any, history: History) -> None:
+    observed = app("observed")
+    job = observed.stubborn_thread.options(retries=0).enqueue()
+    with work("observed", "--burst") as process:
+        assert process.wait() == 0
+        assert "no worker process is left to tell the hooks" not in process.errors
+    assert [line["id"] for kind in ("failure", "dead") for line in history.lines(kind)] == [job.id] * 2
+
+
+def test_where_nobody_is_left_the_log_says_so(app: Load, work: Any, history: History) -> None:
+    observed = app("observed")
+    job = observed.stubborn_thread.options(retries=0).enqueue()
+    with work("observed", "--once") as process:
+        assert process.wait() == 0
+        assert f"no worker process is left to tell the hooks of what was over its hard time-out: {job.id}" in (
+            process.errors
+        )
+    assert not history.lines("failure")
+
+
+def test_a_hook_that_ends_its_process_is_not_told_again(app: Load, work: Any, history: History) -> None:
+    observed = app("observed")
+    with work("fatal") as process:
+        job = observed.stubborn_thread.options(retries=0).enqueue()
+        with pytest.raises(JobFailed):
+            job.result(30)
+        history.wait(1, "fatal")
+        until(lambda: "ended (exit status 9)" in process.errors, "it takes its process along")
+        assert observed.add.enqueue(1, 1).result(30) == 2
+    assert [len(history.lines(kind)) for kind in ("failure", "dead", "fatal")] == [1, 1, 1]
+
+
+def verdict(number: int) -> Verdict:
+    return Verdict("default", Outcome(f"j{number}", b"1 2 host/1/x.1", "d", b"{}"), 0.7, "task")
+
+
+@pytest.fixture
+def deaf() -> Iterator[Child]:
+    """A child that never reads what it is told."""
+    code = "import time; time.sleep(600)"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    yield Child(process, "host/1/x", 0.0)
+    process.kill()
+    process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: Child) -> None:
+    relay = Relay(lw.hooks)
+    for number in range(5000):
+        relay.add(verdict(number))
+    relay.pass_on([deaf])
+    relay.pass_on([deaf])
+    first = len(deaf.told)
+    assert 0 < first < 5000
+    relay.gone(deaf)  # it never came to work, so the next is told all of it, in their order
+    deaf.told.clear()
+    deaf.process.kill()
+    deaf.process.wait()
+    relay.pass_on([deaf])
+    assert deaf.told == []
+
+
+def test_who_never_came_to_work_has_told_nobody(lw: Lockwork, deaf: Child, caplog: pytest.LogCaptureFixture) -> None:
+    @lw.hooks.dead
+    def died(event: object) -> None: ...
+
+    relay = Relay(lw.hooks)
+    relay.add(verdict(1))
+    relay.add(verdict(2))
+    relay.pass_on([deaf])
+    relay.gone(deaf)
+    relay.close()
+    assert "what was over its hard time-out: j1, j2" in caplog.text

@@ -1,0 +1,37 @@
+"""What a test may leave in this process and on the server, and what it may not."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import redis
+
+_PASSING = ("lock", "sem", "rw", "quorum", "latch", "barrier", "limiter", "once")
+"""Kinds of keys that nobody deletes, and that must go by themselves."""
+
+
+def own_threads() -> list[threading.Thread]:
+    """The threads that run, but those of pools that their owner keeps for the next time."""
+    return [each for each in threading.enumerate() if not each.name.startswith(("ThreadPoolExecutor", "asyncio_"))]
+
+
+def open_sockets() -> set[str]:
+    """The sockets of this process."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir() if Path("/proc/self/fd").exists() else ():
+        with contextlib.suppress(OSError):
+            target = str(entry.readlink())
+            if target.startswith("socket:"):
+                found.add(target)
+    return found
+
+
+def check_keys(client: redis.Redis) -> None:
+    """Fail when there is a key that nobody would ever collect."""
+    for key in client.scan_iter(match="*", count=1000):
+        name = key.decode()
+        if any(f"{{{kind}:" in name for kind in _PASSING):
+            assert client.ttl(key) > 0, f"a key without an expiry: {name}"
+        assert ":run:" not in name, f"jobs still leased: {name} {client.hgetall(key)}"

@@ -1,0 +1,32 @@
+"""An app on a system that has no process to give, once: when the file SCARCE_GATE is there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from lockwork import Lockwork
+from lockwork.worker import host
+from lockwork.worker.host import Host, Owner, Place
+
+lw = Lockwork()
+_start = host.start
+_refused: list[Place] = []
+
+
+async def start(place: Place, owner: Owner) -> Host:
+    if not _refused:
+        while not Path(os.environ["SCARCE_GATE"]).exists():
+            await asyncio.sleep(0.01)
+        _refused.append(place)
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return await _start(place, owner)
+
+
+host.start = start
+
+
+@lw.task(executor="process")
+def double(number: int) -> int:
+    return 2 * number

@@ -1,0 +1,57 @@
+"""Jobs whose record somebody has deleted by hand: they are gone, and nobody else suffers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork.protocol import hands, jobs, pushing, queue_status
+from lockwork.protocol.jobs import Leased, Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
+from model.bench import Bench
+from simulation.server import Build, Server
+
+QUEUE = QueueKeys("sim", "q")
+SESSION = "host/1/a"
+WINDOW_MS = 60_000
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    server = Server(url)
+    bench = Bench(server, Build())
+    bench.run(jobs.beat(QUEUE, {SESSION: True}, 600_000, 1.0))
+    yield bench
+    server.close()
+
+
+@pytest.fixture
+def held(bench: Bench) -> list[Leased]:
+    """Three jobs in a worker's hands, the second without a record."""
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", jobs.head(1, 3) + b"body") for at in range(3)]))
+    found = bench.run(jobs.reserve(QUEUE, SESSION, 3, "r", "")).jobs
+    bench.lose_field(QUEUE.jobs, "j1")
+    return found
+
+
+@pytest.mark.parametrize("kind", "srdgzc")
+def test_it_is_settled_in_one_batch_with_others(bench: Bench, held: list[Leased], kind: str) -> None:
+    kinds = ["s", kind, "s"]
+    ends = [Outcome(job.id, job.token, how) for job, how in zip(held, kinds, strict=True)]  # type: ignore[arg-type]
+    assert bench.run(jobs.settle(QUEUE, SESSION, ends, WINDOW_MS)) == [True, True, True]
+    status, _ = bench.run(queue_status.status(QUEUE))
+    assert (status.running, status.succeeded) == (0, 3 if kind == "s" else 2)
+    assert bench.run(jobs.reserve(QUEUE, SESSION, 3, "r2", "")).jobs == []
+
+
+@pytest.mark.usefixtures("held")
+def test_it_is_given_back_with_others(bench: Bench) -> None:
+    assert bench.run(hands.give_back(QUEUE, SESSION, WINDOW_MS)) == 3
+    assert [job.id for job in bench.run(jobs.reserve(QUEUE, SESSION, 3, "r2", "")).jobs] == ["j0", "j2"]
+
+
+def test_it_is_told_again_as_one_that_cannot_be_read(bench: Bench, held: list[Leased]) -> None:
+    found = bench.run(jobs.reserve(QUEUE, SESSION, 3, "r", ""), again=True).jobs
+    assert {job.id: job.record for job in found} == {job.id: b"" if job.id == "j1" else job.record for job in held}

@@ -1,0 +1,68 @@
+"""Options of unique jobs that make no sense, and calls that cannot be unique."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lockwork import ConfigError, Lockwork
+
+
+def report(app: Lockwork, **options: Any) -> Any:
+    """Register a task with them, and a name where none is given."""
+
+    def report(user: int) -> None: ...
+
+    registered: Any = app.task(**{"unique": "report:{user}", **options})
+    return registered(report)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"unique": "report:{usr}"}, "did you mean {user}"),
+        ({"unique": "a,b"}, "must not hold a comma or a semicolon"),
+        ({"unique": 7}, "a job's unique name must be 1 to 200 characters"),
+        ({"unique_until": "5x"}, "unique_until is 'start', 'done' or a time such as '10m', not '5x'"),
+        ({"on_duplicate": "drop"}, "on_duplicate is 'keep' or 'replace', not 'drop'"),
+        ({"on_duplicate": "debounce"}, "give debounce='2s' instead"),
+        ({"on_duplicate": "keep", "debounce": "2s"}, "always becomes the last call"),
+        ({"debounce_max": "2s"}, "give debounce=..., too"),
+        ({"debounce": "2s", "debounce_max": "1s"}, "must not be less than debounce"),
+        ({"debounce": "2s", "unique_until": "1h"}, "not after a time"),
+        ({"name": "a,b"}, "a unique task's name must not hold a comma"),
+        ({"unique_untl": "start"}, "did you mean 'unique_until'"),
+    ],
+)
+def test_options_that_make_no_sense(lw: Lockwork, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text.replace("(", "\\(").replace("{", "\\{")):
+        report(lw, **options)
+
+
+def test_options_without_a_name(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="unique_until is for unique jobs"):
+        report(lw, unique=None, unique_until="start").enqueue(1)
+
+    @lw.task
+    def plain(user: int) -> None: ...
+
+    with pytest.raises(ConfigError, match="on_duplicate is for unique jobs"):
+        plain.options(on_duplicate="replace")
+    assert plain.options(unique="{user}").enqueue(1).new
+    assert not plain.options(unique="{user}").enqueue(1).new
+
+
+def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
+    task = report(lw)
+    with pytest.raises(ConfigError, match="cannot be unique: call task.options"):
+        task.call(1)
+    assert task.options(unique=None).call(1).queue == "default"
+    with pytest.raises(ConfigError, match="cannot be unique"):
+        lw.task(every="1h", unique=True)(lambda: None)
+    with pytest.raises(ConfigError, match="can have no delay"):
+        task.options(debounce="2s", delay="1s")
+    with pytest.raises(ConfigError, match="must not hold a comma"):
+        lw.task(unique="{text}", name="texts")(lambda text: None).enqueue("a,b")
+    with pytest.raises(ConfigError, match="cannot be sent as JSON"):
+        lw.task(unique=True, name="things")(lambda thing: None).enqueue(object())

@@ -1,0 +1,99 @@
+"""Jobs that do to their process what no job should; `path` is a file to which each attempt appends a line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+
+def note(path: str, event: str = "ran") -> None:
+    line = {"event": event, "attempt": current_job().attempt, "pid": os.getpid()}
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+def block() -> None:
+    while True:
+        time.sleep(0.01)
+
+
+@lw.task(retries=0)
+def starts_a_program_that_reads() -> tuple[int, str]:
+    command = [sys.executable, "-c", "import sys; print(repr(sys.stdin.read()))"]
+    program = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    return program.returncode, program.stdout.decode().strip()
+
+
+@lw.task(retries=1, backoff=0)
+async def exits(path: str, status: int) -> None:
+    note(path)
+    os._exit(status)
+
+
+@lw.task
+async def prints(text: str) -> None:
+    print(text)
+
+
+@lw.task(retries=0)
+async def finishes_all_the_same(path: str) -> str:
+    note(path)
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        return "finished"
+    return "never"
+
+
+@lw.task(retries=0)
+async def fails_when_cancelled(path: str) -> None:
+    note(path)
+    try:
+        await asyncio.sleep(600)
+    except asyncio.CancelledError:
+        raise ConnectionError("it went away") from None
+
+
+@lw.task(retries=1)
+async def kills_its_supervisor(path: str) -> None:
+    note(path)
+    os.kill(os.getppid(), signal.SIGKILL)
+    await asyncio.sleep(600)
+
+
+@lw.task
+async def blocks_the_loop(path: str) -> None:
+    note(path)
+    block()
+
+
+@lw.task
+def holds_a_thread(path: str) -> None:
+    note(path)
+    time.sleep(600)
+
+
+@lw.task
+async def leaves_a_thread() -> None:
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 600)
+
+
+@lw.task(retries=1)
+async def exits_in_the_background(path: str) -> int:
+    note(path)
+    if current_job().attempt == 1:
+        asyncio.get_running_loop().call_soon(sys.exit, 0)
+        await asyncio.sleep(600)
+    return current_job().attempt

@@ -1,0 +1,75 @@
+"""A job is cancelled once: the worker asks again every few seconds, and shall not disturb its clean-up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from lockwork.errors import JobCancelled
+from lockwork.protocol.jobs import Leased
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.runtime import Runtime
+from lockwork.worker.context import Desk, JobContext, Slot
+from lockwork.worker.threads import Run, Threads
+
+
+def _slot() -> Slot:
+    def nowhere() -> None:
+        raise AssertionError("no server is needed here")
+
+    runtime = Runtime(nowhere, prefix="lw", patience=1, allow_eviction=True)  # type: ignore[arg-type]
+    slot = Slot()
+    desk = Desk("default", QueueKeys("lw", "default"), runtime, "session", 1000)
+    slot.job = JobContext(Leased("1", b"1 1 1", b"", 1, 1), "task", desk)
+    return slot
+
+
+async def test_a_coroutine() -> None:
+    slot, cleaning = _slot(), asyncio.Event()
+
+    async def job() -> str:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            cleaning.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            return "cleaned up"
+        return "never"
+
+    slot.task = task = asyncio.create_task(job())  # type: ignore[assignment]
+    await asyncio.sleep(0)
+    slot.stop()
+    await cleaning.wait()
+    slot.stop()
+    assert await task == "cleaned up"
+
+
+async def test_a_thread() -> None:
+    slot, threads = _slot(), Threads(1)
+    begun, cleaning, again = threading.Event(), threading.Event(), threading.Event()
+
+    def job() -> str:
+        try:
+            begun.set()
+            while True:
+                threading.Event().wait(0.001)
+        except JobCancelled:
+            cleaning.set()
+            while not again.is_set():
+                threading.Event().wait(0.001)
+            return "cleaned up"
+
+    run = Run(job, (), {})
+    assert slot.job is not None
+    slot.job.in_thread(run)
+    ending = asyncio.create_task(threads.finish(run, None))
+    await asyncio.to_thread(begun.wait)
+    slot.stop()
+    await asyncio.to_thread(cleaning.wait)
+    slot.stop()
+    again.set()
+    try:
+        assert await ending == "cleaned up"
+    finally:
+        threads.close()

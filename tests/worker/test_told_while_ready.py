@@ -1,0 +1,44 @@
+"""A worker process that is told to end in the very moment in which it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from lockwork import Lockwork
+from lockwork.worker.control import Urgency
+from lockwork.worker.options import WorkerOptions
+from lockwork.worker.readiness import ready
+from lockwork.worker.threads import Threads
+
+
+async def test_it_is_not_cancelled_afterwards() -> None:
+    """Else it would end as one that has died, and its jobs would have used up an attempt."""
+    order, connected = asyncio.Event(), asyncio.Event()
+    app, threads = Lockwork(), Threads(1)
+
+    class Control:
+        async def reached(self, _urgency: Urgency) -> None:
+            await order.wait()
+
+    @app.lifespan
+    async def connection() -> AsyncIterator[None]:
+        await connected.wait()
+        yield
+
+    async def work() -> str:
+        options = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
+        async with ready(app, options, threads, Control()) as caller:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return "ready" if caller is not None else "given up"
+
+    task = asyncio.create_task(work())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    order.set()
+    connected.set()
+    try:
+        assert await task == "ready"
+    finally:
+        threads.close()

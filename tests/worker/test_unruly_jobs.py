@@ -1,0 +1,126 @@
+"""What jobs do to their process ends them, and at worst their process, but never the worker's grip on it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app_modules import load_app
+from history import History
+from processes import alive, started, until, worker
+
+
+@pytest.fixture
+def unruly(own_url: str, apps: Path) -> Iterator[Any]:
+    """The app's tasks; nobody works there yet."""
+    module = load_app(apps, "unruly", own_url)
+    with module.lw:
+        yield module
+
+
+def test_a_program_of_a_job_does_not_hear_what_is_told_to_its_worker(unruly: Any, own_url: str, apps: Path) -> None:
+    """It finds an empty standard input, and not the line on which the worker process is told to stop."""
+    with worker("unruly:lw", "--grace", "10m", url=own_url, folder=apps) as process:
+        job = unruly.starts_a_program_that_reads.enqueue()
+        until(lambda: unruly.lw.queue().status().ready == 0, "it runs")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert list(job.result(5)) == [0, "''"]
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 4])
+def test_a_job_that_ends_its_process_has_used_up_an_attempt(
+    unruly: Any, own_url: str, apps: Path, history: History, status: int
+) -> None:
+    """Whatever status it leaves: it is not taken for a process that ended as it was told to, or never came to work."""
+    job = unruly.exits.enqueue(history.path, status)
+    with worker("unruly:lw", "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+        assert "could not set up" not in process.errors
+    assert [line["attempt"] for line in history.lines("ran")] == [1, 2]
+    assert job.state() == "dead"
+
+
+def test_what_a_job_prints_is_not_lost(unruly: Any, own_url: str, apps: Path) -> None:
+    unruly.prints.enqueue("printed by a job")
+    # the tests' own processes write everything at once, others do not
+    command = ["env", "-u", "PYTHONUNBUFFERED", sys.executable, "-m", "lockwork", "worker", "unruly:lw", "--burst"]
+    with started(command, url=own_url, folder=apps) as process:
+        assert process.line() == "printed by a job"
+        assert process.wait() == 0
+
+
+def test_a_job_that_finishes_although_it_is_cancelled_holds_nothing_up(
+    unruly: Any, own_url: str, apps: Path, history: History
+) -> None:
+    with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps) as process:
+        job = unruly.finishes_all_the_same.enqueue(history.path)
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert job.result(5) == "finished"
+        assert "did not end in time" not in process.errors
+
+
+def test_a_job_that_fails_because_it_is_cancelled_is_given_back_uncounted(
+    unruly: Any, own_url: str, apps: Path, history: History
+) -> None:
+    """Libraries make errors of their own of a cancelled call, and so do clean-ups: no deployment shall bury a job."""
+    with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps) as process:
+        unruly.fails_when_cancelled.enqueue(history.path)
+        history.wait(1)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        status = unruly.lw.queue().status()
+        assert (status.ready, status.failed, status.dead, status.recovered) == (1, 0, 0, 0)
+
+
+def test_a_job_that_kills_its_supervisor_has_used_up_an_attempt(
+    unruly: Any, own_url: str, apps: Path, history: History
+) -> None:
+    """Its process outlives the supervisor for a moment, and must not give the job back uncounted, time and again."""
+    job = unruly.kills_its_supervisor.enqueue(history.path)
+    for attempt in (1, 2):
+        with worker("unruly:lw", "--lease", "10m", url=own_url, folder=apps) as process:
+            assert process.wait() == -signal.SIGKILL
+            (line,) = history.wait(attempt)[attempt - 1 :]
+            assert line["attempt"] == attempt
+            until(lambda: unruly.lw.queue().status().running == 0, "the session has ended, long before its lease")
+    assert job.state() == "dead"
+    assert unruly.lw.queue().workers() == []
+
+
+def test_a_job_that_blocks_the_event_loop_does_not_outlive_its_supervisor(
+    unruly: Any, own_url: str, apps: Path, history: History
+) -> None:
+    with worker("unruly:lw", url=own_url, folder=apps) as process:
+        unruly.blocks_the_loop.enqueue(history.path)
+        history.wait(1)
+        (child,) = process.children()
+        process.send(signal.SIGKILL)
+        until(lambda: not alive(child), "it is gone")
+
+
+def test_a_thread_that_a_job_left_behind_does_not_keep_the_process(unruly: Any, own_url: str, apps: Path) -> None:
+    """Closing an event loop waits for what runs in its executor."""
+    job = unruly.leaves_a_thread.enqueue()
+    with worker("unruly:lw", "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+    assert job.state() == "succeeded"
+
+
+def test_a_system_exit_in_the_background_ends_the_process_whatever_threads_run(
+    unruly: Any, own_url: str, apps: Path, history: History
+) -> None:
+    """Else nothing would happen there any more, and the supervisor would keep its jobs leased."""
+    with worker("unruly:lw", "--grace", "0", url=own_url, folder=apps):
+        unruly.holds_a_thread.enqueue(history.path)
+        history.wait(1)
+        job = unruly.exits_in_the_background.enqueue(history.path)
+        assert job.result(30) == 2
+        assert unruly.lw.queue().status().failed == 0
