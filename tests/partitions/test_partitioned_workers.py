@@ -36,7 +36,7 @@ def done(app: Any, queue: str = "mail") -> bool:
 def test_keys_one_at_a_time_in_order_with_two_workers(
     sorting: Any, sorting_url: str, sorting_folder: Path, history: History
 ) -> None:
-    names = [f"order:{number}" for number in range(8)]
+    names = [f"order:{number}" for number in range(7)]  # to go round would not be right by chance
     jobs = [sorting.in_order.enqueue(history.path, name) for _ in range(15) for name in names]
     assert len({job.queue for job in jobs}) > 1
     with (
