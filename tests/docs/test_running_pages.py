@@ -51,7 +51,7 @@ def test_a_page_runs_as_it_is_printed(
 ) -> None:
     monkeypatch.setenv("LOCKWORK_URL", own_url)
     reader = Reader(tmp_path, lambda _: None)
-    reader.names.update(names)
+    reader.names.update(names, url=own_url)
     found = steps(ROOT / "docs" / page)
     assert found
     for step in found:

@@ -75,7 +75,7 @@ def dead(
         assert queue is not None
         chosen = lw.queue(queue).dead
         if action == "show":
-            _show(chosen, queue, ids[0], as_object=as_object)
+            _show(chosen, queue, ids, as_object=as_object)
         elif ids:
             _each(chosen, queue, action, ids, once=once)
         else:
@@ -121,7 +121,8 @@ def _look(
     click.echo(jobs_json(pages)) if as_object else show_jobs(pages)
 
 
-def _show(chosen: DeadSet, queue: str, id: str, *, as_object: bool) -> None:
+def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], *, as_object: bool) -> None:
+    (id,) = ids
     job = chosen.get(id)
     if job is None:
         raise ConfigError(f"no job {id!r} is dead in queue {queue!r}")
