@@ -133,7 +133,7 @@ class ReservationEnded(LockworkError):
 class QueueFull(LockworkError):
     """A queue has no room for what was to be enqueued: `waiting` jobs wait in `queue`, and `limit` may.
 
-    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands.
+    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands, of unique jobs of five hundreds.
     """
 
     def __init__(self, message: str, queue: str, waiting: int, limit: int, enqueued: int = 0) -> None:

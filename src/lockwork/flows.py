@@ -128,7 +128,10 @@ class Flow:
         return self
 
     def enqueue(self) -> FlowRun:
-        """Enqueue all of it; none of its jobs runs before all are there. Raises ConfigError, ServerUnavailable."""
+        """Enqueue all of it; none of its jobs runs before all are there.
+
+        Raises ConfigError, ServerUnavailable, or QueueFull when the queue has no room for all of them.
+        """
         run = self._run()
         return self._enqueued(run, self._runtime.run(self._push(run)))
 

@@ -12,6 +12,7 @@ import msgspec
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.jobs import RECHECK, WINDOW_MS, control_keys, expire
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 MOST_JOBS = 20_000
@@ -68,6 +69,7 @@ def push(
 ) -> Protocol[bool]:
     """Enqueue a flow; nothing of it runs before all of it is there. False when that took longer than 10 minutes.
 
+    Raises QueueFull when there is no room for all of its jobs, and then nothing was enqueued.
     `answer` says what the flow's own result is; the server only keeps it.
     """
     children: dict[int, list[int]] = {}
@@ -93,7 +95,8 @@ def push(
         args: list[Argument] = [0, window_ms, flow, len(jobs), int(at == 0), int(last)]
         if last:
             args += (pack(answer), pack(children.get(0, [])))
-        if not (yield Call(script("flow_push"), control_keys(queue), [*args, *batch], marked=True)):
+        reply = yield Call(script("flow_push"), control_keys(queue), [*args, *batch], marked=True)
+        if not room_for(queue, reply):
             return False
     if len(children.get(0, [])) > _READ:
         yield from expire(queue, window_ms)  # the rest of those that wait for nobody

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.jobs import NewJob, lines_keys, push_arguments, push_keys
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
 BATCH = 500
@@ -42,7 +43,10 @@ class Arrived(NamedTuple):
 def push_unique(
     queue: QueueKeys, jobs: Sequence[NewJob], terms: Terms, expires_ms: int | None
 ) -> Protocol[list[Arrived]]:
-    """Enqueue those whose names are free, in batches; the others meet the jobs that have their names."""
+    """Enqueue those whose names are free, in batches; the others meet the jobs that have their names.
+
+    Raises QueueFull: nothing was done for the batch that met a full queue, or for those behind it.
+    """
     keys = (
         *push_keys(queue), *lines_keys(queue), queue.tries, queue.notes, queue.dead, queue.expiry, *queue.unique
     )  # fmt: skip
@@ -51,6 +55,8 @@ def push_unique(
     arrived: list[Arrived] = []
     for at in range(0, len(jobs), BATCH):
         args: list[Argument] = [0, *fixed, *push_arguments(jobs[at : at + BATCH])]
-        reply: list[bytes] = yield Call(script("jobs_push_unique"), keys, args, marked=True)
+        reply: list[Any] = yield Call(script("jobs_push_unique"), keys, args, marked=True)
+        if isinstance(reply[0], int):
+            room_for(queue, reply, at)
         arrived += [Arrived(id.decode(), _ARRIVALS[sign]) for id, sign in zip(reply[::2], reply[1::2], strict=True)]
     return arrived

@@ -4,7 +4,8 @@
 -- ARGV: again (1: an earlier try may have been applied), window ms, flow, how many jobs, 1 in the first call, 1 in the last call, then
 --   in the last call what is its own result and the jobs that wait for nobody, then for each job: number, record, delay ms, for how many
 --   it waits, its children, policy, record of its compensation ('' for each that it has not); lists are MessagePack
--- Reply: 1; 0 when it was not stored to its end in time (nothing of it will run)
+-- Reply: 1; 0 when it was not stored to its end in time (nothing of it will run); {waiting, size} when the queue has no room
+--   for all of its jobs, and nothing was done: the first call tells
 -- Invariants: nothing runs before all is stored; what is stored and never runs is forgotten after 10 minutes
 redis.call('HINCRBY', KEYS[7], 'enqueued', 0) -- refused, as all enqueueing, when the server is out of memory
 -- include: now
@@ -15,6 +16,8 @@ local flow, total, first, last = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1', ARG
 local book = all.book(flow)
 if not book then
   if not first then return 0 end
+  local no_room = no_room_for(total, dead)
+  if no_room then return no_room end
   book = all.begin(flow, total)
   redis.call('ZADD', expiry, math.floor(now / 1000) + 600000, 'flow ' .. flow)
 end

@@ -6,7 +6,7 @@
 --   job that has it, if it waits, becomes this one; without a delay it stays where it is), b (the same, and it is due after
 --   the delay), ms from the first call after which it is due at the latest (0: any); then for each job as jobs_push
 -- Reply: per job the id of the job that has the name, and n (new), k (nothing was changed), r (it became this one) or m (and
---   was moved)
+--   was moved); or {waiting, size} when the queue has no room for all that would be new, and nothing was done
 -- Invariants: a name has one job; a job that runs or has ended stays as it is; it is in one place before and after
 -- include: now
 -- include: push
@@ -72,12 +72,30 @@ local function become(id, record, delay, latest)
   return at and 'm' or 'r'
 end
 
+-- Whether an earlier try has enqueued it.
+local function came(id)
+  if not again then return false end
+  local ended = redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1
+  return ended or redis.call('HEXISTS', jobs, id) == 1
+end
+
+-- Whether there is room for those whose names are free: as refused in limits.lua.
+local function refused_names()
+  if not rules[7] then return nil end
+  local new, named = 0, {}
+  for at = 6, #args, 3 do
+    local _, name = unique_name(args[at + 1])
+    if not named[name] and not came(args[at]) and not holder_of(name) then
+      named[name] = true
+      new = new + 1
+    end
+  end
+  return no_room_for(new, dead)
+end
+
 -- Enqueue it, unless its name is taken.
 local function come(id, record, delay)
-  if again then
-    local ended = redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1
-    if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end
-  end
+  if came(id) then return id, 'n' end
   local _, name = unique_name(record)
   local holder, latest = holder_of(name)
   if holder then return holder, become(holder, record, delay, latest) end
@@ -88,6 +106,8 @@ local function come(id, record, delay)
   return id, 'n'
 end
 
+local no_room = refused_names()
+if no_room then return no_room end
 for at = 6, #args, 3 do
   local id, change = come(args[at], args[at + 1], args[at + 2])
   reply[#reply + 1] = id

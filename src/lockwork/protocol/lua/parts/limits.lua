@@ -65,14 +65,18 @@ local function takers(count, lines)
   return math.min(count, waiting)
 end
 
--- What waits, and the most that may, if the jobs in ARGV[from] and after would be too many, those left out that are known.
--- `again`: as for push.
-local function refused(from, again, dead)
+-- What waits, and the most that may, if `new` jobs more would be too many.
+local function no_room_for(new, dead)
   local size = tonumber(rules[7] or nil)
-  if not size then return nil end
+  if not size or new == 0 then return nil end
   -- what has a record waits, runs, or is dead
   local waiting = redis.call('HLEN', jobs) - at_work - redis.call('ZCARD', dead)
-  if waiting + (#ARGV - from + 1) / 3 <= size then return nil end
+  return waiting + new > size and {waiting, size} or nil
+end
+
+-- The same for the jobs in ARGV[from] and after, those left out that are known. `again`: as for push.
+local function refused(from, again, dead)
+  if not no_room_for((#ARGV - from + 1) / 3, dead) then return nil end
   local new = 0
   for at = from, #ARGV, 3 do
     local id = ARGV[at]
@@ -80,5 +84,5 @@ local function refused(from, again, dead)
       or (again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1))
     if not known then new = new + 1 end
   end
-  return new > 0 and waiting + new > size and {waiting, size} or nil
+  return no_room_for(new, dead)
 end
