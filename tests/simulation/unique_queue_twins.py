@@ -15,6 +15,8 @@ _DEAD = "(plain(record) or retake_name(id, record, dead))"
 _TAKEN = "if not retake_name(id, record, dead) then return 'taken' end"
 _HOLDER = "if holder then return holder, become(holder, record, delay, latest) end"
 TWINS = (
+    Build("a full queue lets a new name in", ((_PUSH, "if no_room then return no_room end", ""),)),
+    Build("who meets a job is refused", ((_PUSH, "and not holder_of(name) then", "then"),)),
     Build("a name that is taken does not matter", ((_PUSH, _HOLDER, ""),)),
     Build(
         "anybody frees a name",
