@@ -65,7 +65,7 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats)
+    keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats, queue.expiry, queue.flows)
     while True:
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
