@@ -133,8 +133,8 @@ class ReservationEnded(LockworkError):
 class QueueFull(LockworkError):
     """A queue has no room for what was to be enqueued: `waiting` jobs wait in `queue`, and `limit` may.
 
-    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands. Of a batch that was split among
-    partitions `enqueued` are, and those that are not are at `missing`, counted from 0.
+    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands, of unique jobs of five hundreds. Of
+    a batch that was split among partitions `enqueued` are, and those that are not are at `missing`, counted from 0.
     """
 
     def __init__(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.protocol import flows, jobs, queue_status
+from lockwork.errors import WaitTimeout
+from lockwork.protocol import flows, jobs, queue_limits, queue_status
 from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import FlowJob
+from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from model.bench import SECOND, Bench, check, check_caught
 from model.flow_machine import FlowMachine
@@ -73,6 +75,31 @@ def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monk
     assert done.value.value is False
     assert not bench.fields(queue.jobs)
     assert bench.run(queue_status.status(queue))[0].enqueued == 0
+
+
+def test_a_queue_is_not_drained_while_something_of_a_flow_is_left_to_do(simulated: Server) -> None:
+    """One call ended so many parents that it did not come to an end with their children."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 10**9, 1.0))
+    parents, children = 20, 100
+    first = [FlowJob(b"1,3,,;body")] * parents
+    assert bench.run(flows.push(queue, "f", [*first, *[FlowJob(b"1,3,,;body", range(1, parents + 1))] * children], 0))
+    held = bench.run(jobs.reserve(queue, "host/1/a", 1000, "q1", "")).jobs
+    ended = [Outcome(job.id, job.token, "s", b"1") for job in held]
+    assert len(ended) == parents
+    assert all(bench.run(jobs.settle(queue, "host/1/a", ended, 60_000)))
+    for delayed in (True, False):
+        with pytest.raises(WaitTimeout, match="100 jobs wait, 0 run"):
+            bench.run(queue_limits.drain(queue, "", 0, delayed=delayed))
+    assert len(bench.run(jobs.reserve(queue, "host/1/a", 1000, "q2", "")).jobs) == children
+
+
+def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server) -> None:
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body", delay_ms=5000), FlowJob(b"1,3,,;body", [1])], 0))
+    bench.run(queue_limits.drain(queue, "", 0, delayed=False))
+    with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run"):
+        bench.run(queue_limits.drain(queue, "", 0, delayed=True))
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from lockwork.protocol import flows
 from simulation.faults import SECOND
 from simulation.flow_queue_actors import FlowPlant
-from simulation.queue_checks import QueueChecker
+from simulation.limit_queue_checks import WAITS, LimitChecker
 from simulation.queue_view import LIVE, Place, View
 from simulation.world import Broken, Step, World
 
@@ -20,7 +20,7 @@ _KEPT = 600 * SECOND
 """How long a flow stays that is not stored to its end, us."""
 
 
-class FlowChecker(QueueChecker):
+class FlowChecker(LimitChecker):
     """Checks every step on a queue with flows."""
 
     def __init__(self, world: World, plant: FlowPlant) -> None:
@@ -46,6 +46,8 @@ class FlowChecker(QueueChecker):
             self._stopped.add(str(step.args[1]))
         super().applied(step)
         after = self.view
+        if step.script == "flow_push" and step.args[4] == 1:
+            self._check_room(step, before, after)
         self._check_ends(step, before, after)
         for flow, book in after.flows.items():
             if book[_STATE] in "rue":
@@ -53,6 +55,15 @@ class FlowChecker(QueueChecker):
         if gone := {flow for flow in before.flows.keys() - after.flows.keys() if flow in self._begun}:
             raise Broken(f"{step.script} forgot {gone}")
         self._flows.ends.update(after.ends)
+
+    def _check_room(self, step: Step, before: View, after: View) -> None:
+        """A flow is let in as a whole, or refused as a whole."""
+        flow, total = str(step.args[2]), int(step.args[3])
+        waited = sum(place[0] in WAITS for place in before.places.values())
+        full = self.size is not None and waited + total > self.size
+        known = flow in before.flows
+        if (step.reply == [waited, self.size]) != (full and not known) or (flow in after.flows) != (known or not full):
+            raise Broken(f"{waited} jobs waited of {self.size}, {flow} has {total}, and the answer is {step.reply}")
 
     def _count(self, view: View) -> None:
         for flow, book in view.flows.items():

@@ -17,6 +17,7 @@ from simulation.faults import SECOND, Mix
 from simulation.flow_queue_actors import FlowPlant, canceller, planner
 from simulation.flow_queue_checks import FlowChecker
 from simulation.flow_queue_watch import FlowWatch
+from simulation.limit_queue_actors import little_room
 from simulation.queue_actors import WINDOW_MS
 from simulation.queue_machines import judge, staff
 from simulation.runs import RELEASED, finished
@@ -50,6 +51,8 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.start(shop, "producer", lambda _: users.producer(plant, random.randint(0, 2)))
     world.start(shop, "waiter", watch.waiter)
     world.start(office, "waiter", watch.waiter)
+    if seed % 4 == 3:
+        world.start(office, "limiter", lambda _: little_room(plant), background=True)
     world.start(office, "canceller", lambda _: canceller(plant))
     world.start(office, "handler", lambda _: users.handler(plant))
     world.start(office, "undertaker", lambda _: users.undertaker(plant))

@@ -47,6 +47,20 @@ def manager(plant: Plant, rounds: int) -> Actor:
         yield Sleep(0.2)
 
 
+def little_room(plant: Plant) -> Actor:
+    """Let there be little room for a while."""
+    random = plant.world.random
+    sizes: tuple[Argument, ...] = (random.choice([0, 1, 3]), "")
+    for size in sizes:
+        yield Sleep(random.uniform(0, 6))
+        while True:
+            try:
+                yield from queue_limits.change(plant.queue, {"size": size})
+                break
+            except LockworkError:
+                yield Sleep(0.2)
+
+
 def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
     """Enqueue a few jobs at a time; when the queue is full, nothing of them is there."""
     random = plant.world.random

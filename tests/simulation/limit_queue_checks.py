@@ -15,7 +15,7 @@ from simulation.world import Broken, Step, World
 
 _PUSHES = {"jobs_push": 1, "jobs_push_until": 2, "lock_release_push": 4}
 """Where the jobs begin in the arguments."""
-_WAITS = ("ready", "due", "line")
+WAITS = ("ready", "due", "line", "blocked", "stored")
 
 
 class LimitChecker(QueueChecker):
@@ -98,7 +98,7 @@ class LimitChecker(QueueChecker):
                 raise Broken(f"{len(self.begun) - at} jobs began within {step.now - first} us, the rate is {self.rate}")
 
     def _check_size(self, step: Step, before: View, after: View, came: set[str]) -> None:
-        waited, waits = (sum(place[0] in _WAITS for place in view.places.values()) for view in (before, after))
+        waited, waits = (sum(place[0] in WAITS for place in view.places.values()) for view in (before, after))
         if not isinstance(step.reply, list):
             if came and self.size is not None and waits > self.size:
                 raise Broken(f"{came} came, and now {waits} jobs wait, at most {self.size} may")
@@ -112,7 +112,7 @@ class LimitChecker(QueueChecker):
         now, kinds = self._world.now, [place[0] for place in after.places.values()]
         free = self.paused is None and (self.concurrency is None or kinds.count("run") < self.concurrency)
         self.free_since = (now if self.free_since is None else self.free_since) if free else None
-        if any(kind in (*_WAITS, "run") for kind in kinds):
+        if any(kind in (*WAITS, "run") for kind in kinds):
             if self.empty_since is not None:
                 self.emptied, self.empty_since = now, None
         elif self.empty_since is None:

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lockwork.errors import LockworkError, QueueFull
-from lockwork.protocol import queue_limits
-from lockwork.protocol.effects import Argument, Effect
+from lockwork.protocol.effects import Effect
 from lockwork.protocol.grants import Renewal, Request
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.lock_jobs import release_and_push
 from simulation import queue_users as users
 from simulation.faults import SECOND, Mix
+from simulation.limit_queue_actors import little_room
 from simulation.limit_queue_checks import LimitChecker
 from simulation.lock_actors import Players
 from simulation.lock_checks import LockChecker
-from simulation.process import Actor, Process, Sleep
+from simulation.process import Actor, Process
 from simulation.queue_actors import Plant
 from simulation.queue_machines import judge, staff
 from simulation.queue_watch import QueueWatch
@@ -85,19 +85,6 @@ class Owners(Players):
         else:
             self.lost.add(job.id)
         return True
-
-    def limiter(self) -> Actor:
-        """Let there be little room for a while."""
-        random = self.world.random
-        sizes: tuple[Argument, ...] = (random.choice([0, 1, 3]), "")
-        for size in sizes:
-            yield Sleep(random.uniform(0, 6))
-            while True:
-                try:
-                    yield from queue_limits.change(self.plant.queue, {"size": size})
-                    break
-                except LockworkError:
-                    yield Sleep(0.2)
 
     def holders(self) -> list[Process]:
         """The processes of contenders."""
@@ -184,7 +171,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     office = world.process("office")
     world.start(office, "meddler", lambda _: owners.meddler(), background=True)
     world.start(office, "handler", lambda _: users.handler(plant))
-    world.start(office, "limiter", lambda _: owners.limiter(), background=True)
+    world.start(office, "limiter", lambda _: little_room(plant), background=True)
     staff(world, plant)
     if not faultless:
         incidents(world, kill, owners.holders, 15 * SECOND)

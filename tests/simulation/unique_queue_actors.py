@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, QueueFull
 from lockwork.protocol import job_control as control
 from lockwork.protocol import jobs
 from lockwork.protocol.pushing import NewJob
@@ -43,6 +43,8 @@ class UniquePlant(Plant):
 
     calls: dict[str, UniqueCall] = field(default_factory=dict)
     """By the id that the job has if it is a new one."""
+    refused: set[str] = field(default_factory=set)
+    """Jobs whose producers heard that there is no room for them."""
 
     def call(self, name: str) -> str:
         """Make a call; returns its id."""
@@ -80,7 +82,11 @@ def caller(plant: UniquePlant, rounds: int) -> Actor:
             delay = PAUSE_MS if terms.meaning == "debounce" else random.choice([0, 0, 0, 1500])
             new = [NewJob(id := plant.call(name), plant.calls[id].record, delay) for _ in range(random.choice([1, 2]))]
             expires = random.choice([None, None, None, 1000, 4000])
-            arrived = yield from push_unique(plant.queue, new, terms, expires)
+            try:
+                arrived = yield from push_unique(plant.queue, new, terms, expires)
+            except QueueFull:
+                plant.refused.update(job.id for job in new)
+                continue
             for job, (id, arrival) in zip(new, arrived, strict=True):
                 if plant.calls[id].name != name or (arrival == "new") != (id == job.id):
                     raise Broken(f"calls of {name} met {arrived}")

@@ -5,7 +5,7 @@ Who has a name is told from what happened to the jobs, not from what the server 
 
 from __future__ import annotations
 
-from simulation.queue_checks import QueueChecker
+from simulation.limit_queue_checks import WAITS, LimitChecker
 from simulation.queue_view import LIVE, Place, View
 from simulation.unique_queue_actors import NAMES, UniquePlant
 from simulation.world import Broken, Step, World
@@ -14,10 +14,10 @@ _FIRST = 6
 """Where the jobs begin in the arguments."""
 
 
-class UniqueChecker(QueueChecker):
+class UniqueChecker(LimitChecker):
     """Checks every step on a queue with unique jobs."""
 
-    brings = (*QueueChecker.brings, "jobs_push_unique")
+    brings = (*LimitChecker.brings, "jobs_push_unique")
 
     def __init__(self, world: World, plant: UniquePlant) -> None:
         super().__init__(world, plant)
@@ -36,10 +36,13 @@ class UniqueChecker(QueueChecker):
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
         before, self._met = self.view, {}
-        if step.script == "jobs_push_unique":
+        full = step.script == "jobs_push_unique" and isinstance(step.reply[0], int)
+        if step.script == "jobs_push_unique" and not full:
             self._arrived(step, before)
         super().applied(step)
         after = self.view
+        if step.script == "jobs_push_unique":
+            self._check_room(step, before, after, full)
         if step.script == "jobs_reserve":
             self._check_records(step)
         for id, (sign, due) in self._met.items():
@@ -70,6 +73,21 @@ class UniqueChecker(QueueChecker):
                 raise Broken(f"{holder} has the name {name}, and {id} met {met} ({sign}), {before.places.get(met)}")
             else:
                 self._meet(step, before, id, met, sign, delay)
+
+    def _check_room(self, step: Step, before: View, after: View, full: bool) -> None:
+        """New jobs are refused if there is no room for all of them, and only then."""
+        waited, waits = (sum(place[0] in WAITS for place in view.places.values()) for view in (before, after))
+        came = after.places.keys() - before.places.keys()
+        if not full:
+            if came and self.size is not None and waits > self.size:
+                raise Broken(f"{came} came, and now {waits} jobs wait, at most {self.size} may")
+            return
+        ids = {str(id) for id in step.args[_FIRST - 1 :: 3]} - (before.places.keys() if step.args[0] == 1 else set())
+        names = {self._unique.calls[id].name for id in ids}
+        new = [name for name in names if self._holder(name, before, step.now // 1000) is None]
+        wrong = not new or waited + len(new) <= (self.size or 0)
+        if came or step.reply != [waited, self.size] or (wrong and not self._world.mix.back):
+            raise Broken(f"{step.reply} was said, {waited} waited of {self.size}; {new} are free, {came} came")
 
     def _holder(self, name: str, view: View, today: int) -> str | None:
         """Who has a name."""

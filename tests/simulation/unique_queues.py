@@ -5,6 +5,7 @@ from __future__ import annotations
 from lockwork.protocol.keys import QueueKeys
 from simulation import queue_users as users
 from simulation.faults import Mix
+from simulation.limit_queue_actors import little_room
 from simulation.queue_machines import judge, staff
 from simulation.queue_watch import QueueWatch
 from simulation.runs import RELEASED, finished
@@ -22,12 +23,15 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     checker = UniqueChecker(world, plant)
     watch = QueueWatch(world, plant, checker, faultless=faultless)
     world.checker = checker
+    checker.refused = plant.refused
     random = world.random
     shop, office = world.process("shop"), world.process("office")
     for number in range(3):
         world.start(shop, f"caller{number}", lambda _: caller(plant, random.randint(3, 10)))
     world.start(shop, "producer", lambda _: users.producer(plant, random.randint(0, 2)))
     world.start(office, "caller", lambda task: users.caller(plant, watch, task))
+    if seed % 3 == 1:
+        world.start(office, "limiter", lambda _: little_room(plant), background=True)
     world.start(office, "reviver", lambda _: reviver(plant))
     world.start(office, "handler", lambda _: users.handler(plant))
     world.start(office, "undertaker", lambda _: users.undertaker(plant))

@@ -67,7 +67,7 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats)
+    keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats, queue.expiry, queue.flows)
     at_once = True
     while True:
         sent = yield Clock()
