@@ -124,3 +124,15 @@ def test_a_system_exit_in_the_background_ends_the_process_whatever_threads_run(
         job = unruly.exits_in_the_background.enqueue(history.path)
         assert job.result(30) == 2
         assert unruly.lw.queue().status().failed == 0
+
+
+def test_a_backoff_function_that_wants_to_exit_ends_no_process(
+    unruly: Any, own_url: str, apps: Path, history: History
+) -> None:
+    job = unruly.fails_without_a_pause.enqueue(history.path)
+    with worker("unruly:lw", url=own_url, folder=apps) as process:
+        until(lambda: job.state() == "dead", "it has failed for good")
+        assert "ended (" not in process.errors
+    first, second = history.lines("ran")
+    assert (first["attempt"], second["attempt"]) == (1, 2)
+    assert first["pid"] == second["pid"]

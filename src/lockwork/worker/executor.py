@@ -290,7 +290,7 @@ class Executor:
     def _pause(self, job: Leased, options: TaskOptions) -> int:
         try:
             return int(backoff.pause(job.attempt, options.backoff) * 1000)
-        except Exception as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
+        except BaseException as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
             log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
             return 1000
 

@@ -97,3 +97,13 @@ async def exits_in_the_background(path: str) -> int:
         asyncio.get_running_loop().call_soon(sys.exit, 0)
         await asyncio.sleep(600)
     return current_job().attempt
+
+
+def no_pause(attempt: int) -> float:
+    sys.exit(attempt)
+
+
+@lw.task(retries=1, backoff=no_pause)
+async def fails_without_a_pause(path: str) -> None:
+    note(path)
+    raise ValueError("as always")
