@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ class Book:
 
     def state(self) -> list[Any]:
         """Its state as the server stores it."""
-        return list(astuple(self)[:-1])
+        return list(vars(self).values())[:-1]
 
 
 @dataclass
