@@ -7,7 +7,7 @@ from simulation.server import Build
 _PUSH = "jobs_push_unique"
 _FREED = "if name and name_owner(name) == id then redis.call('HDEL', books, 'u ' .. name) end"
 _OVER = "if over then free_name(id, record) end"
-_AGAIN = "if came(id) then return id, 'n' end"
+_AGAIN = "if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end"
 _OVERDUE = "if id and tonumber(redis.call('ZSCORE', expiry, id) or today + 1) > today then"
 _LATEST = "if at and latest then at = math.max(today, math.min(at, latest)) end"
 _REFUSED = "if holder and holder ~= id then return false end"
