@@ -91,7 +91,7 @@ def test_it_goes_on_when_all_its_connections_were_cut(
 ) -> None:
     """Also while it sleeps, and cannot hear that there is work."""
     with proxied(url) as proxy:
-        with worker("shift:lw", url=f"{proxy.url.removesuffix('/0')}/2", folder=apps):
+        with worker("shift:lw", url=f"{proxy.url.removesuffix('/0')}/{own_url.rpartition('=')[2]}", folder=apps):
             resumes(shift, history, 0)
             for lines in (2, 4, 6):
                 cut(proxy)
