@@ -163,7 +163,8 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
             world.start(process, f"c{number}", lambda task: owners.contender(task, ["a"], rounds))
 
     def kill() -> None:
-        world.kill(random.choice(owners.holders()))
+        if owners.holders():
+            world.kill(random.choice(owners.holders()))
         world.after(random.randint(0, SECOND), populate)
 
     for _ in range(2):
