@@ -12,6 +12,7 @@ from lockwork import Depends, Lockwork
 from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.context import Desk, Slot
+from lockwork.worker.endings import Endings
 from lockwork.worker.executor import Executor
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.threads import Threads
@@ -54,17 +55,18 @@ async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyP
     """Run one job of the function as a worker does; returns which of the longer steps it took."""
     steps: Steps = []
 
-    def noted(name: str) -> None:
-        step = getattr(Executor, name)
+    def noted(owner: type[Executor | Endings], name: str) -> None:
+        step = getattr(owner, name)
 
-        def through(self: Executor, *args: Any) -> Any:
+        def through(self: Executor | Endings, *args: Any) -> Any:
             steps.append(name)
             return step(self, *args)
 
-        patch.setattr(Executor, name, through)
+        patch.setattr(owner, name, through)
 
-    for name in ("_value", "_forgive", "_raised"):
-        noted(name)
+    noted(Executor, "_value")
+    noted(Executor, "_forgive")
+    noted(Endings, "raised")
     own = {name: options.pop(name) for name in ("timeout",) if name in options and options.get("single")}
     options.pop("single", None)
     task = lw.task(**options)(function)

@@ -6,16 +6,15 @@ import asyncio
 import logging
 from contextvars import copy_context
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from lockwork import backoff, codecs, job_options
+from lockwork import codecs, job_options
 from lockwork.batches import Batching
 from lockwork.config import Config
-from lockwork.errors import ConfigError, PayloadTooLarge, ServerRefused, ServerUnavailable, UnknownTask
-from lockwork.failures import line
+from lockwork.errors import ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.injection.calling import Caller
 from lockwork.protocol import jobs
-from lockwork.protocol.jobs import Leased, Outcome
+from lockwork.protocol.jobs import Leased
 from lockwork.registry import Registry
 from lockwork.task_settings import TaskOptions
 from lockwork.tasks import Task
@@ -23,30 +22,16 @@ from lockwork.worker import flow_jobs
 from lockwork.worker.batching import Batcher, WrongResults
 from lockwork.worker.calls import call
 from lockwork.worker.context import Again, Desk, JobContext, Slot
-from lockwork.worker.host import WorkerDied
+from lockwork.worker.endings import Endings, Settled, Settles
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.overruns import Limits
 from lockwork.worker.processes import Processes
-from lockwork.worker.telling import CANCEL, SUCCESS, End, Teller
-from lockwork.worker.threads import JobThreads, Threads, killed_after
+from lockwork.worker.telling import End, Teller
+from lockwork.worker.threads import JobThreads, Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
-_NOTHING = b"null"
 _UNKNOWN = TaskOptions()
-
-
-class _Settled(NamedTuple):
-    """What a job returns that ran in another process, which knows already what is to become of it."""
-
-    outcome: Outcome
-
-
-class Settles(Protocol):
-    """Whom outcomes are handed to."""
-
-    def add(self, outcome: Outcome) -> None:
-        """Settle an outcome soon."""
 
 
 class Executor:
@@ -66,13 +51,11 @@ class Executor:
     ) -> None:
         self.desk: Desk = desk
         self._registry = registry
-        self._max_result = config.max_result
         self._max_payload = config.max_payload + 1024
-        self._settler = settler
         self._threads = threads
         self._caller = caller
         self._hooks = registry.around.hooks
-        self._errors = registry.around.errors
+        self._endings = Endings(settler, registry.around.errors, config.max_result)
         self._teller = Teller(self._hooks, threads)
         self._lanes = lanes
         self._processes = processes
@@ -112,9 +95,9 @@ class Executor:
                     if isinstance(error, asyncio.CancelledError):
                         raise
                     return
-                end = self._raised(job, error, context, options)
+                end = self._endings.raised(job, error, context, options)
             else:
-                end = self._succeeded(job, task, value, options)
+                end = self._endings.returned(job, task.name, value, options)
             if context.cancelled and not self.giving_back:
                 self._forgive(slot)
             if watched and end is not None:
@@ -135,13 +118,13 @@ class Executor:
         """Run a task that is not plain, or that hooks are told of."""
         if options.in_process and self._processes is not None:
             # hooks are told there
-            return _Settled(await self._processes.run(context.leased, context, options.hard_timeout))
+            return Settled(await self._processes.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
             await self._teller.started(context, args, kwargs)
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
         limit = options.hard_timeout
-        self._limits.begun(self._too_long(context.leased, options, limit), limit, task.name)
+        self._limits.begun(self._endings.too_long(context.leased, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -172,14 +155,14 @@ class Executor:
     async def _unread(self, job: Leased, error: Exception) -> None:
         """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
         if isinstance(error, UnknownTask):
-            end = self._failed(job, error, _UNKNOWN)
+            end = self._endings.failed(job, error, _UNKNOWN)
         elif isinstance(error, ServerUnavailable | ServerRefused):
             log.warning("job %s cannot have the results that it uses yet: %s", job.id, error)
-            self._settler.add(Outcome(job.id, job.token, "z", b"", 1000))
+            self._endings.put_off(job, 1000)
             return
         else:
             log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
-            end = self._dead(job, error)
+            end = self._endings.dead(job, error)
         if self._hooks.in_worker:
             await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
 
@@ -200,12 +183,11 @@ class Executor:
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""
-        self._settler.add(Outcome(job.id, job.token, "g"))
+        self._endings.given_back(job)
 
     def cancelled(self, job: Leased) -> None:
-        """Settle a job that was to be cancelled, and has not finished."""
-        log.info("job %s was cancelled", job.id)
-        self._settler.add(Outcome(job.id, job.token, "c"))
+        """Settle a job that was to be cancelled, and has not begun."""
+        self._endings.cancelled(job)
 
     def _read(
         self, job: Leased, stored: Any = None
@@ -223,81 +205,3 @@ class Executor:
             options = job_options.carried(call[3], options)
         task.signature.convert(args, kwargs)
         return task, args, kwargs, options
-
-    def _raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> End:
-        """Settle what did not return."""
-        if context.cancelled:
-            self.cancelled(job)
-            return CANCEL
-        if isinstance(error, WrongResults):
-            # as below: its work is done
-            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, error)
-            return self._dead(job, error)
-        if not isinstance(error, Again):
-            return self._failed(job, error, options)
-        if error.counted:
-            return self._failed(job, error, options, error.delay_ms)
-        delay_ms = error.delay_ms or 0
-        self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
-        return End("snooze", None, delay_ms / 1000)
-
-    def _succeeded(self, job: Leased, task: Task[Any, Any, Any], value: object, options: TaskOptions) -> End | None:
-        """Settle what did return; None when hooks were told of it elsewhere."""
-        if type(value) is _Settled:
-            self._settler.add(value.outcome)
-            return None
-        if not options.keep_result:
-            encoded = b""
-        elif value is None:
-            encoded = _NOTHING
-        else:
-            try:
-                encoded = codecs.encode(value, f"the result of task {task.name!r}", self._max_result)
-            except (ConfigError, PayloadTooLarge) as error:
-                # its work is done, so running it again would only do it twice
-                log.error(
-                    "job %s ran, but its result cannot be kept, and it goes to the dead set: %s",
-                    job.id,
-                    error,
-                )
-                return self._dead(job, error)
-        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
-        return SUCCESS
-
-    def _failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> End:
-        deliveries = _deliveries(job, error, options)
-        if job.attempt >= deliveries or not options.again(error):
-            log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, line(error))
-            return self._dead(job, error)
-        if delay_ms is None:
-            delay_ms = self._pause(job, options)
-        log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, line(error))
-        self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
-        return End("retry", error, delay_ms / 1000)
-
-    def _dead(self, job: Leased, error: BaseException) -> End:
-        self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
-        return End("dead", error)
-
-    def _too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
-        """What becomes of a job for which this process had to be killed."""
-        error = killed_after(limit)
-        stored = self._errors.stored(error)
-        if job.attempt >= _deliveries(job, error, options) or not options.again(error):
-            return Outcome(job.id, job.token, "d", stored)
-        return Outcome(job.id, job.token, "r", stored, self._pause(job, options))
-
-    def _pause(self, job: Leased, options: TaskOptions) -> int:
-        try:
-            return int(backoff.pause(job.attempt, options.backoff) * 1000)
-        except BaseException as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
-            log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
-            return 1000
-
-
-def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
-    """How often a job that failed like this may be delivered."""
-    deliveries = jobs.deliveries(job.record)
-    if options.max_deliveries is None or isinstance(error, WorkerDied):
-        return deliveries
-    return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die
