@@ -53,6 +53,8 @@ NOT_SET_UP = 4
 """Exit status of a process that never came to run jobs, because what it needs first failed."""
 _LONGEST = 1 << 24
 """Bytes of a line from the supervisor: a worker may have thousands of queues."""
+_MOMENT = 0.2
+"""Seconds in which the other processes of a supervisor that was killed learn of it, too: none shall take our jobs."""
 _LAST = 10.0
 """Seconds that it has when its supervisor is gone, or when all is done and only what jobs have left behind goes on."""
 
@@ -152,6 +154,7 @@ class _Work:
         """End it as a supervisor does for a process that has died, if it is certain that no job runs here any more."""
         if any(executor.abandoned for executor in self.executors) or any(settler.busy for settler in self.settlers):
             return  # its lease runs out
+        await asyncio.sleep(_MOMENT)
         try:
             for executor in self.executors:
                 ending = jobs.recover(executor.desk.keys, executor.desk.session, self._window_ms, gone=True)
