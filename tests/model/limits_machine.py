@@ -130,6 +130,9 @@ class LimitsMachine(QueueMachine):
         assert self.size is not None
         self.push([(level, 0)] * (self.size - self._waiting()), known=False, twice=twice)
 
+    def _only_asks(self, batch: list[NewJob]) -> bool:
+        return self.size is not None and len(batch) == 1 and not batch[0].delay_ms
+
     def _waiting(self) -> int:
         return sum(job.place in ("ready", "scheduled") for job in self.jobs.values())
 
@@ -178,6 +181,12 @@ class LimitsMachine(QueueMachine):
         assert all(self.bench.run(jobs.settle(self.queue, session, outcomes, WINDOW_MS)))
         for leased in batch:
             self.ended(leased.id, "s", 0)
+
+    def before_reserve(self) -> None:
+        super().before_reserve()
+        if not self.paused and self.rate is not None and (self.at_once is None or len(self.leased) < self.at_once):
+            # more than the period, since another rate was set, is forgotten by whoever asks first
+            self.full = min(self.full, self.bench.now + self.rate[1] * 1000)
 
     def room(self, want: int) -> int:
         if self.paused:

@@ -77,13 +77,17 @@ class QueueMachine(RuleBasedStateMachine):
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
         added = self.bench.run(pushing.push(self.queue, again + batch), twice=twice)
-        assert added == (0 if twice else len(batch))
+        assert added == (0 if twice and not self._only_asks(again + batch) else len(batch))
         for (level, delay), job in zip(new, batch, strict=True):
             self.jobs[job.id] = ModelJob(level)
             if delay:
                 self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + delay
             else:
                 self.ready[level].append(job.id)
+
+    def _only_asks(self, _batch: list[NewJob]) -> bool:
+        """Whether its first call does nothing but to ask for limits; the second, sent because it was lost, does it."""
+        return False
 
     @rule(session=st.sampled_from(SESSIONS), joins=st.booleans())
     def beat(self, session: str, joins: bool) -> None:

@@ -59,7 +59,7 @@ def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
         task.call(1)
     assert task.options(unique=None).call(1).queue == "default"
     with pytest.raises(ConfigError, match="cannot be unique"):
-        lw.task(every="1h", unique=True)(lambda: None)
+        lw.task(every="1h", unique=True, name="hourly")(lambda: None)
     with pytest.raises(ConfigError, match="can have no delay"):
         task.options(debounce="2s", delay="1s")
     with pytest.raises(ConfigError, match="must not hold a comma"):

@@ -67,9 +67,9 @@ def push(
             return (yield from push_replicated(queue, call, jobs, replicas))
         args += push_arguments(jobs)
         if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
-            found: int = yield _one(queue, jobs[0], call)
-            if found >= 0:
-                return found
+            reply = yield _one(queue, jobs[0], call)
+            if reply != -1:
+                return room_for(queue, reply)
         return room_for(queue, (yield call))
     new, batches = 0, _Batches(call, jobs, also)
     while (one := batches.take()) is not None:
