@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import click
 
@@ -12,11 +13,16 @@ from lockwork.cli.connecting import connected
 from lockwork.cli.printable import printable
 from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, partition_number
 
-partitions_option = click.option(
-    "--partitions",
-    type=click.IntRange(1, MOST_PARTITIONS),
-    help="How many partitions the queue has, to mean all of them; one is named as NAME/2.",
-)
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def partitions_option(command: F) -> F:
+    """Give a command --partitions."""
+    return click.option(
+        "--partitions",
+        type=click.IntRange(1, MOST_PARTITIONS),
+        help="How many partitions the queue has, to mean all of them; one is named as NAME/2.",
+    )(command)
 
 
 @contextmanager

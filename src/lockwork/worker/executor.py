@@ -66,7 +66,7 @@ class Executor:
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
         self.counting = False
         """Set with it by a process that nobody told to go: what has begun has used up an attempt, and stays leased."""
-        self.abandoned = False
+        self.abandoned: bool = False
         """Whether a thread may still run a job whose lane has ended."""
 
     async def run(self, job: Leased, slot: Slot) -> None:
