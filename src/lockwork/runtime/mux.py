@@ -44,7 +44,7 @@ class Mux:
 
     @property
     def connected(self) -> bool:
-        """Whether `submit` may be used."""
+        """Whether there is a connection."""
         return self._writer is not None
 
     async def connect(self) -> None:
@@ -90,18 +90,23 @@ class Mux:
             opening.exception()  # those who wait for it raise it; nobody may be left
 
     def submit(self, packed: bytes) -> asyncio.Future[Any]:
-        """Send a command, soon and with others; the future gets its reply, errors as values, or raises Retry."""
+        """Send a command, soon and with others; the future gets its reply, errors as values, or raises Retry.
+
+        Raises Retry itself when the connection broke before it could be used.
+        """
+        if self._writer is None:
+            # whoever connected is told a turn of the loop later; nobody would answer, and the next answer is not for it
+            raise Retry(f"the connection to {self._endpoint.shown} broke before it could be used")
         future: asyncio.Future[Any] = self._loop.create_future()
         unsent, pending = self._unsent, self._pending
         if not pending:
             self._progress = now()
             if self._watch is None:
                 self._watch = self._loop.call_later(TIMEOUT, self._check)
-            if self._writer is not None:
-                # waiting for company would cost the first a turn of the loop; those behind it travel together
-                pending.append(future)
-                self._writer.transport.write(packed)
-                return future
+            # waiting for company would cost the first a turn of the loop; those behind it travel together
+            pending.append(future)
+            self._writer.transport.write(packed)
+            return future
         pending.append(future)
         unsent.append(packed)
         if len(unsent) >= _SOON and 4 * len(unsent) >= len(pending):
