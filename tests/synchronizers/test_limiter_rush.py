@@ -16,10 +16,10 @@ CALLS = """
 import random, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from lockwork import Lockwork
-from lockwork.errors import RateLimited
+from lockwork.errors import RateLimited, ServerUnavailable
 
 def calls(number):
-    draw, taken = random.Random(number), 0
+    draw, taken, unsure = random.Random(number), 0, 0
     for _ in range(40):
         n = draw.choice((1, 1, 2, 3))
         try:
@@ -27,7 +27,9 @@ def calls(number):
             taken += n
         except RateLimited:
             pass
-    return taken
+        except ServerUnavailable:
+            unsure += n  # who would wait for a moment only also gives up soon when all its connections break
+    return taken, unsure
 
 with Lockwork() as lw:
     api = lw.limiter("api", "60/200ms", burst=int(sys.argv[3]) or None, algorithm=sys.argv[2])
@@ -35,7 +37,8 @@ with Lockwork() as lw:
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(4) as pool:
-        print(sum(pool.map(calls, range(4 * int(sys.argv[1]), 4 * int(sys.argv[1]) + 4))), flush=True)
+        made = list(pool.map(calls, range(4 * int(sys.argv[1]), 4 * int(sys.argv[1]) + 4)))
+        print(*map(sum, zip(*made)), flush=True)
 """
 
 
@@ -60,11 +63,11 @@ def test_processes(admin: redis.Redis, url: str, algorithm: Algorithm, burst: in
             before = until(lambda least=before: len(log(admin)) > least + 20 and len(log(admin)), "calls go on")  # type: ignore[misc]
             admin.client_kill_filter(_type="normal", skipme=True)
             admin.script_flush()
-        taken = sum(int(caller.line()) for caller in callers)
+        taken, unsure = map(sum, zip(*(map(int, caller.line().split()) for caller in callers), strict=True))
         assert [caller.wait() for caller in callers] == [0, 0, 0]
     booked = log(admin)
     # a booking whose caller gave up is not given back when others count on it: then it is booked and not taken
-    assert sum(n for _, n in booked) == taken, "each call took once"
+    assert taken <= sum(n for _, n in booked) <= taken + unsure, "each call took once"
     for at, (slot, _) in enumerate(booked):
         units = 0
         for other, n in booked[at:]:
