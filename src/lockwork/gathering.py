@@ -11,6 +11,11 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 
+_ENOUGH = 16
+"""Jobs that leave together although more may come in the same turn of the loop."""
+_AT_ONCE = 3
+"""Calls under way beyond which those that come wait for company."""
+
 
 class Gathering:
     """Enqueues single jobs of one queue: the first at once, those that come while it is under way in one call."""
@@ -31,7 +36,7 @@ class Gathering:
         if crowd.under_way:
             await crowd.join(job)
         else:
-            await crowd.go([job])
+            await crowd.go(job)
 
 
 class _Crowd:
@@ -44,12 +49,12 @@ class _Crowd:
         self._keys = keys
         self._replicas = replicas
         self._waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[int]] = set()
 
-    async def go(self, jobs: list[NewJob]) -> None:
+    async def go(self, job: NewJob) -> None:
         self.under_way += 1
         try:
-            await self._runtime.arun(protocol.push(self._keys, jobs, self._replicas))
+            await self._runtime.arun(protocol.push(self._keys, [job], self._replicas))
         finally:
             self.under_way -= 1
 
@@ -58,50 +63,44 @@ class _Crowd:
         self._waiting.append((job, future))
         if len(self._waiting) == 1:
             self.loop.call_soon(self._leave)  # the tasks that are ready now come along
+        elif len(self._waiting) == _ENOUGH and self.under_way < _AT_ONCE:
+            self._leave()  # the server works on these while the others make theirs
         return future
 
     def _leave(self) -> None:
         waiting, self._waiting = self._waiting, []
-        task = self.loop.create_task(self._together(waiting), name="lockwork-enqueue")
+        if not waiting:
+            return
+        self.under_way += 1
+        pushing = protocol.push(self._keys, [job for job, _ in waiting], self._replicas, some=True)
+        task = self.loop.create_task(self._runtime.arun(pushing), name="lockwork-enqueue")
         self._tasks.add(task)
 
-        def arrived(task: asyncio.Task[None]) -> None:
+        def arrived(task: asyncio.Task[int]) -> None:
+            self.under_way -= 1
             self._tasks.discard(task)
             error = None if task.cancelled() else task.exception()
-            for job, future in waiting:
+            for number, (job, future) in enumerate(waiting):
                 if future.done():
                     continue  # cancelled meanwhile
                 if task.cancelled():
                     future.cancel()
-                elif isinstance(error, JobNotReplicated):
-                    _tell(job, future, error)
-                elif error is not None:
-                    future.set_exception(error)
+                elif error is not None and (own := _own(error, number, job)) is not None:
+                    future.set_exception(own)
                 else:
                     future.set_result(None)
 
         task.add_done_callback(arrived)
 
-    async def _together(self, waiting: list[tuple[NewJob, asyncio.Future[None]]]) -> None:
-        """Enqueue them all, or, when the queue has room for some only, those who came first."""
-        at = 0
-        while at < len(waiting):
-            try:
-                await self.go([job for job, _ in waiting[at:]])
-            except QueueFull as full:
-                at += full.enqueued
-                room = at + max(0, full.limit - full.waiting)
-                for _, future in waiting[room:]:
-                    if not future.done():
-                        future.set_exception(full)
-                waiting = waiting[:room]
-            else:
-                return
 
-
-def _tell(job: NewJob, future: asyncio.Future[None], error: JobNotReplicated) -> None:
-    """Each hears of its own job only."""
-    if job.id in error.ids:
-        future.set_exception(JobNotReplicated(str(error), (job.id,)))
-    else:
-        future.set_result(None)
+def _own(error: BaseException, number: int, job: NewJob) -> BaseException | None:
+    """What of the error concerns the job of that number; None if it is enqueued as it should be."""
+    full = error.__cause__ if isinstance(error, JobNotReplicated) else error
+    if isinstance(full, QueueFull):
+        if number >= full.enqueued:
+            return full
+        if full is error:
+            return None
+    if isinstance(error, JobNotReplicated):
+        return JobNotReplicated(str(error), (job.id,)) if job.id in error.ids else None
+    return error

@@ -21,7 +21,7 @@ from lockwork.protocol.jobs import Batch, Leased, Outcome
 from lockwork.protocol.pushing import NewJob
 from model.bench import CHANNEL, Bench
 from model.job_machine import JobMachine
-from model.queue_machine import BODY, DELIVERIES, PLACES, SESSIONS, WINDOW_MS, QueueMachine
+from model.queue_machine import BODY, DELIVERIES, SESSIONS, WINDOW_MS, QueueMachine
 
 E = TypeVar("E", bound=Exception)
 
@@ -112,16 +112,29 @@ class LimitsMachine(QueueMachine):
             except QueueFull as refused:
                 raise AssertionError("there is room, or it was for the same jobs") from refused
         else:
-            batch = [
-                NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
-                for at, (level, delay) in enumerate(new)
-            ]
-            waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
-            again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
+            again, batch = self._batch(new, known)
             full = _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, again + batch), twice=twice))
             assert (full.waiting, full.limit) == (self._waiting(), self.size)
         if self.paused:
             assert not self.bench.messages, "nobody is woken to find a queue paused"
+
+    @precondition(lambda self: self.size is not None)
+    @rule(
+        new=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1500])), min_size=1, max_size=6),
+        known=st.booleans(),
+        twice=st.booleans(),
+    )
+    def push_some(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
+        """Enqueue as many of the first as there is room for."""
+        assert self.size is not None
+        room = max(0, self.size - self._waiting())
+        if len(new) > room:
+            again, batch = self._batch(new, known)
+            pushing_some = pushing.push(self.queue, again + batch, some=True)
+            full = _raised(QueueFull, lambda: self.bench.run(pushing_some, twice=twice))
+            assert full.enqueued == len(again) + room
+            self._pushed(batch[:room])
+            assert (full.waiting, full.limit) == (self._waiting(), self.size)
 
     @precondition(lambda self: self.size and self._waiting() < self.size)
     @rule(level=st.integers(0, 2), twice=st.booleans())

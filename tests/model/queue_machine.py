@@ -70,18 +70,25 @@ class QueueMachine(RuleBasedStateMachine):
     )
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
         """Enqueue; `known`: an id that waits or ran already is among them."""
-        batch = [
+        again, batch = self._batch(new, known)
+        added = self.bench.run(pushing.push(self.queue, again + batch), twice=twice)
+        assert added == (0 if twice and not self._only_asks(again + batch) else len(batch))
+        self._pushed(batch)
+
+    def _batch(self, new: list[tuple[int, int]], known: bool) -> tuple[list[NewJob], list[NewJob]]:
+        """What is known already, and what is new."""
+        waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
+        return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
             NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
             for at, (level, delay) in enumerate(new)
         ]
-        waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
-        again = [NewJob(waiting, b"1,1,,;other")] if known and waiting else []
-        added = self.bench.run(pushing.push(self.queue, again + batch), twice=twice)
-        assert added == (0 if twice and not self._only_asks(again + batch) else len(batch))
-        for (level, delay), job in zip(new, batch, strict=True):
+
+    def _pushed(self, batch: list[NewJob]) -> None:
+        for job in batch:
+            level = job.record[0] - 48
             self.jobs[job.id] = ModelJob(level)
-            if delay:
-                self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + delay
+            if job.delay_ms:
+                self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + job.delay_ms
             else:
                 self.ready[level].append(job.id)
 

@@ -39,7 +39,9 @@ TWINS = (
     Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
     Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
     Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
-    Build("one job more than may wait", ((_LIMITS, "waiting + new > size and", "waiting + new > size + 1 and"),)),
+    Build("one job more than may wait", ((_LIMITS, "waiting + new > size then", "waiting + new > size + 1 then"),)),
+    Build("one more than there is room for", (("jobs_push", "push(3, again, first)", "push(3, again, first + 1)"),)),
+    Build("some, but not those that came first", (("jobs_push", "push(3, again, first)", "push(6, again, first)"),)),
     Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),
 )  # fmt: skip
 JOB_TWINS = (

@@ -28,12 +28,13 @@ async def step(alw: Lockwork) -> Task[[int | str], None, Any]:
     return made
 
 
-async def test_many_share_a_call(step: Task[[int | str], None, Any], alw: Lockwork, admin: redis.Redis) -> None:
+async def test_many_share_few_calls(step: Task[[int | str], None, Any], alw: Lockwork, admin: redis.Redis) -> None:
+    """The first goes alone; three calls leave early, so that the server has something to do; all others are one."""
     before = calls(admin)
-    jobs = await asyncio.gather(*(step.aenqueue(number) for number in range(1, 200)))
-    assert calls(admin) - before <= 2
-    assert len({job.id for job in jobs}) == 199
-    assert (await alw.queue().astatus()).ready == 200
+    jobs = await asyncio.gather(*(step.aenqueue(number) for number in range(1, 1000)))
+    assert calls(admin) - before <= 5
+    assert len({job.id for job in jobs}) == 999
+    assert (await alw.queue().astatus()).ready == 1000
 
 
 async def test_they_wait_in_the_order_of_their_calls(step: Task[[int | str], None, Any], admin: redis.Redis) -> None:
@@ -46,7 +47,7 @@ async def test_tasks_of_one_queue_travel_together(alw: Lockwork, admin: redis.Re
     one, two = alw.task(name="one")(note), alw.task(name="two")(note)
     await one.aenqueue(0)
     before = calls(admin)
-    await asyncio.gather(*(task.aenqueue(1) for task in (one, two, two.options(priority="high")) * 20))
+    await asyncio.gather(*(task.aenqueue(1) for task in (one, two, two.options(priority="high")) * 5))
     assert calls(admin) - before <= 2
 
 

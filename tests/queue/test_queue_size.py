@@ -14,7 +14,7 @@ import pytest
 
 from history import History
 from lockwork import Lockwork
-from lockwork.errors import QueueFull
+from lockwork.errors import JobNotReplicated, QueueFull
 from processes import worker
 
 
@@ -70,6 +70,33 @@ async def test_tasks_that_enqueue_together_are_refused_one_by_one(alw: Lockwork)
     assert all(isinstance(each, QueueFull) for each in refused)
     assert not any(isinstance(each, BaseException) for each in found[:10])
     assert (await alw.queue().astatus()).enqueued == 10
+
+
+async def test_those_who_wait_for_replicas_hear_which_error_is_theirs(alw: Lockwork) -> None:
+    """The first are enqueued, though no replica has them; the others are not."""
+
+    @alw.task(replicas=1)
+    async def work(number: int) -> None: ...
+
+    await alw.queue().alimit(size=10)
+    found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
+    assert [type(each) for each in found] == [JobNotReplicated] * 10 + [QueueFull] * 30
+    ids = [each.ids for each in found if isinstance(each, JobNotReplicated)]
+    assert {id for one in ids for id in one} == {job.id for job in await alw.queue().apeek(100)}
+    assert all(len(one) == 1 for one in ids)
+
+
+def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -> None:
+    @lw.task(replicas=1)
+    def work(number: int) -> None: ...
+
+    lw.queue().limit(size=2500)
+    text = "2000 jobs are enqueued, but only 0 of 1 replicas .* those after it are not enqueued: 2,000 jobs wait"
+    with pytest.raises(JobNotReplicated, match=text) as caught:
+        work.enqueue_many([(number,) for number in range(4000)])
+    assert len(caught.value.ids) == 2000
+    assert isinstance(caught.value.__cause__, QueueFull)
+    assert lw.queue().status().ready == 2000
 
 
 def test_threads_never_get_past_the_limit(lw: Lockwork) -> None:

@@ -62,7 +62,7 @@ def little_room(plant: Plant) -> Actor:
 
 
 def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
-    """Enqueue a few jobs at a time; when the queue is full, nothing of them is there."""
+    """Enqueue a few jobs at a time; when the queue is full, nothing of them is there, or only the first."""
     random = plant.world.random
     for _ in range(rounds):
         with suppress(LockworkError, Cancelled):
@@ -72,10 +72,12 @@ def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
                 if random.random() < 0.25:
                     yield from pushing.push(plant.queue, new, expires_ms=random.randint(1, 5000))
                 else:
-                    yield from pushing.push(plant.queue, new)
-            except QueueFull:
-                checker.refused.update(job.id for job in new)
-                if there := [job.id for job in new if job.id in checker.view.places]:
+                    yield from pushing.push(plant.queue, new, some=random.random() < 0.4)
+            except QueueFull as full:
+                plant.acknowledged += [job.id for job in new[: full.enqueued]]
+                refused = {job.id for job in new[full.enqueued :]}
+                checker.refused |= refused
+                if there := refused & checker.view.places.keys():
                     raise Broken(f"the queue is full, and {there} are there") from None
             else:
                 plant.acknowledged += [job.id for job in new]

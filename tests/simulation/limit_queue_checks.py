@@ -13,7 +13,7 @@ from simulation.queue_checks import QueueChecker
 from simulation.queue_view import View
 from simulation.world import Broken, Step, World
 
-_PUSHES = {"jobs_push": 1, "jobs_push_until": 2, "lock_release_push": 4}
+_PUSHES = {"jobs_push": 2, "jobs_push_until": 2, "lock_release_push": 4}
 """Where the jobs begin in the arguments."""
 WAITS = ("ready", "due", "line", "blocked", "stored")
 
@@ -103,8 +103,15 @@ class LimitChecker(QueueChecker):
             if came and self.size is not None and waits > self.size:
                 raise Broken(f"{came} came, and now {waits} jobs wait, at most {self.size} may")
             return
-        new = {str(id) for id in step.args[_PUSHES[step.script] :: 3]} - before.places.keys()
-        if came or not new or step.reply != [waited, self.size] or waited + len(new) <= (self.size or 0):
+        asked = [str(id) for id in step.args[_PUSHES[step.script] :: 3]]
+        new, size, (_, _, *first) = {*asked} - before.places.keys(), self.size or 0, step.reply
+        if (
+            came - {*asked[: sum(first)]}
+            or (first and waits < size)
+            or not new
+            or step.reply[:2] != [waits, self.size]
+            or waited + len(new) <= size
+        ):
             raise Broken(f"{step.reply} was said, {waited} waited, at most {self.size} may; {came} came of {new}")
 
     def _note_times(self, step: Step, after: View) -> None:

@@ -82,10 +82,13 @@ class PartitionedTask(Task[P, R, C]):
         return numbered(routing_name(job.record, self.name) or "", len(self._gatherings))
 
     def _split(self, jobs: Sequence[NewJob]) -> Iterator[tuple[PartitionedTask[P, R, C], Sequence[int]]]:
-        """Which of the jobs go to which partition, in their order; plain ones in whole batches."""
+        """Which of the jobs go to which partition, in their order; plain ones in whole batches, side by side."""
         if self._heads.plain is not None:
-            for at in range(0, len(jobs), PUSH_BATCH):
-                yield self._part(self._where(jobs[at])), range(at, min(at + PUSH_BATCH, len(jobs)))
+            batches = -(-len(jobs) // PUSH_BATCH)
+            parts = min(batches, len(self._gatherings))
+            for number in range(parts):
+                begin, end = (PUSH_BATCH * (batches * edge // parts) for edge in (number, number + 1))
+                yield self._part(self._where(jobs[begin])), range(begin, min(end, len(jobs)))
             return
         places: defaultdict[int, list[int]] = defaultdict(list)
         for at, job in enumerate(jobs):

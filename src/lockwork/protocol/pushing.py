@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lockwork.errors import JobNotReplicated
+from lockwork.errors import JobNotReplicated, QueueFull
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queue_limits import room_for
@@ -45,20 +45,22 @@ def push(
     replicas: int = 0,
     expires_ms: int | None = None,
     *,
+    some: bool = False,
     also: Callable[[Sequence[NewJob]], object] | None = None,
 ) -> Protocol[int]:
     """Enqueue the jobs, in batches; returns how many were not there yet.
 
     With `expires_ms`, those that have not begun within that time, or by the moment -`expires_ms`, expire. `also` is
     called for each batch before it is sent, if possible while the server works. Raises QueueFull: nothing of the batch
-    that met a full queue, or of those behind it, is enqueued. With `replicas`, raises JobNotReplicated when fewer had
-    them in time; they are enqueued all the same.
+    that met a full queue, or of those behind it, is enqueued; with `some`, for jobs that do not expire, its first are
+    for which there was room. With `replicas`, raises JobNotReplicated when fewer had them in time; they are enqueued
+    all the same.
     """
     if expires_ms is None:
         name, keys = "jobs_push", (*push_keys(queue), queue.dead)
     else:
         name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
-    args: list[Argument] = [0] if expires_ms is None else [0, expires_ms]
+    args: list[Argument] = [0, int(some) if expires_ms is None else expires_ms]
     call = Call(script(name), keys, args, marked=True)
     if replicas or len(jobs) <= PUSH_BATCH:
         if also is not None:
@@ -117,24 +119,32 @@ def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replic
     """Send `call` with the jobs, in batches, and wait until so many replicas have each.
 
     When one has too few in time, those that follow are enqueued without waiting, so that it does not take for ever.
-    Then JobNotReplicated is raised.
+    Then JobNotReplicated is raised, from QueueFull if there was no room for all of them.
     """
-    new, missing, had = 0, len(jobs), 0
+    new, had, missing = 0, replicas, len(jobs)
+    full: QueueFull | None = None
     for at in range(0, len(jobs), PUSH_BATCH):
         args = [*call.args, *push_arguments(jobs[at : at + PUSH_BATCH])]
-        if missing < len(jobs):
-            new += room_for(queue, (yield replace(call, args=args)), at)
-            continue
-        added, acknowledged = yield replace(call, args=args, replicas=replicas)
-        new += room_for(queue, added, at)
-        if acknowledged < replicas:
-            missing, had = at, acknowledged
+        if had < replicas:
+            added = yield replace(call, args=args)
+        else:
+            added, had = yield replace(call, args=args, replicas=replicas)
+            if had < replicas:
+                missing = at
+        try:
+            new += room_for(queue, added, at)
+        except QueueFull as error:
+            full, jobs = error, jobs[: error.enqueued]
+            break
     if missing < len(jobs):
         ids = tuple(job.id for job in jobs[missing:])
         what = f"job {ids[0]} is" if len(ids) == 1 else f"{len(ids)} jobs are"
+        others = "" if full is None else f"; those after it are not enqueued: {full}"
         raise JobNotReplicated(
             f"{what} enqueued, but only {had} of {replicas} replicas had it in time: do not enqueue again what must "
-            "not run twice",
+            f"not run twice{others}",
             ids,
-        )
+        ) from full
+    if full is not None:
+        raise full
     return new

@@ -30,11 +30,11 @@ def room_for(queue: QueueKeys, reply: Any, ahead: int = 0) -> int:
     `ahead`: how many jobs of the same batch were enqueued before.
     """
     if isinstance(reply, list):
-        waiting, limit = reply
+        waiting, limit, *first = reply
         raise QueueFull(
             f"{waiting:,} jobs wait in queue {queue.name!r}, and its limit is {limit:,}: let its workers catch up, "
             "or raise the limit",
-            queue.name, waiting, limit, ahead,
+            queue.name, waiting, limit, ahead + sum(first),
         )  # fmt: skip
     found: int = reply
     return found

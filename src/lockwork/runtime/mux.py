@@ -21,6 +21,10 @@ from lockwork.runtime.replies import Retry, connecting
 _READ_SIZE = 1 << 18
 _SOON = 8
 """Calls that are worth a write of their own, unless many more are under way."""
+_LOOK = 0.00015
+"""Seconds in which the loop looks for the first answer before it sleeps: to be woken costs more than to look."""
+_SKIPPED = 64
+"""Calls for which it sleeps at once after an answer that took longer: the server is far away, or busy."""
 
 
 class Mux:
@@ -40,6 +44,7 @@ class Mux:
         self._pending: deque[asyncio.Future[Any]] = deque()
         self._end: asyncio.Task[None] | None = None
         self._progress = 0.0
+        self._skip = 0
         self._watch: asyncio.TimerHandle | None = None
 
     @property
@@ -100,12 +105,16 @@ class Mux:
         future: asyncio.Future[Any] = self._loop.create_future()
         unsent, pending = self._unsent, self._pending
         if not pending:
-            self._progress = now()
+            self._progress = began = now()
             if self._watch is None:
                 self._watch = self._loop.call_later(TIMEOUT, self._check)
             # waiting for company would cost the first a turn of the loop; those behind it travel together
             pending.append(future)
             self._writer.transport.write(packed)
+            if self._skip:
+                self._skip -= 1
+            else:
+                self._loop.call_soon(self._look, future, began + _LOOK)
             return future
         pending.append(future)
         unsent.append(packed)
@@ -151,6 +160,15 @@ class Mux:
         unsent, self._unsent = self._unsent, []
         if self._writer is not None and unsent:
             self._writer.transport.write(b"".join(unsent) if len(unsent) > 1 else unsent[0])
+
+    def _look(self, future: asyncio.Future[Any], until: float) -> None:
+        """Let the loop look for the answer without sleeping."""
+        if future.done():
+            return
+        if now() < until:
+            self._loop.call_soon(self._look, future, until)
+        else:
+            self._skip = _SKIPPED
 
     def _progressed(self) -> None:
         self._progress = now()

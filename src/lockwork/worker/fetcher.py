@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, jobs
-from lockwork.protocol.jobs import Batch
+from lockwork.protocol.jobs import RESERVE_BATCH, Batch
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.sync import backoff
 from lockwork.worker.lanes import Lanes
@@ -144,6 +144,8 @@ class Fetcher:
             log.info("jobs of queue %s can be fetched again", source.name)
         if batch.jobs:
             self._take(source, batch)
+            if len(batch.jobs) < min(want, RESERVE_BATCH):
+                await asyncio.sleep(0)  # they begin before the queue, which has no more, is asked again
         else:
             source.credit = 0.0
             source.registered = True

@@ -78,17 +78,18 @@ local function crowded(count, dead)
   return waiting + count > size and {waiting, size} or nil
 end
 
--- The same for the jobs in ARGV[from] and after, those left out that are known.
+-- The same for the jobs in ARGV[from] and after, those left out that are known; and for how many of the first there is room.
 -- `again`: as for push; `met`, if given, says of a record whether it would be no new job.
 local function refused(from, again, dead, met)
   local found = crowded((#ARGV - from + 1) / 3, dead)
   if not found then return nil end
-  local waiting, size, new = found[1], found[2], 0
+  local waiting, size, new, first = found[1], found[2], 0, 0
   for at = from, #ARGV, 3 do
     local id = ARGV[at]
     local known = redis.call('HEXISTS', jobs, id) == 1
       or (again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1))
     if not known and not (met and met(ARGV[at + 1])) then new = new + 1 end
+    if new == 0 or waiting + new <= size then first = first + 1 end
   end
-  return new > 0 and waiting + new > size and found or nil
+  if new > 0 and waiting + new > size then return found, first end
 end

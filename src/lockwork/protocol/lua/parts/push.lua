@@ -34,9 +34,10 @@ end
 -- Add jobs given as id, record, delay ms (or -moment) from ARGV[from] on; a known id is kept as it is. Returns how many are new.
 -- One with a key or a group is due at once: it is admitted where due jobs are (lines.lua).
 -- `again`: an earlier try may have been applied, and its job may have ended since: its result says so.
-local function push(from, again)
+-- `first`: only so many of them.
+local function push(from, again, first)
   local lists, pushed, ready, sooner = {['0'] = {}, ['1'] = {}, ['2'] = {}}, 0, 0, false
-  for at = from, #ARGV, 3 do
+  for at = from, first and from + 3 * first - 1 or #ARGV, 3 do
     local id, record, delay = ARGV[at], ARGV[at + 1], ARGV[at + 2]
     local ended = again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1)
     if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
