@@ -143,9 +143,6 @@ class LimitsMachine(QueueMachine):
         assert self.size is not None
         self.push([(level, 0)] * (self.size - self._waiting()), known=False, twice=twice)
 
-    def _only_asks(self, batch: list[NewJob]) -> bool:
-        return self.size is not None and len(batch) == 1 and not batch[0].delay_ms
-
     def _waiting(self) -> int:
         return sum(job.place in ("ready", "scheduled") for job in self.jobs.values())
 

@@ -19,6 +19,8 @@ _FREED = "count_freed(had - rest)"
 _PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
 _RUNS = "redis.call('HLEN', jobs) - at_work"
 _DUE = "(was_full and redis.call('ZCARD', due) > 0 and 1 or 0)"
+_RUNNING = " - (redis.call('HGET', stats, 'running') or 0)"
+
 TWINS = (
     Build("what is leased is not counted", ((_LIMITS, _COUNT, "at_work"),)),
     Build("what is settled stays counted", (("jobs_settle", "count_freed(freed)", ""),)),
@@ -42,6 +44,9 @@ TWINS = (
     Build("one job more than may wait", ((_LIMITS, "waiting + new > size then", "waiting + new > size + 1 then"),)),
     Build("one more than there is room for", (("jobs_push", "push(3, again, first)", "push(3, again, first + 1)"),)),
     Build("some, but not those that came first", (("jobs_push", "push(3, again, first)", "push(6, again, first)"),)),
+    Build("one alone is one more than may wait", (("job_push", "waiting >= size", "waiting > size"),)),
+    Build("what runs counts as waiting for one alone", (("job_push", _RUNNING, ""),)),
+    Build("what is dead counts as waiting for one alone", (("job_push", " - redis.call('ZCARD', dead)", ""),)),
     Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),
 )  # fmt: skip
 JOB_TWINS = (

@@ -31,6 +31,7 @@ TWINS = (
     Build("a rate that is too fast", ((_LIMITS, _FREE, "if free > 0 then return math.min(want, free + 1) end"),)),
     Build("who comes too early learns nothing", (("jobs_reserve", "if wait then look_again(wait) end", ""),)),
     Build("one job more than may wait", ((_LIMITS, "waiting + new > size then", "waiting + new > size + 1 then"),)),
+    Build("one job alone more than may wait", (("job_push", "waiting >= size", "waiting > size"),)),
     Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
     Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
     Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),

@@ -69,9 +69,7 @@ def push(
             return (yield from push_replicated(queue, call, jobs, replicas))
         args += push_arguments(jobs)
         if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
-            reply = yield _one(queue, jobs[0], call)
-            if reply != -1:
-                return room_for(queue, reply)
+            call = _one(queue, jobs[0], call)
         return room_for(queue, (yield call))
     new, batches = 0, _Batches(call, jobs, also)
     while (one := batches.take()) is not None:
@@ -82,7 +80,7 @@ def push(
 def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Call:
     """The shorter call that enqueues one plain job which may run at once."""
     ready = queue.ready[job.record[0] - 48]
-    keys = (queue.jobs, ready, queue.idle, queue.stats)
+    keys = (queue.jobs, ready, queue.idle, queue.stats, queue.dead)
     return Call(script("job_push"), keys, (job.id, job.record), otherwise=otherwise)
 
 
