@@ -144,14 +144,19 @@ class FlowMachine(RuleBasedStateMachine):
         assert done == "cancelled" or (twice and flow.state != "running" and done == "ended")
         self.after()
 
-    @precondition(lambda self: self._in("dead"))
-    @rule(data=st.data())
-    def revive(self, data: st.DataObject) -> None:
-        """A job that runs again by hand changes nothing about its flow."""
-        id = data.draw(st.sampled_from(self._in("dead")))
-        assert self.bench.run(control.revive(self.queue, id)) == "revived"
+    @precondition(lambda self: self._in("dead", "cancelled"))
+    @rule(data=st.data(), twice=st.booleans())
+    def revive(self, data: st.DataObject, *, twice: bool) -> None:
+        """What runs again by hand changes nothing about its flow, and does not run before its parents have ended."""
+        id = data.draw(st.sampled_from(self._in("dead", "cancelled")))
         job = self.jobs()[id]
-        job.place, job.due, job.tries = "scheduled", self.ms, 0
+        waits = job.place == "cancelled" and not all(job.flow.jobs[number].ended for number in job.parents)
+        done = self.bench.run(control.revive(self.queue, id), twice=twice)
+        if done == "unknown" and job.place == "cancelled" and job.cancelled_at + WINDOW_MS <= self.ms:
+            return
+        assert done == ("blocked" if waits else "revived")
+        if not waits:
+            job.place, job.due, job.tries = "scheduled", self.ms, 0
         self.after()
 
     @precondition(lambda self: self._in("blocked", *WAITING))

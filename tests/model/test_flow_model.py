@@ -22,6 +22,9 @@ _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
 _LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
 _NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
 _UNDO = "flow_undo(flow, book)"
+_HELD = "if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end"
+_RUNS = "if book and (book[STATE] == 'b' or book[STATE] == 'r')"
+_COUNTED = "redis.call('HDEL', flows, field)"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 TWINS = (
     Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
@@ -41,6 +44,9 @@ TWINS = (
     Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
     Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
+    Build("one that is run again does not wait", (("jobs_revive", _HELD, ""),)),
+    Build("one that was cancelled is not counted", ((_FLOWS, _COUNTED, f"if waits then {_COUNTED} end"),)),
+    Build("who was cancelled waits for ever", (_SMALL_STEPS, (_FLOWS, _RUNS, "if true"))),
 )
 
 
