@@ -49,8 +49,7 @@ end
 if counts[1] - counts[2] - counts[3] >= units then
   if no_room then return turned_away() end
   leave(id)
-  set_aside(id, buyer, units, key, now + hold * 1000)
-  return reserved(now)
+  return reserved(set_aside(id, buyer, units, key, now + hold * 1000))
 end
 if channel == '' then
   leave(id)
