@@ -1,4 +1,4 @@
-"""The fence of a reservation is higher than that of any before it, whichever way it was made, and whatever the time is."""
+"""The fence of a reservation is higher than any before it, however that was made, and whatever the time is."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ class _Waiter:
 
     def __init__(self, bench: Bench, id: str) -> None:
         self._bench = bench
-        self._asking = stock.reserve_waiting(
-            BOOKS, id, "bob", 1, 60_000, "", None, channel=CHANNEL, wait=None
-        )
+        self._asking = stock.reserve_waiting(BOOKS, id, "bob", 1, 60_000, "", None, channel=CHANNEL, wait=None)
         self.got: Reservation | None = None
         self.look()
 
