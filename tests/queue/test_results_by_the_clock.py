@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lockwork.protocol import jobs, pushing
@@ -19,12 +17,10 @@ WINDOW_MS = 60_000
 
 
 @pytest.fixture
-def bench(url: str) -> Iterator[Bench]:
-    server = Server(url)
-    bench = Bench(server, Build())
+def bench(simulated: Server) -> Bench:
+    bench = Bench(simulated, Build())
     bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
-    yield bench
-    server.close()
+    return bench
 
 
 def _done(bench: Bench, id: str) -> None:

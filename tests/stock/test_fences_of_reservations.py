@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,10 +17,8 @@ BOOKS = Books(QueueKeys("sim", "q"), "phones", 2, 0)
 
 
 @pytest.fixture
-def bench(url: str) -> Iterator[Bench]:
-    server = Server(url)
-    yield Bench(server, Build())
-    server.close()
+def bench(simulated: Server) -> Bench:
+    return Bench(simulated, Build())
 
 
 def _reserve(bench: Bench, id: str, n: int) -> Reservation:
