@@ -34,6 +34,7 @@ TWINS = (
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
+    Build("a cancelled flow had ended", (("flow_cancel", "ARGV[1] == '1' and", "false and"),)),
     Build("a cancelled flow goes on", (("flow_cancel", "if todo[1] ~= -1 then", "if false then"),)),
     Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
     Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
@@ -106,6 +107,21 @@ def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server
     bench.run(queue_limits.drain(queue, "", 0, delayed=False))
     with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run"):
         bench.run(queue_limits.drain(queue, "", 0, delayed=True))
+
+
+def test_who_cancels_a_flow_did_so_although_workers_did_the_rest(simulated: Server) -> None:
+    bench, queue = Bench(simulated, Build("small steps", (_SMALL_STEPS,))), QueueKeys("sim", "q")
+    assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body")] * 9, 0))
+    cancelling = flows.cancel(queue, "f")
+    first = next(cancelling)
+    assert isinstance(first, Call)
+    second = cancelling.send(bench.call(first))
+    assert isinstance(second, Call)
+    bench.run(jobs.expire(queue, 60_000))
+    with pytest.raises(StopIteration) as done:
+        cancelling.send(bench.call(second))
+    assert done.value.value == ("cancelled", [])
+    assert bench.run(flows.cancel(queue, "f")) == ("ended", [])
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)

@@ -43,7 +43,7 @@ class FlowChecker(LimitChecker):
         if step.script == "flow_push":
             self._first.setdefault(str(step.args[2]), step.now)
         if step.script == "flow_cancel" and step.reply[0] in (b"cancelled", b"more"):
-            self._stopped.add(str(step.args[1]))
+            self._stopped.add(str(step.args[2]))
         super().applied(step)
         after = self.view
         if step.script == "flow_push" and step.args[4] == 1:

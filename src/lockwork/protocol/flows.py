@@ -169,8 +169,10 @@ def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | Non
 def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[tuple[str, list[str]]]:
     """Cancel a flow; returns cancelled, ended or unknown, and the ids of jobs that run: tell their workers."""
     running: list[str] = []
+    again = 0
     while True:
-        state, *more = yield Call(script("flow_cancel"), control_keys(queue), [window_ms, flow])
+        state, *more = yield Call(script("flow_cancel"), control_keys(queue), [again, window_ms, flow], marked=True)
         running += [id.decode() for id in more]
         if state != b"more":
             return state.decode(), running
+        again = 1  # workers may have done the rest by then
