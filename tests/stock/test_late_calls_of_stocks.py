@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockwork.protocol import jobs, stock
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob, push_arguments
@@ -18,7 +18,7 @@ QUEUE = QueueKeys("sim", "q")
 BOOKS = Books(QUEUE, "phones", 2, 0)
 SESSION = "host/1/a"
 _JOB = push_arguments([NewJob("j", jobs.head(1, 3) + b"body")])
-_ASKED = [2, 0, "a", "eve", 1, 1000, ""]
+_ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
 
 
 @pytest.mark.parametrize(
