@@ -185,6 +185,7 @@ class FlowMachine(RuleBasedStateMachine):
         assert self.bench.run(waiting.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
         for id in sorted(there):
             self._end(known[id], "c")
+            known[id].place = "cleared"  # nothing is left of it that could run again
         self._carry_on()
         self.after()
 
