@@ -9,6 +9,7 @@ from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import dead as protocol
+from lockwork.protocol import dead_moves
 from lockwork.protocol.dead import DeadGroup, DeadJob, DeadPage, Filter
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked
@@ -125,19 +126,19 @@ class DeadSet:
         return protocol.get(self._keys, id)
 
     def _retry(self, id: str, anew: bool) -> Protocol[bool]:
-        return protocol.retry_one(self._keys, id, new_id(), anew=anew)
+        return dead_moves.retry_one(self._keys, id, new_id(), anew=anew)
 
     def _delete(self, id: str) -> Protocol[bool]:
-        return protocol.delete_one(self._keys, id, new_id())
+        return dead_moves.delete_one(self._keys, id, new_id())
 
     def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:
         return protocol.page(self._keys, wanted, _cursor(after), most, newest=True)
 
     def _retry_all(self, wanted: Filter, most: int | None, anew: bool) -> Protocol[int]:
-        return protocol.retry(self._keys, wanted, new_id(), most, anew=anew)
+        return dead_moves.retry(self._keys, wanted, new_id(), most, anew=anew)
 
     def _delete_all(self, wanted: Filter, most: int | None) -> Protocol[int]:
-        return protocol.delete(self._keys, wanted, new_id(), most)
+        return dead_moves.delete(self._keys, wanted, new_id(), most)
 
     def __repr__(self) -> str:
         return f"<DeadSet of queue {self._queue!r}>"

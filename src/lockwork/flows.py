@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar, cast, get_args
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
 from lockwork.failures import Errors
+from lockwork.flow_home import Home
 from lockwork.flow_runs import FlowRun
 from lockwork.ids import new_id
-from lockwork.partitions.places import routing_name
 from lockwork.promises import Promise
 from lockwork.protocol import flows as protocol
 from lockwork.protocol.effects import Protocol
@@ -25,10 +25,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
 """What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
-
-
-_Home = tuple[str, str]
-"""The partition in which all of a flow is, and the key or group that decided it."""
 
 
 class Node(Promise, Generic[R]):
@@ -59,9 +55,7 @@ class Flow:
         self._runtime = runtime
         self._errors = errors
         self._prefix = config.prefix
-        self._partitions = config.partitions
-        self._queue: str | None = None
-        self._home: _Home | None = None
+        self._home = Home(config.partitions)
         self._jobs: list[FlowJob] = []
         self._returns: dict[int, Any] = {}
         self._links = 0
@@ -85,7 +79,7 @@ class Flow:
         """
         number = len(self._jobs) + 1
         policy = self.on_failure if on_failure is None else _policy(on_failure)
-        queue, home = self._check(call, self._queue, self._home)
+        home = self._home.with_call(call)
         if number > MOST_JOBS:
             raise ConfigError(f"a flow has at most {MOST_JOBS:,} jobs: enqueue several flows")
         waits = after if isinstance(after, Iterable) else [after]
@@ -101,10 +95,11 @@ class Flow:
         own = number if call.keeps_result else 0
         undo = b""
         if compensate is not None:
-            compensation, home = self._undo(node, compensate, queue, home, own)
+            compensation = self._undo(node, compensate, own)
+            home = home.with_call(compensation)
             undo = compensation.record
         # from here on nothing is refused: a plan has nothing of a call that was
-        self._queue, self._home, self._links = queue, home, links
+        self._home, self._links = home, links
         self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy, undo))
         self._returns[number] = call.returns
         self._used |= parents
@@ -155,10 +150,8 @@ class Flow:
         return self._enqueued(run, await self._runtime.arun(self._push(run)))
 
     def _run(self) -> FlowRun:
-        if self._queue is None:
-            raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
-        home = self._partitions.random(self._queue) if self._home is None else self._home[0]
-        return FlowRun(self._runtime, QueueKeys(self._prefix, home), home, new_id(), self._errors, self._returns)
+        queue = self._home.chosen()
+        return FlowRun(self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._errors, self._returns)
 
     def _push(self, run: FlowRun) -> Protocol[bool]:
         answer = self._answer
@@ -178,42 +171,14 @@ class Flow:
             return self.add(step, after=_nodes(last))
         return self.add(_made(step, last))
 
-    def _undo(
-        self, node: Node[Any], wanted: Any, queue: str, home: _Home | None, own: int
-    ) -> tuple[ResultCall[Any], _Home | None]:
+    def _undo(self, node: Node[Any], wanted: Any, own: int) -> ResultCall[Any]:
         call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
-        _, home = self._check(call, queue, home)
         if call.delay_ms:
             raise ConfigError(f"the compensation {call.task!r} cannot have a delay: it runs when its turn comes")
         for used in call.uses:
             self._number(used)
         self._needs_results(call, own)
-        return call, home
-
-    def _check(self, call: object, queue: str | None, home: _Home | None) -> tuple[str, _Home | None]:
-        """The queue of the flow with this call in it, and where its jobs have to be."""
-        if not isinstance(call, ResultCall):
-            raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
-        if queue is not None and call.queue != queue:
-            raise ConfigError(
-                f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
-                f"to queue {call.queue!r}, and the others to {queue!r}; give their tasks the same queue"
-            )
-        return call.queue, self._settled(call, home) if call.queue in self._partitions else home
-
-    def _settled(self, call: ResultCall[Any], home: _Home | None) -> _Home | None:
-        """A job with a key or a group decides in which partition all of the flow is."""
-        name = routing_name(call.record)
-        if name is None:
-            return home
-        place = self._partitions.place(call.queue, name)
-        if home is not None and place != home[0]:
-            raise ConfigError(
-                "a flow lives in one partition, because its jobs end and begin in one atomic step: the key or group "
-                f"{name!r} of {call.task!r} decides {place!r}, and another one's, {home[1]!r}, {home[0]!r}; "
-                "give them the same, or call task.options(key=None, group=None)"
-            )
-        return home or (place, name)
+        return call
 
     def _number(self, node: Promise) -> int:
         if not isinstance(node, Node) or node.flow is not self:

@@ -151,7 +151,8 @@ class Job(Generic[R]):
     def retry(self, delay: Duration = 0) -> bool:
         """Let a job that is dead, cancelled or expired run again, with all its attempts; False for any other.
 
-        A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now.
+        A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now. For
+        one of a flow that was cancelled while it waited for others: False until these have ended.
         """
         return self._from.runtime.run(self._revive(delay)) == "revived"
 

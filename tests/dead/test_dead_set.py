@@ -15,8 +15,8 @@ from rich.console import Console
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
 from lockwork.cli.deadview import show_jobs
 from lockwork.ids import new_ids
-from lockwork.protocol import dead, jobs, pushing
-from lockwork.protocol.dead import Bounds
+from lockwork.protocol import dead_moves, jobs, pushing
+from lockwork.protocol.dead_moves import Bounds
 from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
@@ -114,11 +114,11 @@ def test_a_deleted_job_says_how_it_ended_as_long_as_results_are_kept(lw: Lockwor
 
 def test_bounds_of_age_and_size(lw: Lockwork, admin: redis.Redis) -> None:
     ids = bury(lw, calls("send", 1200))
-    trims = [lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 100))) for _ in range(3)]
+    trims = [lw.runtime.run(dead_moves.trim(KEYS, Bounds(60_000, 100))) for _ in range(3)]
     assert trims == [(500, True), (500, True), (100, False)]
     assert {job.id for job in lw.queue().dead.search(limit=200).jobs} == set(ids[-100:])
     admin.zadd(KEYS.dead, {ids[-1]: 1})
-    assert lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 100))) == (1, False)
+    assert lw.runtime.run(dead_moves.trim(KEYS, Bounds(60_000, 100))) == (1, False)
     assert [admin.hlen(key) for key in (KEYS.jobs, KEYS.errors, KEYS.tries)] == [99, 99, 99]
 
 
@@ -129,7 +129,7 @@ def test_large_jobs_are_dealt_with_a_few_at_a_time(lw: Lockwork) -> None:
     assert found.count(task="send") == 12
     assert all(job.call.cut and job.call.task == "send" for job in found.search().jobs)
     assert found.retry_all(task="send", limit=2) == 2
-    gone, more = lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 0)))
+    gone, more = lw.runtime.run(dead_moves.trim(KEYS, Bounds(60_000, 0)))
     assert (gone < 10, more) == (True, True)
     assert found.delete_all() == 10 - gone
     assert lw.queue().clear() == 2

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import dead, hands, jobs, pushing, waiting
+from lockwork.protocol import dead_moves, hands, jobs, pushing, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.jobs import Leased, Limits, Outcome
@@ -61,7 +61,7 @@ def test_dramatiq_258_more_jobs_than_lua_unpacks(queue: Lockwork) -> None:
     held = leased(queue, MANY)
     settled = run(jobs.settle(KEYS, SESSION, [Outcome(job.id, job.token, "d", b"{}") for job in held], WINDOW))
     assert all(settled)
-    assert run(dead.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
+    assert run(dead_moves.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
     leased(queue, MANY)
     assert run(hands.give_back(KEYS, SESSION, WINDOW)) == MANY
     assert run(waiting.clear(KEYS, "two", WINDOW)) == MANY

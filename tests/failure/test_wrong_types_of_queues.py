@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork, ServerRefused
-from lockwork.protocol import dead, hands, jobs, pushing, queue_status, schedules, waiting
+from lockwork.protocol import dead, dead_moves, hands, jobs, pushing, queue_status, schedules, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.effects import Protocol
@@ -89,9 +89,9 @@ class Populated:
             "peek": lambda: waiting.peek(KEYS, "ready", 0, 10),
             "heads": lambda: hands.heads(KEYS),
             "dead": lambda: dead.count(KEYS, Filter()),
-            "retry dead": lambda: dead.retry(KEYS, Filter(), f"t{number}", None, anew=True),
-            "delete dead": lambda: dead.delete_one(KEYS, "dies", f"u{number}"),
-            "trim": lambda: dead.trim(KEYS, dead.Bounds(1, 1)),
+            "retry dead": lambda: dead_moves.retry(KEYS, Filter(), f"t{number}", None, anew=True),
+            "delete dead": lambda: dead_moves.delete_one(KEYS, "dies", f"u{number}"),
+            "trim": lambda: dead_moves.trim(KEYS, dead_moves.Bounds(1, 1)),
             "schedules": lambda: schedules.listed(KEYS),
             "recover": lambda: jobs.recover(KEYS, SESSION, WINDOW, gone=True),
             "clear": lambda: waiting.clear(KEYS, f"v{number}", WINDOW),

@@ -157,6 +157,19 @@ def test_cancelling_one_job_of_a_flow(own: Any) -> None:
         run.result(0)
 
 
+def test_a_cancelled_job_does_not_run_again_before_those_that_it_waits_for(own: Any) -> None:
+    run = own.lw.chain(own.number.call(1), own.double, own.double).enqueue()
+    first, second, _ = run.jobs()
+    assert second.cancel()
+    assert not second.retry()
+    assert second.state() == "cancelled"
+    assert own.lw.queue().status().blocked == 0
+    assert first.cancel()
+    assert second.retry()
+    assert second.state() in ("scheduled", "active")
+    assert run.status().cancelled == 3
+
+
 def test_a_cleared_queue_ends_its_flows(own: Any) -> None:
     run = own.lw.chord([own.number.call(n) for n in range(5)], own.total).enqueue()
     assert own.lw.queue().clear() == 5

@@ -28,6 +28,7 @@ class ModelJob:
     due: int = 0
     tries: int = 0
     asked: bool = False
+    cancelled_at: int = 0
     ended: str = ""
     """s, f, or c and the number of the one whose failure it was."""
 
@@ -65,6 +66,8 @@ class ModelFlow:
     def end(self, job: ModelJob, letter: str, cause: str = "") -> None:
         """A job has ended; `carry_on` says what that means for the others."""
         job.place = ENDINGS[letter]
+        if letter == "c":
+            job.cancelled_at = self.now
         if job.compensation:
             if job is self.compensations[-1] and self.state == "compensating" and not job.ended:
                 self.compensated += letter == "s"

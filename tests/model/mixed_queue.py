@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from lockwork.errors import QueueFull
-from lockwork.protocol import dead, flows, hands, jobs, pushing, queue_limits, waiting
+from lockwork.protocol import dead_moves, flows, hands, jobs, pushing, queue_limits, waiting
 from lockwork.protocol import job_control as control
-from lockwork.protocol.dead import Bounds, Filter
+from lockwork.protocol.dead import Filter
+from lockwork.protocol.dead_moves import Bounds
 from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.flows import FlowJob, Policy
 from lockwork.protocol.jobs import Leased, Limits, Outcome
@@ -185,17 +186,19 @@ class MixedQueue:
         request, way = self._next(), self._random.randrange(5)
         if way == 0:
             self._run(
-                dead.retry(QUEUE, Filter(), request, self._random.choice([None, 1]), anew=self._random.random() < 0.5)
+                dead_moves.retry(
+                    QUEUE, Filter(), request, self._random.choice([None, 1]), anew=self._random.random() < 0.5
+                )
             )
         elif way == 1:
-            self._run(dead.retry_one(QUEUE, self._any(), request, anew=True))
+            self._run(dead_moves.retry_one(QUEUE, self._any(), request, anew=True))
         elif way == 2:
-            self._run(dead.delete_one(QUEUE, self._any(), request))
+            self._run(dead_moves.delete_one(QUEUE, self._any(), request))
         elif way == 3:
-            self._run(dead.delete(QUEUE, Filter(), request, 1))
+            self._run(dead_moves.delete(QUEUE, Filter(), request, 1))
         else:
             bounds = Bounds(self._random.choice([1000, 10**9]), self._random.choice([0, 3, 100]))
-            self._run(dead.trim(QUEUE, bounds))
+            self._run(dead_moves.trim(QUEUE, bounds))
 
     def _clear(self) -> None:
         if self._random.random() < 0.25:

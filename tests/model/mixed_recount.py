@@ -45,7 +45,10 @@ class Recount:
         self.errors, self.watch = self._hash(queue.errors), self._hash(queue.watch)
         self.outcomes = {id: blob for key in queue.results for id, blob in self._hash(key).items()}
         fields = [field.split(" w") for field in self.flows if " w" in field]
-        self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields}
+        ended = {(flow, number) for flow, number in fields if f"{flow} r{number}" in self.flows}
+        self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
+        self.cancelled = {flows.job_id(flow, int(number)) for flow, number in ended}
+        """Blocked when they were cancelled; what they waited for has not ended."""
 
     def _hash(self, key: str) -> dict[str, bytes]:
         return {name.decode(): value for name, value in self._server.command("HGETALL", key).items()}
@@ -114,6 +117,7 @@ class Recount:
 
     def _check_flows(self) -> None:
         assert int(self.flows.get("#", 0)) == len(self.blocked), "blocked"
+        assert not self.cancelled & self.records.keys(), "who is run again does not wait any more"
         for flow in [field for field in self.flows if field != "#" and " " not in field]:
             book: list[Any] = msgspec.msgpack.decode(self.flows[flow])
             state, total, ends = book[0], book[1], book[3] + book[4] + book[5]

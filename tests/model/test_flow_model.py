@@ -22,6 +22,9 @@ _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
 _LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
 _NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
 _UNDO = "flow_undo(flow, book)"
+_HELD = "if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end"
+_RUNS = "if book and (book[STATE] == 'b' or book[STATE] == 'r')"
+_COUNTED = "redis.call('HDEL', flows, field)"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 TWINS = (
     Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
@@ -31,6 +34,7 @@ TWINS = (
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
+    Build("a cancelled flow had ended", (("flow_cancel", "ARGV[1] == '1' and", "false and"),)),
     Build("a cancelled flow goes on", (("flow_cancel", "if todo[1] ~= -1 then", "if false then"),)),
     Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
     Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
@@ -41,6 +45,9 @@ TWINS = (
     Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
     Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
+    Build("one that is run again does not wait", (("jobs_revive", _HELD, ""),)),
+    Build("one that was cancelled is not counted", ((_FLOWS, _COUNTED, f"if waits then {_COUNTED} end"),)),
+    Build("who was cancelled waits for ever", (_SMALL_STEPS, (_FLOWS, _RUNS, "if true"))),
 )
 
 
@@ -100,6 +107,21 @@ def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server
     bench.run(queue_limits.drain(queue, "", 0, delayed=False))
     with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run"):
         bench.run(queue_limits.drain(queue, "", 0, delayed=True))
+
+
+def test_who_cancels_a_flow_did_so_although_workers_did_the_rest(simulated: Server) -> None:
+    bench, queue = Bench(simulated, Build("small steps", (_SMALL_STEPS,))), QueueKeys("sim", "q")
+    assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body")] * 9, 0))
+    cancelling = flows.cancel(queue, "f")
+    first = next(cancelling)
+    assert isinstance(first, Call)
+    second = cancelling.send(bench.call(first))
+    assert isinstance(second, Call)
+    bench.run(jobs.expire(queue, 60_000))
+    with pytest.raises(StopIteration) as done:
+        cancelling.send(bench.call(second))
+    assert done.value.value == ("cancelled", [])
+    assert bench.run(flows.cancel(queue, "f")) == ("ended", [])
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)

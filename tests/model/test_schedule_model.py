@@ -50,7 +50,7 @@ TWINS = (
         (("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),),
     ),
     Build("resumes when it was not paused", (("schedule_pause", "if known[PAUSED] ~= paused then", "if true then"),)),
-    Build("runs again when sent again", (("schedule_run", "if known[JOB] == id then", "if false then"),)),
+    Build("runs again when sent again", (("schedule_run", "if known[JOB] == id or before then", "if false then"),)),
     Build("runs beside itself", (("schedule_run", "ARGV[3] == '1' and", "false and"),)),
     Build(
         "a run moves the slots",

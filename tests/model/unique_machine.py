@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import dead, jobs, queue_status, waiting
+from lockwork.protocol import dead_moves, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.job_control import Note
@@ -151,7 +151,7 @@ class UniqueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._at("dead"))
     @rule(anew=st.booleans())
     def retry_the_dead(self, *, anew: bool) -> None:
-        moved = self.bench.run(dead.retry(self.queue, Filter(), self._request(), None, anew=anew))
+        moved = self.bench.run(dead_moves.retry(self.queue, Filter(), self._request(), None, anew=anew))
         again = [
             id for _, id in sorted((self.jobs[id].died, id) for id in self._at("dead")) if self.model.take_again(id)
         ]
@@ -168,7 +168,7 @@ class UniqueMachine(RuleBasedStateMachine):
         if rarely:
             return
         id = data.draw(st.sampled_from(self._at("dead")))
-        assert self.bench.run(dead.delete_one(self.queue, id, self._request()))
+        assert self.bench.run(dead_moves.delete_one(self.queue, id, self._request()))
         self.jobs[id].place = "deleted"
 
     @rule(rarely=st.integers(0, 3))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
+from lockwork.protocol import schedules
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.schedules import Plan, Ticker, slot_id
@@ -170,3 +172,17 @@ def test_a_slot_in_the_hour_that_comes_twice_is_enqueued_once(bench: _Counting) 
         "t@2026-10-25T00:30:00Z",
         "t@2026-10-25T01:30:00Z",
     ]
+
+
+def test_a_run_that_is_sent_again_after_a_slot_is_the_same_run(bench: _Counting) -> None:
+    ticker = Ticker(_QUEUE, [_plan(cron="*/2 * * * *")])
+    _go(bench, _NINE + 100 * SECOND, ticker)
+    run = partial(schedules.run_now, _QUEUE, "s", "s@by-hand")
+    assert bench.run(run(overlap=True)) == (1, "s@by-hand")
+    _go(bench, _NINE + 121 * SECOND, ticker)
+    for overlap in (True, False):
+        assert bench.run(run(overlap=overlap)) == (1, "s@by-hand")
+    _, known = bench.run(schedules.known(_QUEUE, "s"))
+    assert known is not None
+    assert (known.job, known.enqueued) == (_at("09:02:00")[0], 2)
+    assert _jobs(bench) == ["s@by-hand", *_at("09:02:00")]

@@ -43,7 +43,7 @@ class FlowChecker(LimitChecker):
         if step.script == "flow_push":
             self._first.setdefault(str(step.args[2]), step.now)
         if step.script == "flow_cancel" and step.reply[0] in (b"cancelled", b"more"):
-            self._stopped.add(str(step.args[1]))
+            self._stopped.add(str(step.args[2]))
         super().applied(step)
         after = self.view
         if step.script == "flow_push" and step.args[4] == 1:
@@ -93,7 +93,16 @@ class FlowChecker(LimitChecker):
         elif is_ and is_[:2] == ("ended", "c") and route[0] != "run" and not by_hand:
             self._dropped(step, after, id, was)
         else:
+            self._run_by_hand(step, after, id)
             super()._moved(step, before, after, id, was, is_)
+
+    def _run_by_hand(self, step: Step, view: View, id: str) -> None:
+        if step.script != "jobs_revive" or id.endswith("u"):
+            return
+        flow, _ = self._flows.member(id) or ("", 0)
+        for parent in self._flows.parents(id):
+            if flows.job_id(flow, parent) not in view.ends:
+                raise Broken(f"{id} is run again, and job {parent}, for which it waited, has not ended")
 
     def _left_run(self, step: Step, before: View, after: View, id: str, was: Place, is_: Place | None) -> None:
         member = self._flows.member(id)

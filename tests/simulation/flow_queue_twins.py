@@ -10,6 +10,7 @@ _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
 _LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
 _UNDO = "flow_undo(flow, book)"
 _NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
+_HELD = "if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 _MARK = "redis.call('HSET', notes, id, '1' .. string.sub(redis.call('HGET', notes, id) or '0', 2))"
 _REST = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow '"
@@ -39,6 +40,7 @@ TWINS = (
     Build("the last success is undone only", ((_FLOWS, _NEXT, _NEXT.replace("book[TOP] - 1", "0")),)),
     Build("compensations run at once", ((_FLOWS, f"if {_UNDO}", f"if {_UNDO} and {_UNDO}"),)),
     Build("one compensation is enough", ((_FLOWS, "book[UNDOING] = 0\n", ""),)),
+    Build("one that is run again does not wait", (("jobs_revive", _HELD, ""),)),
     Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
     Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import dead, jobs, pushing, waiting
+from lockwork.protocol import dead_moves, jobs, pushing, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
 from lockwork.protocol.pushing import NewJob
@@ -83,11 +83,11 @@ def undertaker(plant: Plant) -> Actor:
             what = random.choice("aaood")
             died = list(plant.dead())
             if what == "a":
-                yield from dead.retry(plant.queue, Filter(), request, None, anew=anew)
+                yield from dead_moves.retry(plant.queue, Filter(), request, None, anew=anew)
             elif what == "o" and died:
-                yield from dead.retry_one(plant.queue, random.choice(died), request, anew=anew)
+                yield from dead_moves.retry_one(plant.queue, random.choice(died), request, anew=anew)
             elif what == "d" and died:
-                yield from dead.delete_one(plant.queue, random.choice(died), request)
+                yield from dead_moves.delete_one(plant.queue, random.choice(died), request)
     if random.random() < 0.15:
         with suppress(LockworkError, Cancelled):
             yield from waiting.clear(plant.queue, "clear", WINDOW_MS)

@@ -160,6 +160,7 @@ def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
         elif rest[:1] == "w":
             waits.append(flows.job_id(flow, int(rest[1:])))
     kinds = {flow: "blocked" if book[0] == "r" else "stored" for flow, book in view.flows.items()}
+    waits = [id for id in waits if id not in view.ends]  # a cancelled one would wait if it ran again
     _put(view, ((id.encode(), (kinds[flows.flow_of(id)], flows.flow_of(id), "")) for id in waits))
     blocked = sum(kinds[flows.flow_of(id)] == "blocked" for id in waits)
     if int(stored.get(b"#", 0)) != blocked:

@@ -17,7 +17,7 @@ BUILDS = (
         "servers grant what is held",
         (("parts/ask", "if held[1] and deadline > now then", "if held[1] == owner and deadline > now then"),),
     ),
-    Build("whoever abandons ends any grant", (("lock_abandon", "held[1] == ARGV[1] and held[2] == ARGV[2] and", ""),)),
+    Build("whoever abandons ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
     Build(
         "whoever renews has it",
         (("lock_renew", "held[1] == ARGV[at] and held[2] == ARGV[at + 1] and deadline > now", "held[1]"),),

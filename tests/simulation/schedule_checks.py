@@ -154,10 +154,10 @@ class ScheduleChecker:
     def _schedule_run(self, step: Step, states: dict[str, Any]) -> set[str]:
         name, id, alone = str(step.args[0]), str(step.args[1]), bool(step.args[2])
         book = self.books.get(name)
-        if book is None or book.job == id or (alone and book.job in self.jobs):
+        if book is None or book.job == id or id in self.ever or (alone and book.job in self.jobs):
             return set()
         book.job, book.enqueued = id, book.enqueued + 1
-        return set() if id in self.ever else {id}
+        return {id}
 
     def due(self, name: str) -> int:
         """How late the next slot of a schedule is, us; negative: there is time."""

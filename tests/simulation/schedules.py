@@ -97,7 +97,7 @@ TWINS = (
         "goes on where it was paused",
         ("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
-    _twin("runs again when sent again", ("schedule_run", "if known[JOB] == id then", "if false then")),
+    _twin("runs again when sent again", ("schedule_run", "if known[JOB] == id or before then", "if false then")),
     _twin("runs beside itself", ("schedule_run", "ARGV[3] == '1' and", "false and")),
 )
 

@@ -36,7 +36,7 @@ LOCKS = {
         ),
         Build("an old grant's fence may release", (("lock_release", "held[2] ~= ARGV[3] or", ""),)),
         Build("anybody may renew", (("lock_renew", "held[1] == ARGV[at] and held[2] == ARGV[at + 1] and", ""),)),
-        Build("abandoning ends any grant", (("lock_abandon", "held[1] == ARGV[1] and held[2] == ARGV[2] and", ""),)),
+        Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
     ),
     "L4": (
         Build(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, cast
 
 from lockwork.errors import ServerUnavailable
-from lockwork.protocol.dead import Bounds
+from lockwork.protocol.dead_moves import Bounds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.bounds import Keeper

@@ -36,24 +36,10 @@ class Candidate:
         """Campaign on this thread until it is stopped."""
         try:
             while not campaign.stopped:
-                failed = False
-                try:
-                    grant = self._stand(campaign)
-                except Stopped:
-                    return
-                except LockworkError as error:
-                    log.warning("election %r goes on when the server is back: %s", self._name, error)
-                    failed = True
-                else:
-                    campaign.lead(grant)
-                    try:
-                        failed = not self._call(self._on_gain, grant)
-                        if not failed:
-                            campaign.changes.wait_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
-                    finally:  # also when a callback ends this thread: nobody else would give the leadership up
-                        self._step_down(campaign, grant)
-                if failed:
+                if not self._term(campaign):
                     campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
+        except Stopped:
+            pass
         finally:
             campaign.end()
 
@@ -61,32 +47,47 @@ class Candidate:
         """The same in this task."""
         try:
             while not campaign.stopped:
-                failed = False
-                try:
-                    grant = await self._astand(campaign)
-                except Stopped:
-                    return
-                except LockworkError as error:
-                    log.warning("election %r goes on when the server is back: %s", self._name, error)
-                    failed = True
-                else:
-                    campaign.lead(grant)
-                    try:
-                        failed = not await self._acall(self._on_gain, grant)
-                        if not failed:
-                            await campaign.changes.await_for(lambda grant=grant: campaign.must_end(grant), None)  # type: ignore[misc]
-                    finally:
-                        await self._astep_down(campaign, grant)
-                if failed:
+                if not await self._aterm(campaign):
                     await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
+        except Stopped:
+            pass
         finally:
             campaign.end()
 
-    def _stand(self, campaign: Campaign) -> Grant:
-        return self._runtime.run(self._standing(campaign))
+    def _term(self, campaign: Campaign) -> bool:
+        """Stand, and lead for as long as that may be; False after an error. Raises Stopped while it stands."""
+        try:
+            grant = self._runtime.run(self._standing(campaign))
+        except LockworkError as error:
+            self._note_away(error)
+            return False
+        campaign.lead(grant)
+        try:
+            gained = self._call(self._on_gain, grant)
+            if gained:
+                campaign.changes.wait_for(lambda: campaign.must_end(grant), None)
+            return gained
+        finally:  # also when a callback ends this thread: nobody else would give the leadership up
+            self._step_down(campaign, grant)
 
-    async def _astand(self, campaign: Campaign) -> Grant:
-        return await self._runtime.arun(self._standing(campaign))
+    async def _aterm(self, campaign: Campaign) -> bool:
+        """The same in this task."""
+        try:
+            grant = await self._runtime.arun(self._standing(campaign))
+        except LockworkError as error:
+            self._note_away(error)
+            return False
+        campaign.lead(grant)
+        try:
+            gained = await self._acall(self._on_gain, grant)
+            if gained:
+                await campaign.changes.await_for(lambda: campaign.must_end(grant), None)
+            return gained
+        finally:
+            await self._astep_down(campaign, grant)
+
+    def _note_away(self, error: LockworkError) -> None:
+        log.warning("election %r goes on when the server is back: %s", self._name, error)
 
     def _standing(self, campaign: Campaign) -> Protocol[Grant]:
         owner, _ = self._lock._enter()

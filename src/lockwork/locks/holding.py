@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError, LockLost, LockworkError, NotHeld
+from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.locks.decorating import Decorating
+from lockwork.locks.extending import extend
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.naming import template
 from lockwork.owners import Owner
@@ -198,32 +197,8 @@ class Holding(Decorating):
         kept = grant._lease
         assert kept is not None
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
-        if not (yield from self._extending([kept], wanted)):
+        if not (yield from extend(self._runtime.engine, [kept], wanted)):
             raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
-
-    def _extending(self, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
-        """Let these leases last for so long from now on; False when one was over.
-
-        Interrupted, it is sent once more: whoever goes on must know for how long the server keeps it.
-        """
-        renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
-        try:
-            deadlines = yield from grants.renew(renewals, None)
-        except (GeneratorExit, LockworkError):
-            raise
-        except BaseException:
-            with contextlib.suppress(LockworkError):
-                self._extended(leases, (yield from grants.renew(renewals, 1)))
-            raise
-        return self._extended(leases, deadlines)
-
-    def _extended(self, leases: Sequence[Lease], deadlines: Sequence[float | None]) -> bool:
-        kept = True
-        for lease, deadline in zip(leases, deadlines, strict=True):
-            if deadline is None:
-                self._runtime.engine.lost(lease)
-            kept = deadline is not None and self._runtime.engine.prolong(lease, deadline) and kept
-        return kept
 
     def _request(self, owner: Owner) -> Request:
         process = self._runtime.process

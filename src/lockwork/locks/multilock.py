@@ -11,6 +11,7 @@ from redis.crc import key_slot
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
+from lockwork.locks.extending import extend
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.locks.holding import Holding
@@ -218,7 +219,7 @@ class MultiLock(Handle):
         kept = {part._lease.renewal.key: part._lease for part in grant.parts if part._lease is not None}
         for group in self._grouped(set()):
             leases = [kept[key] for key in group if key in kept]
-            if not (yield from self._extending(leases, wanted)):
+            if not (yield from extend(self._runtime.engine, leases, wanted)):
                 raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
 
     # -- the same as in Handle, with what is granted here -------------------------------------------------------------

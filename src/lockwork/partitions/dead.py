@@ -12,6 +12,7 @@ from lockwork.dead import DeadSet
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import dead as protocol
+from lockwork.protocol import dead_moves
 from lockwork.protocol.dead import DeadGroup, DeadJob, DeadPage, Filter
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
@@ -47,13 +48,13 @@ class PartitionedDeadSet(DeadSet):
 
     def _retry(self, id: str, anew: bool) -> Protocol[bool]:
         for each in self._all:
-            if (yield from protocol.retry_one(each, id, new_id(), anew=anew)):
+            if (yield from dead_moves.retry_one(each, id, new_id(), anew=anew)):
                 return True
         return False
 
     def _delete(self, id: str) -> Protocol[bool]:
         for each in self._all:
-            if (yield from protocol.delete_one(each, id, new_id())):
+            if (yield from dead_moves.delete_one(each, id, new_id())):
                 return True
         return False
 
@@ -62,7 +63,7 @@ class PartitionedDeadSet(DeadSet):
         for each in self._all:
             if most is None or done < most:
                 left = None if most is None else most - done
-                done += yield from protocol.retry(each, wanted, new_id(), left, anew=anew)
+                done += yield from dead_moves.retry(each, wanted, new_id(), left, anew=anew)
         return done
 
     def _delete_all(self, wanted: Filter, most: int | None) -> Protocol[int]:
@@ -70,7 +71,7 @@ class PartitionedDeadSet(DeadSet):
         for each in self._all:
             if most is None or done < most:
                 left = None if most is None else most - done
-                done += yield from protocol.delete(each, wanted, new_id(), left)
+                done += yield from dead_moves.delete(each, wanted, new_id(), left)
         return done
 
     def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:

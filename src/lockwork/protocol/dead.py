@@ -1,26 +1,22 @@
-"""The dead set: jobs that failed for good; looked at, retried, deleted, and kept within bounds, in bounded steps."""
+"""The dead set: jobs that failed for good, read a page at a time, counted and grouped."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lockwork.protocol import records
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.records import Fault
 from lockwork.protocol.scripts import script
 
 PAGE = 200
-_MOVES = 500
 _SEEN = 2048
 """Bytes of a record that a page shows."""
-_HEAD = 512
+HEAD = 512
 """Bytes of a record that are enough to know its task."""
-_TRIM = 500
 _TIME = re.compile(r"[-+]?(\d+(\.\d+)?(e[-+]?\d+)?|inf)")
 
 
@@ -94,16 +90,20 @@ class DeadGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class Reading:
+    """What one call has read."""
+
     jobs: list[DeadJob]
-    cursor: _Cursor
+    cursor: Cursor
+    """Where to go on."""
     count: int
+    """Of all dead jobs of such an age."""
     more: bool
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
+class Cursor:
     """Where to go on: the time that ages count from, and the last job that was read, by time and id."""
 
     at: int | str = ""
@@ -111,7 +111,8 @@ class _Cursor:
     id: bytes = b""
 
     @classmethod
-    def read(cls, text: str) -> _Cursor:
+    def read(cls, text: str) -> Cursor:
+        """Read what `str` has written; raises ValueError."""
         at, died, id = text.split(" ", 2)
         if not _TIME.fullmatch(died):
             raise ValueError(died)
@@ -123,7 +124,7 @@ class _Cursor:
 
 def check_cursor(after: str) -> None:
     """Raise ValueError for what is not the `next` of a page."""
-    _Cursor.read(after)
+    Cursor.read(after)
 
 
 def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: bool) -> Protocol[DeadPage]:
@@ -131,12 +132,12 @@ def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: boo
 
     One call looks at a bounded number, so a rare kind is looked for until `most` are found or all have been seen.
     """
-    cursor = _Cursor.read(after) if after else _Cursor()
+    cursor = Cursor.read(after) if after else Cursor()
     jobs: list[DeadJob] = []
     problem = ""
     while True:
         step = PAGE if not wanted.plain else min(PAGE, most - len(jobs))
-        found = yield from _page(queue, wanted, cursor, step, _SEEN, newest=newest)
+        found = yield from read_some(queue, wanted, cursor, step, _SEEN, newest=newest)
         problem = problem or found.problem
         cursor = found.cursor
         for job in found.jobs:
@@ -144,7 +145,7 @@ def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: boo
                 jobs.append(job)
                 if len(jobs) == most:
                     more = found.more or job is not found.jobs[-1]
-                    ends = _Cursor(cursor.at, job.died, records.raw(job.id))
+                    ends = Cursor(cursor.at, job.died, records.raw(job.id))
                     return DeadPage(jobs, str(ends) if more else None, problem or None, int(cursor.at))
         if not found.more:
             return DeadPage(jobs, None, problem or None, int(cursor.at))
@@ -152,22 +153,25 @@ def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: boo
 
 def behind(found: DeadPage, job: DeadJob) -> str:
     """What to give as `after` for those behind this job of a page."""
-    return str(_Cursor(found.at_ms, job.died, records.raw(job.id)))
+    return str(Cursor(found.at_ms, job.died, records.raw(job.id)))
 
 
 def begun(found: DeadPage) -> str:
     """What to give as `after` to read a first page once more, without what has died since."""
-    return str(_Cursor(found.at_ms, str(found.at_ms + 1)))
+    return str(Cursor(found.at_ms, str(found.at_ms + 1)))
 
 
-def _page(queue: QueueKeys, wanted: Filter, cursor: _Cursor, most: int, size: int, *, newest: bool) -> Protocol[_Page]:
+def read_some(
+    queue: QueueKeys, wanted: Filter, cursor: Cursor, most: int, size: int, *, newest: bool
+) -> Protocol[Reading]:
+    """Read up to `most` jobs of the wanted age behind `cursor`, and up to `size` bytes of each one's record."""
     ages: list[Argument] = ["" if age is None else age for age in (wanted.least_age, wanted.most_age)]
     args: list[Argument] = [int(newest), cursor.at, *ages, cursor.died, cursor.id, most, size]
     keys = (queue.dead, queue.jobs, queue.errors, queue.tries)
     at, count, more, problem, *found = yield Call(script("dead_page"), keys, args)
     jobs = [_job(at, *found[start : start + 6]) for start in range(0, len(found), 6)]
-    ends = _Cursor(at, jobs[-1].died, records.raw(jobs[-1].id)) if jobs else _Cursor(at, cursor.died, cursor.id)
-    return _Page(jobs, ends, count, bool(more), problem.decode(errors="replace"))
+    ends = Cursor(at, jobs[-1].died, records.raw(jobs[-1].id)) if jobs else Cursor(at, cursor.died, cursor.id)
+    return Reading(jobs, ends, count, bool(more), problem.decode(errors="replace"))
 
 
 def _job(now: int, id: bytes, died: bytes, attempts: int, size: int, record: bytes, stored: bytes) -> DeadJob:
@@ -194,10 +198,10 @@ def get(queue: QueueKeys, id: str) -> Protocol[DeadJob | None]:
 def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
     """Count the jobs that match."""
     if wanted.plain:
-        return (yield from _page(queue, wanted, _Cursor(), 0, 0, newest=False)).count
-    cursor, matching = _Cursor(), 0
+        return (yield from read_some(queue, wanted, Cursor(), 0, 0, newest=False)).count
+    cursor, matching = Cursor(), 0
     while True:
-        found = yield from _page(queue, wanted, cursor, PAGE, _HEAD, newest=False)
+        found = yield from read_some(queue, wanted, cursor, PAGE, HEAD, newest=False)
         matching += sum(map(wanted.matches, found.jobs))
         cursor = found.cursor
         if not found.more:
@@ -206,12 +210,12 @@ def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
 
 def groups(queue: QueueKeys, wanted: Filter) -> Protocol[list[DeadGroup]]:
     """Group the jobs that match by error and task, the largest group first."""
-    cursor = _Cursor()
+    cursor = Cursor()
     counts: defaultdict[tuple[str, str], int] = defaultdict(int)
     newest: dict[tuple[str, str], DeadJob] = {}
     oldest: dict[tuple[str, str], float] = {}
     while True:
-        found = yield from _page(queue, wanted, cursor, PAGE, _HEAD, newest=False)
+        found = yield from read_some(queue, wanted, cursor, PAGE, HEAD, newest=False)
         for job in filter(wanted.matches, found.jobs):
             kind = (job.error.type, job.call.task or "")
             counts[kind] += 1
@@ -227,85 +231,3 @@ def groups(queue: QueueKeys, wanted: Filter) -> Protocol[list[DeadGroup]]:
         )
         for kind in largest
     ]  # fmt: skip
-
-
-def retry_one(queue: QueueKeys, id: str, request: str, *, anew: bool) -> Protocol[bool]:
-    """Make one job ready to run again; False when it is not dead."""
-    keys = _retry_keys(queue, request)
-    _, moved = yield Call(script("dead_retry"), keys, [1, int(anew), records.raw(id), ""])
-    return bool(moved)
-
-
-def retry(queue: QueueKeys, wanted: Filter, request: str, most: int | None, *, anew: bool) -> Protocol[int]:
-    """Make all that match ready to run again, or `most` of them, the oldest first; returns how many.
-
-    Those that die from now on are not meant.
-    """
-    keys = _retry_keys(queue, request)
-    return (yield from _bulk(queue, wanted, most, "dead_retry", keys, [int(anew)]))
-
-
-def delete_one(queue: QueueKeys, id: str, request: str) -> Protocol[bool]:
-    """Delete one job; False when it is not dead."""
-    _, gone = yield Call(script("dead_delete"), _delete_keys(queue, request), [1, records.raw(id), ""])
-    return bool(gone)
-
-
-def delete(queue: QueueKeys, wanted: Filter, request: str, most: int | None) -> Protocol[int]:
-    """Delete all that match, or `most` of them, the oldest first; returns how many."""
-    return (yield from _bulk(queue, wanted, most, "dead_delete", _delete_keys(queue, request), []))
-
-
-def _retry_keys(queue: QueueKeys, request: str) -> tuple[str, ...]:
-    return (*push_keys(queue), queue.tries, queue.dead, queue.errors, queue.books, queue.step(request))
-
-
-def _kept_keys(queue: QueueKeys) -> tuple[str, ...]:
-    return (queue.dead, queue.jobs, queue.errors, queue.tries, queue.stats, queue.notes)
-
-
-def _delete_keys(queue: QueueKeys, request: str) -> tuple[str, ...]:
-    return (*_kept_keys(queue), queue.step(request))
-
-
-def _bulk(
-    queue: QueueKeys, wanted: Filter, most: int | None, name: str, keys: tuple[str, ...], options: list[Argument]
-) -> Protocol[int]:
-    cursor, step, done = _Cursor(), 0, 0
-    limit = Filter(wanted.task, wanted.error, wanted.text, wanted.least_age or 0, wanted.most_age)
-    while most is None or done < most:
-        size = (_MOVES, 0) if wanted.plain else (PAGE, _HEAD)
-        found = yield from _page(queue, limit, cursor, *size, newest=False)
-        chosen = [job for job in found.jobs if wanted.matches(job)]
-        while chosen and (most is None or done < most):
-            batch = chosen if most is None else chosen[: most - done]
-            step += 1
-            looked, moved = yield Call(script(name), keys, [step, *options, *_marks(batch)])
-            chosen = chosen[looked:]
-            done += moved
-        cursor = found.cursor
-        if not found.more:
-            break
-    return done
-
-
-def _marks(jobs: list[DeadJob]) -> Iterator[Argument]:
-    for job in jobs:
-        yield records.raw(job.id)
-        yield job.died
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How long a dead job is kept, in ms, and how many of them are."""
-
-    ttl_ms: int
-    limit: int
-
-
-def trim(queue: QueueKeys, bounds: Bounds) -> Protocol[tuple[int, bool]]:
-    """Take away some of what is beyond the bounds; returns how many those were, and whether there are more."""
-    keys = _kept_keys(queue)
-    args = [bounds.ttl_ms, bounds.limit, _TRIM]
-    gone, more = yield Call(script("dead_trim"), keys, args, patience=0.5)
-    return gone, bool(more)

@@ -4,8 +4,8 @@ A protocol is a generator: it yields one effect, the driver performs it and send
 the asyncio driver and the simulator perform the same protocols. A driver that is interrupted (cancellation, Ctrl-C)
 throws that exception into the protocol, and performs the clean-up effects it yields before it lets the exception pass.
 
-Nobody changes an effect, or a request, once it is made; they are not frozen because that would triple what making one
-costs, and each call makes several.
+Nobody changes an effect, or a request, once it is made, but for what a driver has packed ahead. They are not frozen
+because that would triple what making one costs, and each call makes several.
 """
 
 from __future__ import annotations

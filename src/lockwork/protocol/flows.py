@@ -12,6 +12,7 @@ import msgspec
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.jobs import RECHECK, WINDOW_MS, control_keys, expire
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.looking import patience
 from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
@@ -146,8 +147,7 @@ def ended(queue: QueueKeys, flow: str, channel: str, timeout: float | None) -> P
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
     while True:
-        patience = None if give_up is None else max(0.0, give_up - now)
-        found = yield from look(queue, flow, channel, patience)
+        found = yield from look(queue, flow, channel, patience(give_up, now))
         now = yield Clock()
         if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
             return found
@@ -169,8 +169,10 @@ def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | Non
 def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[tuple[str, list[str]]]:
     """Cancel a flow; returns cancelled, ended or unknown, and the ids of jobs that run: tell their workers."""
     running: list[str] = []
+    again = 0
     while True:
-        state, *more = yield Call(script("flow_cancel"), control_keys(queue), [window_ms, flow])
+        state, *more = yield Call(script("flow_cancel"), control_keys(queue), [again, window_ms, flow], marked=True)
         running += [id.decode() for id in more]
         if state != b"more":
             return state.decode(), running
+        again = 1  # workers may have done the rest by then

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.insisting import insist
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
@@ -112,20 +113,9 @@ def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int
 def release(
     key: str, owner: str, fence: int, *extra: Argument, kind: str = "lock", patience: float | None = None
 ) -> Protocol[bool]:
-    """End a grant and hand it on; False when the server saw that the lease was over before.
-
-    Interrupted, it is sent once more: the first may not have left, or may have met a server without the script.
-    """
+    """End a grant and hand it on; False when the server saw that the lease was over before."""
     call = Call(script(f"{kind}_release"), [key], [0, owner, fence, *extra], patience, marked=True)
-    try:
-        reply = yield call
-    except (GeneratorExit, LockworkError):
-        raise
-    except BaseException:
-        with contextlib.suppress(LockworkError):
-            yield replace(call.again(), patience=1)
-        raise
-    return bool(reply)
+    return bool((yield from insist(call)))
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lockwork.protocol import jobs
@@ -65,6 +65,4 @@ def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Ef
         except StopIteration as done:
             result: T = done.value
             return result
-        if type(effect) is Call:
-            effect.patience = patience
-        value = yield effect
+        value = yield replace(effect, patience=patience) if type(effect) is Call else effect

@@ -81,7 +81,10 @@ def reschedule(queue: QueueKeys, id: str, delay_ms: int) -> Protocol[str]:
 
 
 def revive(queue: QueueKeys, id: str, delay_ms: int = 0) -> Protocol[str]:
-    """Let a job run again that is dead, cancelled or expired; returns revived, waiting, succeeded, taken or unknown."""
+    """Let a job run again that is dead, cancelled or expired.
+
+    Returns revived; or, when nothing was done, waiting, succeeded, taken, blocked (by others of its flow) or unknown.
+    """
     state: bytes = yield Call(script("jobs_revive"), control_keys(queue), [0, id, delay_ms], marked=True)
     return state.decode()
 

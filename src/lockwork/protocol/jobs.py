@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.looking import patience
 from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.scripts import script
 
@@ -241,8 +242,7 @@ def outcome(
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
     while True:
-        patience = None if give_up is None else max(0.0, give_up - now)
-        found = yield from standing(queue, id, channel, patience)
+        found = yield from standing(queue, id, channel, patience(give_up, now))
         if found.state == "overdue":
             yield from expire(queue, window_ms)
             continue

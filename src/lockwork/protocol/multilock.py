@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.grants import CLAIM_MS, Granted, Request, local_deadline
+from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
 Groups = Sequence[Sequence[str]]
@@ -78,9 +79,8 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
     found = _Round({})
     for at, group in enumerate(groups):
         sent = yield Clock()
-        patience = None if give_up is None else give_up - sent
         args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
-        reply = yield Call(script("multi_acquire"), tuple(group), args, patience)
+        reply = yield Call(script("multi_acquire"), tuple(group), args, patience(give_up, sent))
         if reply[0] != 1:
             found.missing = at
             look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))

@@ -9,6 +9,7 @@ from typing import Literal
 from lockwork.errors import LockworkError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.grants import Granted, local_deadline
+from lockwork.protocol.insisting import insist
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
@@ -87,19 +88,8 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
 
 
 def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: bytes) -> Protocol[bool]:
-    """Keep what came of a run; False when that run does not count any more.
-
-    Interrupted, it is sent once more: the first may not have left.
-    """
-    call = Call(script("once_end"), (key,), [owner, fence, state, value])
-    try:
-        return bool((yield call))
-    except (GeneratorExit, LockworkError):
-        raise
-    except BaseException:
-        with contextlib.suppress(LockworkError):
-            yield Call(call.script, call.keys, call.args, patience=1)
-        raise
+    """Keep what came of a run; False when that run does not count any more."""
+    return bool((yield from insist(Call(script("once_end"), (key,), [owner, fence, state, value]))))
 
 
 def state(key: str) -> Protocol[Standing]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.holders import Holder, read
+from lockwork.protocol.insisting import insist
 from lockwork.protocol.scripts import script
 
 KIND = "permits"
@@ -70,19 +69,8 @@ def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsSt
 
 
 def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
-    """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step.
-
-    Interrupted, it is sent once more: the first may not have left.
-    """
-    call = Call(script("permits_downgrade"), [key], [owner, fence, units])
-    try:
-        return bool((yield call))
-    except (GeneratorExit, LockworkError):
-        raise
-    except BaseException:
-        with contextlib.suppress(LockworkError):
-            yield replace(call, patience=1)
-        raise
+    """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step."""
+    return bool((yield from insist(Call(script("permits_downgrade"), [key], [owner, fence, units]))))
 
 
 def force(key: str, channels: str) -> Protocol[int]:

@@ -61,9 +61,8 @@ def rules(queue: QueueKeys) -> Protocol[Rules]:
 def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: bool) -> Protocol[bool]:
     """Wait until nothing waits or runs, `delayed`: nor is scheduled; returns whether it was so at once.
 
-    Raises WaitTimeout.
-
-    Interrupted, it leaves nothing but its channel in a list that is emptied the next time nothing runs.
+    Raises WaitTimeout. Interrupted, it leaves nothing but its channel in a list that is emptied the next time nothing
+    runs.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout

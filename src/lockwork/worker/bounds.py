@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import dead
-from lockwork.protocol.dead import Bounds
+from lockwork.protocol import dead_moves
+from lockwork.protocol.dead_moves import Bounds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
@@ -32,7 +32,7 @@ class Keeper:
         if now() < self._next.get(name, 0.0):
             return False
         try:
-            gone, more = self._runtime.run(dead.trim(keys, self._bounds))
+            gone, more = self._runtime.run(dead_moves.trim(keys, self._bounds))
         except LockworkError as error:
             log.warning("the dead jobs of queue %s are not kept within their bounds: %s", name, error)
             self._next[name] = now() + _TROUBLED

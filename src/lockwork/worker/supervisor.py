@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.app import Lockwork
-from lockwork.protocol.dead import Bounds
+from lockwork.protocol.dead_moves import Bounds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.worker import loops, runners

@@ -2,8 +2,9 @@
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
 --   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, flows
 -- ARGV: again (1: an earlier try may have been applied), id, delay ms (negative: due at that moment)
--- Reply: revived; waiting (it has not ended), succeeded, taken (another job has its unique name) or unknown (nothing was done)
--- Invariants: a job is in one place before and after; what it ended with is forgotten
+-- Reply: revived; or, and nothing was done: waiting (it has not ended), succeeded (or died, and was deleted), taken (another job
+--   has its unique name), blocked (it was cancelled while it waited for others of its flow, which have not ended) or unknown
+-- Invariants: a job is in one place before and after; what it ended with is forgotten; no job of a flow runs before its parents end
 -- include: now
 -- include: control
 local again, id, wait = ARGV[1] == '1', ARGV[2], ARGV[3]
@@ -19,6 +20,7 @@ else
   if not blob then return 'unknown' end
   record = string.match(blob, '^[cx]%d+[^;]*;(.*)$')
   if not record then return again and 'revived' or 'succeeded' end
+  if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end
   if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)
 end

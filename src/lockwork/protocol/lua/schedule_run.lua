@@ -10,7 +10,9 @@
 local name, id = ARGV[1], ARGV[2]
 local known = load(name)
 if not known then return {0, ''} end
-if known[JOB] == id then return {1, id} end
+-- sent again; by now, a slot's job may be the schedule's last one
+local before = redis.call('HEXISTS', jobs, id) + redis.call('HEXISTS', KEYS[8], id) + redis.call('HEXISTS', KEYS[9], id) > 0
+if known[JOB] == id or before then return {1, id} end
 if ARGV[3] == '1' and unended(known[JOB]) then return {2, known[JOB]} end
 add(id, name)
 enqueue()

@@ -10,7 +10,7 @@
 -- include: stock
 -- include: stock_meet
 -- include: stock_line
-local no_room = #ARGV > 7 and refused(8, false, KEYS[10])
+local no_room = #ARGV > 7 and refused(8, true, KEYS[10])
 open(ARGV[1])
 expire()
 local limit, id, buyer, units, key = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
@@ -26,7 +26,7 @@ if limit > 0 and (tonumber(counts[4] or 0)) + units > limit then return {-1, '',
 if counts[1] - counts[2] - counts[3] < units then return {0, '', '', 0, 0, 0, 0} end
 if no_room then return {-3, '', '', no_room[1], no_room[2], 0, 0} end
 
-set_aside(id, buyer, units, key, now + ARGV[6] * 1000)
-if #ARGV > 7 then push(8, false) end
+local fence = set_aside(id, buyer, units, key, now + ARGV[6] * 1000)
+if #ARGV > 7 then push(8, true) end -- sent again long after, its job may have ended
 if counts[5] then alert() end
-return {1, id, 'h', units, tonumber(ARGV[6]), now, 1}
+return {1, id, 'h', units, tonumber(ARGV[6]), fence, 1}

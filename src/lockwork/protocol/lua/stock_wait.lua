@@ -9,14 +9,14 @@
 -- include: stock
 -- include: stock_meet
 -- include: stock_line
-local no_room = #ARGV > 8 and refused(9, false, KEYS[10])
+local no_room = #ARGV > 8 and refused(9, true, KEYS[10])
 open(ARGV[1])
 expire()
 local limit, id, buyer, units, key = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
 local hold, channel = tonumber(ARGV[6]), ARGV[8]
 
 local function reserved(fence)
-  if #ARGV > 8 then push(9, false) end
+  if #ARGV > 8 then push(9, true) end -- sent again long after, its job may have ended
   serve()
   alert()
   return {1, id, 'h', units, hold, fence, 1}
@@ -49,8 +49,7 @@ end
 if counts[1] - counts[2] - counts[3] >= units then
   if no_room then return turned_away() end
   leave(id)
-  set_aside(id, buyer, units, key, now + hold * 1000)
-  return reserved(now)
+  return reserved(set_aside(id, buyer, units, key, now + hold * 1000))
 end
 if channel == '' then
   leave(id)

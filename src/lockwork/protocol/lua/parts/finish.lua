@@ -9,7 +9,9 @@ touch('HLEN', 13, 14)
 -- So a result is kept for one window at least and two at most, without a key or a timer of its own.
 local function turn(window)
   local born = tonumber(redis.call('HGET', stats, 'turned') or nil)
-  if not born or now - born > window * 1000 or born > now then
+  if born and born > now then
+    redis.call('HSET', stats, 'turned', now) -- the clock was set back: what is newer stays so for another window
+  elseif not born or now - born > window * 1000 then
     redis.call('UNLINK', older) -- RENAME would free it at once, however large it is
     if redis.call('EXISTS', results) == 1 then redis.call('RENAME', results, older) end
     redis.call('HSET', stats, 'turned', now)

@@ -3,9 +3,10 @@
 -- FLOW.NUMBERu. Whoever ends jobs says so with flow_ended, and calls carry_on before it is done.
 --   flows: `#` how many jobs wait for others. Of the flow F: `F` its book, `F a` whose results are its own, `F t` what is left to
 --     do, {number, position, ...}: of that job's children, from this position on; -1: cancel its jobs
---   of its job N: `F kN` its children, those of job 0 wait for nobody; `F wN` for how many it waits; `F rN` how it ended: s and
---     its result, f and its error, c and the number of the job whose failure it was; `F lN` its delay; `F pN` its policy, i(gnore)
---     or u(ndo); `F xN` the record of its compensation; `F yN` the Nth that succeeded and has one
+--   of its job N: `F kN` its children, those of job 0 wait for nobody; `F wN` for how many it waits, or would if it
+--     had not been cancelled; `F rN` how it ended: s and its result, f and its error, c and the number of the job whose failure it
+--     was; `F lN` its delay; `F pN` its policy, i(gnore) or u(ndo); `F xN` the record of its compensation; `F yN` the Nth that
+--     succeeded and has one
 -- A book: state (b: being stored, r: runs, u: compensations run, e: ended, g: being forgotten, x: the same, never run), jobs,
 -- stored, succeeded, failed, cancelled, the first failure or 0, 1 to cancel, 1 to compensate, compensations to come, the one
 -- under way or 0, done, failed
@@ -51,15 +52,14 @@ local function flow_engine()
     return flow_books[flow]
   end
 
-  local function unblock(flow, number)
-    if redis.call('HDEL', flows, flow .. ' w' .. number) == 0 then return end
+  local function unblocked()
     if redis.call('HINCRBY', flows, '#', -1) <= 0 then redis.call('HDEL', flows, '#') end
   end
 
   -- A job has ended, for the first time; one that is run again by hand changes nothing.
   local function flow_mark(flow, book, number, letter, value)
     if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end
-    unblock(flow, number)
+    if redis.call('HEXISTS', flows, flow .. ' w' .. number) == 1 then unblocked() end
     if letter == 's' then
       book[SUCCEEDED] = book[SUCCEEDED] + 1
       if redis.call('HEXISTS', flows, flow .. ' x' .. number) == 1 then
@@ -93,18 +93,30 @@ local function flow_engine()
     book[count] = book[count] + 1
   end
 
-  -- One of those that it waits for has ended. Returns how many may run for it.
+  -- One of those that it waits for has ended; it is counted although the job was cancelled meanwhile, because somebody may
+  -- run it again. Returns how many may run for it.
   local function flow_release(flow, book, number)
     local field = flow .. ' w' .. number
     if redis.call('HEXISTS', flows, field) == 0 or redis.call('HINCRBY', flows, field, -1) > 0 then return 0 end
-    unblock(flow, number)
     local id = flow_job(flow, number)
-    if redis.call('HEXISTS', jobs, id) == 1 then
+    local waits = redis.call('HEXISTS', jobs, id) == 1
+    if waits then
+      unblocked()
       redis.call('ZADD', due, moment(flow_get(flow, 'l', number) or 0), id)
-      return 1
+    else
+      flow_mark(flow, book, number, 'c', '') -- if it was deleted by hand
     end
-    flow_mark(flow, book, number, 'c', '') -- it was deleted by hand
-    return 0
+    redis.call('HDEL', flows, field)
+    return waits and 1 or 0
+  end
+
+  -- Whether a job that was cancelled while it waited for others would still have to wait.
+  local function flow_holds(id)
+    local flow, number = string.match(id, '^(.+)%.(%d+)$')
+    local book = flow_book(flow)
+    if book and (book[STATE] == 'b' or book[STATE] == 'r') then return true end
+    redis.call('HDEL', flows, flow .. ' w' .. tonumber(number)) -- all have ended, and nobody counts any more
+    return false
   end
 
   -- Cancel a job that has not begun; `cause`: the number of the one that failed, or ''.
@@ -148,10 +160,11 @@ local function flow_engine()
     for at = position, math.min(count, position + left - 1) do
       if not children then
         flow_stop(flow, book, at, outcomes)
-      elseif passes then
+      else
+        if not passes and redis.call('HEXISTS', flows, flow .. ' w' .. children[at]) == 1 then
+          flow_drop(flow, book, children[at], cause, outcomes)
+        end
         moved = moved + flow_release(flow, book, children[at])
-      elseif redis.call('HEXISTS', flows, flow .. ' w' .. children[at]) == 1 then
-        flow_drop(flow, book, children[at], cause, outcomes)
       end
     end
     return position + left <= count and position + left or nil, moved, math.min(left, count - position + 1)
@@ -249,7 +262,7 @@ local function flow_engine()
   end
 
   return {begin = flow_begin, book = flow_book, todo = flow_todo, running = flow_running, job = flow_job, ended = flow_ended,
-    carry_on = carry_on, sweep = flow_sweep, STATE = STATE, STORED = STORED, STOP = STOP}
+    carry_on = carry_on, sweep = flow_sweep, holds = flow_holds, STATE = STATE, STORED = STORED, STOP = STOP}
 end
 
 -- Made when it is needed: most calls have no job of a flow.

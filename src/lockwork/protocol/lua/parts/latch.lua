@@ -35,11 +35,4 @@ local function touch(size, ttl)
   return count == size
 end
 
--- The last hundred requests of a kind.
-local function known(field, request)
-  return string.find(redis.call('HGET', latch, field) or '', request, 1, true)
-end
-
-local function remember(field, request)
-  redis.call('HSET', latch, field, string.sub(request .. ' ' .. (redis.call('HGET', latch, field) or ''), 1, 1700))
-end
+-- include: requests

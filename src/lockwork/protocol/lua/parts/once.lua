@@ -15,14 +15,7 @@ local function keep(until_us)
   redis.call('PEXPIRE', once, math.max(math.ceil((until_us - now) / 1000), 0) + MARGIN)
 end
 
--- The last hundred requests of a kind.
-local function known(field, id)
-  return string.find(redis.call('HGET', once, field) or '', id, 1, true)
-end
-
-local function remember(field, id)
-  redis.call('HSET', once, field, string.sub(id .. ' ' .. (redis.call('HGET', once, field) or ''), 1, 5000))
-end
+-- include: requests
 
 -- Tell everybody who waits.
 local function wake()

@@ -1,5 +1,5 @@
--- A stock's books, one hash: total, sold, held, expired; b<buyer> units held or bought; k<key> reservation of that key;
--- r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence, hold ms if it was handed over and not yet claimed}.
+-- A stock's books, one hash: total, sold, held, expired; f last fence; b<buyer> units held or bought; k<key> reservation of that
+-- key; r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence, hold ms if it was handed over and not yet claimed}.
 -- And the held reservations by expiry. The last two keys are the stock's: books, holds
 local books, holds = KEYS[#KEYS - 1], KEYS[#KEYS]
 redis.call('HLEN', books)
@@ -20,13 +20,16 @@ local function store(id, state, buyer, units, key, expiry, fence, claim)
   redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence, claim}))
 end
 
--- Set units aside for a buyer.
+-- Set units aside for a buyer; returns the reservation's fence, which is higher than any before it.
 local function set_aside(id, buyer, units, key, expiry, claim)
-  store(id, 'h', buyer, units, key, expiry, now, claim)
+  local fence = math.max(now, tonumber(redis.call('HGET', books, 'f') or 0) + 1)
+  redis.call('HSET', books, 'f', fence)
+  store(id, 'h', buyer, units, key, expiry, fence, claim)
   redis.call('ZADD', holds, expiry, id)
   redis.call('HINCRBY', books, 'held', units)
   redis.call('HINCRBY', books, 'b' .. buyer, units)
   if key ~= '' then redis.call('HSET', books, 'k' .. key, id) end
+  return fence
 end
 
 -- Put a reservation's units back on sale and forget it.

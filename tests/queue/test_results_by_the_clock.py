@@ -1,0 +1,49 @@
+"""Outcomes are kept for as long as is promised, whatever the server's clock does."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockwork.protocol import jobs, pushing
+from lockwork.protocol.jobs import Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob
+from model.bench import SECOND, Bench
+from simulation.server import Build, Server
+
+QUEUE = QueueKeys("sim", "q")
+SESSION = "host/1/a"
+WINDOW_MS = 60_000
+
+
+@pytest.fixture
+def bench(simulated: Server) -> Bench:
+    bench = Bench(simulated, Build())
+    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
+    return bench
+
+
+def _done(bench: Bench, id: str) -> None:
+    bench.run(pushing.push(QUEUE, [NewJob(id, jobs.head(1, 3) + b"body")]))
+    (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 1, f"r{id}", "")).jobs
+    bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], WINDOW_MS))
+
+
+def _state(bench: Bench, id: str) -> str:
+    return bench.run(jobs.standing(QUEUE, id)).state
+
+
+def test_a_clock_that_is_set_back_again_and_again_loses_no_result(bench: Bench) -> None:
+    for number in range(5):
+        _done(bench, str(number))
+        bench.now -= SECOND
+    assert [_state(bench, str(number)) for number in range(5)] == ["ended"] * 5
+
+
+def test_a_clock_that_was_set_back_by_hours_does_not_keep_results_for_hours(bench: Bench) -> None:
+    _done(bench, "before")
+    bench.now -= 5 * 3600 * SECOND
+    for number in range(3):
+        _done(bench, str(number))
+        bench.now += (WINDOW_MS // 1000 + 1) * SECOND
+    assert [_state(bench, id) for id in ("before", "0", "1", "2")] == ["unknown", "unknown", "ended", "ended"]

@@ -1,0 +1,61 @@
+"""The fence of a reservation is higher than any before it, however that was made, and whatever the time is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lockwork.protocol import stock
+from lockwork.protocol.effects import Call, Park
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.stock import Books, Reservation
+from model.bench import CHANNEL, SECOND, Bench
+from simulation.server import Build, Server
+
+BOOKS = Books(QueueKeys("sim", "q"), "phones", 2, 0)
+
+
+@pytest.fixture
+def bench(simulated: Server) -> Bench:
+    return Bench(simulated, Build())
+
+
+def _reserve(bench: Bench, id: str, n: int) -> Reservation:
+    return bench.run(stock.reserve(BOOKS, id, "eve", n, 60_000, "", None))
+
+
+class _Waiter:
+    """Somebody in line."""
+
+    def __init__(self, bench: Bench, id: str) -> None:
+        self._bench = bench
+        self._asking = stock.reserve_waiting(BOOKS, id, "bob", 1, 60_000, "", None, channel=CHANNEL, wait=None)
+        self.got: Reservation | None = None
+        self.look()
+
+    def look(self) -> None:
+        """Ask until there is nothing to do but to wait."""
+        value: Any = None
+        try:
+            while not isinstance(effect := self._asking.send(value), Park):
+                value = self._bench.call(effect) if isinstance(effect, Call) else self._bench.now / SECOND
+        except StopIteration as done:
+            self.got = done.value
+
+
+def test_a_clock_that_was_set_back_lowers_no_fence(bench: Bench) -> None:
+    first = _reserve(bench, "a", 1)
+    bench.now -= 3600 * SECOND
+    assert _reserve(bench, "b", 1).fence > first.fence
+
+
+def test_two_that_are_handed_over_in_one_step_have_fences_of_their_own(bench: Bench) -> None:
+    all_of_it = _reserve(bench, "a", 2)
+    waiters = [_Waiter(bench, id) for id in "bc"]
+    bench.run(stock.release(BOOKS, all_of_it.id, None))
+    for waiter in waiters:
+        waiter.look()
+    fences = [all_of_it.fence, *[waiter.got.fence for waiter in waiters if waiter.got]]
+    assert fences == sorted(set(fences))
+    assert len(fences) == 3

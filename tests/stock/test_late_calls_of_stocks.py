@@ -1,0 +1,41 @@
+"""A reservation that is asked for again, long after its first request, which was applied, and has even run out."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockwork.protocol import jobs, stock
+from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.jobs import Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import NewJob, push_arguments
+from lockwork.protocol.scripts import script
+from lockwork.protocol.stock import Books
+from model.bench import SECOND, Bench
+from simulation.server import Build, Server
+
+QUEUE = QueueKeys("sim", "q")
+BOOKS = Books(QUEUE, "phones", 2, 0)
+SESSION = "host/1/a"
+_JOB = push_arguments([NewJob("j", jobs.head(1, 3) + b"body")])
+_ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call(script("stock_reserve"), BOOKS.keys, [*_ASKED, *_JOB]),
+        Call(script("stock_wait"), BOOKS.keys, [*_ASKED, "channel", *_JOB]),
+    ],
+    ids=lambda call: call.script.name,
+)
+def test_its_job_runs_once(simulated: Server, call: Call) -> None:
+    bench = Bench(simulated, Build())
+    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
+    assert bench.call(call)[0] == 1
+    (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 9, "r1", "")).jobs
+    bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], 60_000))
+    bench.now += 2 * SECOND
+    assert bench.call(call.again())[0] == 1
+    assert bench.run(stock.status(BOOKS)).reserved == 1
+    assert not bench.run(jobs.reserve(QUEUE, SESSION, 9, "r2", "")).jobs
