@@ -82,10 +82,14 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.socket.getsockname()[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(timeout=_SILENCE):
-            super().process_request(request, client_address)
-        else:
+        if not self._places.acquire(timeout=_SILENCE):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # the system has no thread to give just now
+            self._places.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
