@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 from collections import Counter
 from types import FrameType
 from typing import Literal
@@ -67,14 +66,14 @@ class Supervisor:
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
         self._overruns = Overruns(self._too_long)
-        self._returns = Returns(self.heartbeat, lambda seconds: self._later(seconds, ("leave", None)))
+        self._returns = Returns(self.heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
         self._crew = Crew(
             options,
             loops.chosen(loop),
             self._reports.descriptor,
             self.heartbeat,
             on_exit=lambda child: self._events.post(("exit", child)),
-            again=lambda seconds: self._later(seconds, ("start", None)),
+            again=lambda seconds: self._events.later(seconds, ("start", None)),
         )
 
     @property
@@ -212,7 +211,7 @@ class Supervisor:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
             self._crew.tell(STOP)
-            self._later(self._options.grace + _HURRY, ("kill", None))
+            self._events.later(self._options.grace + _HURRY, ("kill", None))
         else:
             log.info("stopping at once: running jobs are given back")
             self._crew.kill()
@@ -230,7 +229,7 @@ class Supervisor:
         if child is None:
             return
         self._crew.begun(child, first=not self._begun)
-        if not self._begun and not self.trouble:
+        if not self._begun and not self._stopping and self._crew.working >= self._crew.wanted:
             self._begun = True
             self._notify.tell(READY=1, STATUS=f"{self._crew.wanted} processes on {', '.join(self._options.queues)}")
 
@@ -246,6 +245,8 @@ class Supervisor:
             self._on_stop()
             return
         if child.retiring or self._stopping:
+            if not child.orderly:
+                log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
             return
         if child.orderly and (self._options.once or (self._options.burst and not child.verdicts)):
             # else its successor, which has been started already, is the one that counts
@@ -275,8 +276,3 @@ class Supervisor:
         if until_sign is not None:
             pulses.append(max(0.01, min(_PULSE, until_sign)))
         return min(pulses, default=None)
-
-    def _later(self, seconds: float, event: _Event) -> None:
-        timer = threading.Timer(seconds, self._events.post, [event])
-        timer.daemon = True
-        timer.start()
