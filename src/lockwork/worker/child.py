@@ -17,6 +17,7 @@ import msgspec
 
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
+from lockwork.failures import one_line
 from lockwork.injection.calling import Caller
 from lockwork.lifespans import SetUpFailed
 from lockwork.protocol import hands, jobs
@@ -55,6 +56,8 @@ _LONGEST = 1 << 24
 """Bytes of a line from the supervisor: a worker may have thousands of queues."""
 _MOMENT = 0.2
 """Seconds in which the other processes of a supervisor that was killed learn of it, too: none shall take our jobs."""
+_LAST_WORDS = 1.5
+"""Seconds to settle what was given back: the supervisor kills us soon, and what was set up has to be taken down."""
 _LAST = 10.0
 """Seconds that it has when its supervisor is gone, or when all is done and only what jobs have left behind goes on."""
 
@@ -102,7 +105,8 @@ class _Work:
             self.settlers.append(settler)
             self.executors.append(executor)
             # each process begins with another partition
-            sources.append(Source(name, keys, executor, weight, family, random()))  # noqa: S311 - no secret
+            turn = random()  # noqa: S311 - no secret
+            sources.append(Source(name, keys, executor, weight, family, turn, settler=settler))
         self.fetcher = Fetcher(
             driver,
             sources,
@@ -119,10 +123,11 @@ class _Work:
         desks = {executor.desk.queue: executor.desk for executor in self.executors}
         self.listener = Listener(ended, desks, app.registry.around.hooks)
 
-    async def settled(self) -> None:
-        """Wait until all outcomes are on the server."""
+    async def settled(self) -> bool:
+        """Wait until all outcomes are on the server; then it is true."""
         for settler in self.settlers:
             await settler.drained()
+        return True
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
@@ -130,8 +135,14 @@ class _Work:
             await self.lanes.freed()
         await self.listener.idle()
 
-    async def done(self) -> None:
-        """Wait until nothing runs, and what became of the jobs is on the server."""
+    def hurry(self) -> None:
+        """No more jobs are fetched, so batches need not wait for any."""
+        for executor in self.executors:
+            executor.hurry()
+
+    async def done(self, fetching: asyncio.Task[None]) -> None:
+        """Wait until nothing is fetched, nothing runs, and what became of the jobs is on the server."""
+        await asyncio.wait([fetching])
         await self.idle()
         await self.settled()
 
@@ -147,7 +158,7 @@ class _Work:
         await self.processes.close()
         await self.listener.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(_LAST_WORDS):
                 await self.settled()
 
     async def end_session(self) -> None:
@@ -187,7 +198,7 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
                 parts = _Work(app, await app.runtime.driver(), orders, reporter, threads, caller, control.ended)
                 status = await _run(parts, orders, control, reporter)
     except SetUpFailed as error:
-        log.error("%s", error, exc_info=error.__cause__)
+        log.error("%s", one_line(str(error)), exc_info=error.__cause__)
         status = NOT_SET_UP
     except Exception:
         if status is None:
@@ -206,12 +217,15 @@ async def _run(parts: _Work, orders: ChildOrders, control: Control, reporter: Re
     await _first(fetching, control.reached(Urgency.QUIET))
     status = _status(fetching)
     parts.fetcher.stop()
-    await asyncio.gather(fetching, return_exceptions=True)
     if status == DONE:
         if orders.options.ends:
             control.raise_to(Urgency.RETIRE)
         await control.reached(Urgency.RETIRE)
-        await _finish(parts, control, orders.options.grace)
+        if control.urgency < Urgency.NOW:
+            parts.hurry()
+        await _finish(parts.done(fetching), control, orders.options.grace)
+    fetching.cancel()  # if the server does not answer; should it have leased jobs, they go back with the session
+    await asyncio.gather(fetching, return_exceptions=True)
     if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
     # of what nobody told us to end, the supervisor says the same, should it live: we have died
@@ -236,13 +250,16 @@ def _status(fetching: asyncio.Task[None]) -> int:
     problem = fetching.exception() if fetching.done() else None
     if problem is None:
         return DONE
-    log.error("this worker process stops: %r", problem)
-    return SESSION_OVER if isinstance(problem, SessionOver) else FAILED
+    if isinstance(problem, SessionOver):
+        log.error("the server has not heard of this worker process for a lease: its jobs run elsewhere, and it stops")
+        return SESSION_OVER
+    log.error("this worker process stops by an error of its own", exc_info=problem)
+    return FAILED
 
 
-async def _finish(parts: _Work, control: Control, grace: float) -> None:
+async def _finish(ending: Coroutine[Any, Any, None], control: Control, grace: float) -> None:
     """Let running jobs end, as far as they may; one whose outcome does not come to the server would run again."""
-    done = asyncio.create_task(parts.done())
+    done = asyncio.create_task(ending)
     try:
         await _first(done, control.reached(Urgency.STOP))
         if not done.done():
@@ -304,7 +321,7 @@ def main() -> None:
         leave_within(_LAST, status)
         runner.close()
     except LockworkError as error:
-        log.error("%s", error)
+        log.error("%s", one_line(str(error)))
         status = FAILED
     except BaseException:
         # also the SystemExit of what a job has left behind: other jobs shall not fail by that, so none is cancelled
