@@ -86,15 +86,14 @@ async def test_a_queue_that_takes_nothing_is_waited_for(
     async with asyncio.timeout(5):
         while len(server.calls) < 50:
             await asyncio.sleep(0)
-    assert settler.failing
-    assert settler.busy
+    assert (settler.failing, settler.busy) == (True, True)
     assert server.settled == []
     assert caplog.text.count("2 outcomes wait to be settled") == 1
     trouble.clear()
     async with asyncio.timeout(5):
         await settler.drained()
     assert server.settled == ["a", "b"]
-    assert not settler.failing
+    assert (settler.failing, settler.busy) == (False, False)
     assert "given up" not in caplog.text
 
 

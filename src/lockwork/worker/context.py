@@ -56,9 +56,10 @@ def meant(error: BaseException) -> BaseException:
     """
     if not isinstance(error, BaseExceptionGroup) or error.split(Again)[1] is not None:
         return error
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    first: BaseException = error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
 
 
 class JobContext:
