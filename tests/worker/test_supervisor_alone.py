@@ -38,9 +38,9 @@ def child(supervisor: Supervisor, **facts: Any) -> Child:
 def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(supervisor: Supervisor) -> None:
     """READY=1 is sent then or never, and without it a service manager ends the worker."""
     child(supervisor)
-    supervisor.heartbeat.last = now() - 1000
+    supervisor._heartbeat.last = now() - 1000
     supervisor._on_ready("h/1/a")
-    assert supervisor.trouble.startswith("the server has not answered")
+    assert supervisor.condition.trouble.startswith("the server has not answered")
     assert supervisor._begun
 
 
@@ -51,7 +51,7 @@ def test_one_that_dies_on_its_way_out_is_named(
     """Its jobs run again, and whoever asks why finds the answer in the log."""
     monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 3 - leaving)
     supervisor._begun = True
-    supervisor._stopping = int(not facts)
+    supervisor.condition.stopping = not facts
     supervisor._on_exit(child(supervisor, **facts))
     jobs = 3 if facts else 2
     assert f"worker process 7 ended (killed by SIGSEGV): {jobs} jobs given back" in caplog.text
