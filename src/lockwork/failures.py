@@ -17,6 +17,13 @@ _TRACE = 4000
 _KNOWN = 4000
 """Bytes that the arguments and attributes of a registered error may have; a larger one arrives as JobFailed."""
 
+_STEERING = {
+    code: ascii(chr(code))[1:-1]
+    for codes in (range(32), range(127, 160), (0x2028, 0x2029), range(0x202A, 0x202F), range(0x2066, 0x206A))
+    for code in codes
+}
+"""What ends a line, steers a terminal, or turns the order of what is shown; and how it is written instead."""
+
 ErrorClass = TypeVar("ErrorClass", bound=type[Exception])
 
 
@@ -112,7 +119,12 @@ class Errors:
 
 def line(error: BaseException) -> str:
     """One line for the log."""
-    return f"{type(error).__name__}: {text(error)}"
+    return one_line(f"{type(error).__name__}: {text(error)}")
+
+
+def one_line(given: str) -> str:
+    """Text without control characters: what a job fails with must not end the log's line, or look like another one."""
+    return given.translate(_STEERING)
 
 
 def text(error: BaseException) -> str:

@@ -164,3 +164,27 @@ def test_a_call_that_is_cancelled_before_its_first_step_is_heard_of(monkeypatch:
     monkeypatch.setattr(Noting, "unheard", 0)
     asyncio.run(run([Plan(0, 1, False)] * SIZE, Batcher, 2))
     assert Noting.unheard == SIZE
+
+
+async def test_who_is_in_a_hurry_lingers_no_more() -> None:
+    calls: list[list[int]] = []
+    lw = Lockwork("redis://127.0.0.1:1", patience=0)
+
+    @lw.task(batch=5)
+    async def together(items: list[int]) -> list[int]:
+        calls.append(list(items))
+        return items
+
+    nothing: Any = None
+    places: Any = Places()
+    batcher = Batcher(together, Batching(5, 60.0), nothing, nothing, places, copy_context(), lambda: False)
+    contexts: list[Any] = [Context(number) for number in range(3)]
+    joining = [asyncio.ensure_future(batcher.join(contexts[number], number)) for number in range(2)]
+    await asyncio.sleep(0)
+    assert calls == []
+    batcher.hurry()
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*joining) == [0, 1]
+        # one that was on its way waits for nobody, either
+        assert await batcher.join(contexts[2], 2) == 2
+    assert calls == [[0, 1], [2]]

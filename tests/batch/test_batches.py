@@ -163,17 +163,39 @@ def test_a_call_whose_jobs_are_all_cancelled_is_cancelled(
 def test_at_the_end_of_the_grace_all_are_given_back(batched: Any, work: Any, history: History, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     jobs = batched.held.enqueue_many([(str(gate),)] * 3)
-    waiting = batched.patient.enqueue(1)
     with work("--concurrency", "5", "--grace", "100ms") as process:
         history.wait(1)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
     assert len(history.lines("cancelled")) == 1
-    assert batched.lw.queue().status().ready == 4
-    assert [job.look().attempts for job in (*jobs, waiting)] == [0] * 4
+    assert batched.lw.queue().status().ready == 3
+    assert [job.look().attempts for job in jobs] == [0] * 3
     gate.touch()
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [False] * 3
+
+
+def test_at_the_end_a_batch_waits_for_no_more_jobs(batched: Any, work: Any, history: History) -> None:
+    """It would linger for a minute, and each deployment as long."""
+    jobs = batched.patient.enqueue_many([(1,), (2,)])
+    with work("--concurrency", "5", "--grace", "10m") as process:
+        until(lambda: batched.lw.queue().status().running == 2, "they are there")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert [job.result(1) for job in jobs] == [None, None]
+    assert [line["items"] for line in history.lines("ran")] == [[1, 2]]
+
+
+def test_a_killed_supervisors_batch_does_not_begin(batched: Any, work: Any, history: History) -> None:
+    """Its jobs go back at once, and so what has not begun must not."""
+    jobs = batched.patient.enqueue_many([(1,), (2,)])
+    with work("--concurrency", "5") as process:
+        until(lambda: batched.lw.queue().status().running == 2, "they are there")
+        assert len(process.children()) == 1
+        process.send(signal.SIGKILL)
+        until(lambda: batched.lw.queue().status().ready == 2, "they were given back")
+    assert history.lines("ran") == []
+    assert [job.state() for job in jobs] == ["active"] * 2
 
 
 def test_a_killed_process_loses_no_item(batched: Any, work: Any, history: History, tmp_path: Path) -> None:

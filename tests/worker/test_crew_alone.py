@@ -1,16 +1,22 @@
-"""Starting worker processes on a system that has none to give."""
+"""Starting worker processes on a system that has none to give, or in which they die at once."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
 from typing import Any, NoReturn, cast
 
 import pytest
 
 from lockwork.errors import LockworkError
+from lockwork.runtime.clock import now
 from lockwork.worker import process
 from lockwork.worker.crew import Crew
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.options import WorkerOptions
+from lockwork.worker.process import Child
 
 _OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
 
@@ -23,9 +29,22 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "start", start)
 
 
-def _crew(again: list[float]) -> Crew:
+class _Sessions:
+    """A heartbeat that needs no server."""
+
+    def __init__(self) -> None:
+        self.known: set[str] = set()
+
+    def join(self, session: str, _patience: float) -> None:
+        self.known.add(session)
+
+    def forget(self, session: str) -> None:
+        self.known.discard(session)
+
+
+def _crew(again: list[float], sessions: _Sessions | None = None) -> Crew:
     nobody: list[Any] = []
-    heartbeat = cast("Heartbeat", None)
+    heartbeat = cast("Heartbeat", sessions or _Sessions())
     return Crew(_OPTIONS, "asyncio", 0, heartbeat, on_exit=nobody.append, again=again.append)
 
 
@@ -41,3 +60,36 @@ def test_a_missing_process_is_tried_again() -> None:
 def test_a_worker_that_cannot_begin_says_why() -> None:
     with pytest.raises(LockworkError, match="Resource temporarily unavailable"):
         _crew([]).fill(first=True)
+
+
+def test_a_process_that_nobody_could_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last process that the system had to give, and then no thread: the supervisor must not end by that, either."""
+    started: list[Child] = []
+
+    def start(*_: object) -> Child:
+        waiting = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        started.append(Child(waiting, "host/1/a", now()))
+        return started[0]
+
+    def no_thread(_thread: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    again: list[float] = []
+    sessions = _Sessions()
+    crew = _crew(again, sessions)
+    crew.fill()
+    assert again == [1.0]
+    assert (crew.children, sessions.known) == ({}, set())
+    assert started[0].process.returncode is not None
+
+
+def test_one_that_dies_at_once_is_tried_for_days() -> None:
+    """A database that is away in the night, and which the app asks when it is imported."""
+    again: list[float] = []
+    crew = _crew(again)
+    stillborn = cast("Child", SimpleNamespace(ready=False, started=now()))
+    for _ in range(20_000):
+        crew.replace(stillborn)
+    assert again[0] < again[1] < again[-1] == 5.0

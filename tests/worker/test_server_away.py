@@ -118,6 +118,33 @@ def test_a_stop_while_the_server_is_away_does_not_wait_for_it(
         assert "Traceback" not in process.errors
 
 
+LIVELY = """
+from pathlib import Path
+from lockwork import Lockwork
+lw = Lockwork()
+@lw.lifespan
+async def connection():
+    Path("up").touch()
+    yield
+    Path("down").touch()
+@lw.task
+async def nothing() -> None: ...
+"""
+
+
+def test_what_was_set_up_is_taken_down_then_too(mortal: MortalServer, tmp_path: Path) -> None:
+    """A question to the server that is under way is not waited for longer than jobs are."""
+    (tmp_path / "lively.py").write_text(LIVELY)
+    with worker("lively:lw", "--grace", "1s", url=mortal.url, folder=tmp_path) as process:
+        until((tmp_path / "up").exists, "it is set up")
+        mortal.kill()
+        until(lambda: "no heartbeat for queue" in process.errors, "it is noticed")
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "did not end in time" not in process.errors
+    assert (tmp_path / "down").exists()
+
+
 @pytest.mark.timeout(120)
 def test_a_process_that_dies_while_the_server_is_away_is_made_good_for(
     mortal: MortalServer, load: Load, apps: Path, history: History, tmp_path: Path

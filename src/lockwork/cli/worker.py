@@ -122,7 +122,7 @@ def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:
         names = [name for queue in options.queues for name in app.config.partitions.names(queue)]
-        health.start(supervisor, Metrics(app, names, supervisor, options.lease))
+        health.start(supervisor.condition, Metrics(app, names, supervisor.condition, options.lease))
     return supervisor.run()
 
 

@@ -100,6 +100,7 @@ class Batcher:
     ) -> None:
         self._task = task
         self._batching = batching
+        self._linger = batching.linger
         self._threads = threads
         self._caller = caller
         self._lanes = lanes
@@ -114,7 +115,7 @@ class Batcher:
         batch = self._open
         if batch is None:
             batch = self._open = _Batch()
-            batch.timer = loop.call_later(self._batching.linger, self._due, batch)
+            batch.timer = loop.call_later(self._linger, self._due, batch)
         batch.members.append(member)
         full = self._lanes.full and self._lanes.all_begun  # then nobody can join until one of them has ended
         if full or len(batch.members) >= self._batching.size:
@@ -138,6 +139,14 @@ class Batcher:
             # several jobs may raise the same one, and none shall see where the others did
             raise end.error.with_traceback(batch.trace or end.error.__traceback__)
         return end.value
+
+    def hurry(self) -> None:
+        """Wait for nobody who is not here: no more jobs come."""
+        self._linger = 0.0
+        if self._open is not None:
+            if self._open.timer is not None:
+                self._open.timer.cancel()
+            self._due(self._open)
 
     def _due(self, batch: _Batch) -> None:
         if batch is not self._open:

@@ -49,6 +49,19 @@ class Again(BaseException):
         self.counted: bool = counted
 
 
+def meant(error: BaseException) -> BaseException:
+    """What a job wants that ended like this: the first Again of an exception group that holds nothing else.
+
+    So a job may call `retry` and `snooze` in a task group, too. Any other error is what it is.
+    """
+    if not isinstance(error, BaseExceptionGroup) or error.split(Again)[1] is not None:
+        return error
+    first: BaseException = error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
 class JobContext:
     """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
 

@@ -115,7 +115,7 @@ class Crew:
         quick = reason == DIED and now() - child.started < _QUICK
         self._failures = self._failures + 1 if quick else 0
         if self._failures:
-            self._again(min(_SLOWEST, 0.1 * 2.0**self._failures))
+            self._again(min(_SLOWEST, 0.1 * 2.0 ** min(self._failures, 10)))
         else:
             self.fill()
 
@@ -168,16 +168,20 @@ class Crew:
             child = process.start(self._loop, self._descriptor)
         except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
             raise NoProcess(f"the system has no process for it: {error}") from error
+        watch = threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{child.pid}", daemon=True)
         try:
             self._heartbeat.join(child.session, patience)
-        except BaseException:
+            watch.start()
+        except BaseException as error:
             child.process.kill()
             child.process.wait()
             child.let_go()
+            self._heartbeat.forget(child.session)
+            if type(error) is RuntimeError:
+                raise NoProcess(f"the system has no thread to watch it: {error}") from error
             raise
         self.children[child.session] = child
         child.tell(msgspec.json.encode(ChildOrders(self._options, child.session)) + b"\n")
-        threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{child.pid}", daemon=True).start()
         log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
 
     def _watch(self, child: Child) -> None:

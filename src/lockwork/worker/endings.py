@@ -63,7 +63,7 @@ class Endings:
             return CANCEL
         if isinstance(error, WrongResults):
             # as below: its work is done
-            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, error)
+            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, line(error))
             return self.dead(job, error)
         if not isinstance(error, Again):
             return self.failed(job, error, options)
@@ -88,9 +88,7 @@ class Endings:
             except (ConfigError, PayloadTooLarge) as error:
                 # its work is done, so running it again would only do it twice
                 log.error(
-                    "job %s ran, but its result cannot be kept, and it goes to the dead set: %s",
-                    job.id,
-                    error,
+                    "job %s ran, but its result cannot be kept, and it goes to the dead set: %s", job.id, line(error)
                 )
                 return self.dead(job, error)
         self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import socket
 from collections import deque
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from lockwork.runtime.clock import now
+
 Event = TypeVar("Event")
+
+_LONGEST = 3600.0
+"""Seconds that a socket surely can wait."""
 
 
 class Events(Generic[Event]):
@@ -21,6 +27,7 @@ class Events(Generic[Event]):
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
+        self._due: list[tuple[float, Event]] = []
         self._rung, self._bell = socket.socketpair()
         self._bell.setblocking(False)
         self._previous = -1
@@ -31,14 +38,24 @@ class Events(Generic[Event]):
         with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits any more
             self._bell.send(b"!")
 
+    def later(self, seconds: float, event: Event) -> None:
+        """Let an event come after so many seconds, by no thread, of which there may be none; for the reader only."""
+        self._due.append((now() + seconds, event))
+        self._due.sort(key=lambda due: due[0])
+
     def next(self, timeout: float | None = None) -> Event | None:
         """Wait for the next event; None when there is none for `timeout` seconds."""
-        self._rung.settimeout(timeout)
+        until = math.inf if timeout is None else now() + timeout
         while not self._events:
-            try:
-                self._rung.recv(4096)
-            except TimeoutError:
+            first = self._due[0][0] if self._due else math.inf
+            at = now()
+            if first <= at:
+                return self._due.pop(0)[1]
+            if until <= at:
                 return None
+            self._rung.settimeout(min(until, first, at + _LONGEST) - at)
+            with contextlib.suppress(TimeoutError):
+                self._rung.recv(4096)
         return self._events.popleft()
 
     def __enter__(self) -> Self:

@@ -12,6 +12,7 @@ from lockwork import codecs, job_options
 from lockwork.batches import Batching
 from lockwork.config import Config
 from lockwork.errors import ServerRefused, ServerUnavailable, UnknownTask
+from lockwork.failures import line
 from lockwork.injection.calling import Caller
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Leased
@@ -21,7 +22,7 @@ from lockwork.tasks import Task
 from lockwork.worker import flow_jobs
 from lockwork.worker.batching import Batcher, WrongResults
 from lockwork.worker.calls import call
-from lockwork.worker.context import Again, Desk, JobContext, Slot
+from lockwork.worker.context import Again, Desk, JobContext, Slot, meant
 from lockwork.worker.endings import Endings, Settled, Settles
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.overruns import Limits
@@ -62,6 +63,7 @@ class Executor:
         self._limits = limits
         self._surroundings = copy_context()
         self._batchers: dict[str, Batcher] = {}
+        self._hurried = False
         self.giving_back = False
         """Set while the worker cancels what runs because it must go: those jobs are given back."""
         self.counting = False
@@ -90,12 +92,13 @@ class Executor:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
                 # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
-                if self.giving_back and not isinstance(error, Again | WrongResults):
+                said = meant(error)
+                if self.giving_back and not isinstance(said, Again | WrongResults):
                     self._cut_short(job, in_thread=not task.is_async and not options.in_process)
                     if isinstance(error, asyncio.CancelledError):
                         raise
                     return
-                end = self._endings.raised(job, error, context, options)
+                end = self._endings.raised(job, said, context, options)
             else:
                 end = self._endings.returned(job, task.name, value, options)
             if context.cancelled and not self.giving_back:
@@ -106,6 +109,12 @@ class Executor:
                 await self._teller.ended(context, perf_counter() - began, value, end)
         finally:
             slot.job = None
+
+    def hurry(self) -> None:
+        """Let batches wait for nobody: no more jobs come."""
+        self._hurried = True
+        for batcher in self._batchers.values():
+            batcher.hurry()
 
     async def _value(
         self,
@@ -150,6 +159,8 @@ class Executor:
             found = self._batchers[task.name] = Batcher(
                 task, batching, self._threads, self._caller, self._lanes, self._surroundings, lambda: self.giving_back
             )
+            if self._hurried:
+                found.hurry()
         return found
 
     async def _unread(self, job: Leased, error: Exception) -> None:
@@ -157,11 +168,11 @@ class Executor:
         if isinstance(error, UnknownTask):
             end = self._endings.failed(job, error, _UNKNOWN)
         elif isinstance(error, ServerUnavailable | ServerRefused):
-            log.warning("job %s cannot have the results that it uses yet: %s", job.id, error)
+            log.warning("job %s cannot have the results that it uses yet: %s", job.id, line(error))
             self._endings.put_off(job, 1000)
             return
         else:
-            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, error)
+            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, line(error))
             end = self._endings.dead(job, error)
         if self._hooks.in_worker:
             await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
@@ -197,7 +208,7 @@ class Executor:
         call = codecs.decode(jobs.body(job.record)) if stored is None else stored
         if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")
-        task = self._registry.get(call[0]) if isinstance(call[0], str) else self._registry.get(str(call[0]))
+        task = self._registry.get(str(call[0]))
         args: list[Any] = call[1]
         kwargs: dict[str, Any] = call[2] if len(call) > 2 else {}
         options = task.options_in_force

@@ -10,21 +10,26 @@ import asyncio
 import contextlib
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, jobs
 from lockwork.protocol.jobs import RESERVE_BATCH, Batch
 from lockwork.runtime.aio import AsyncDriver
+from lockwork.runtime.clock import now
 from lockwork.runtime.sync import backoff
 from lockwork.worker.lanes import Lanes
+from lockwork.worker.logs import AGAIN
 from lockwork.worker.order import Allot
 from lockwork.worker.source import Source
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 T = TypeVar("T")
+
+_UNSETTLED = 1.0
+"""Seconds until a queue is asked again whose outcomes the server does not take."""
 
 
 class Fetcher:
@@ -45,7 +50,7 @@ class Fetcher:
         allot: Allot,
         *,
         at_most: int | None = None,
-        settled: Callable[[], Awaitable[None]] | None = None,
+        settled: Callable[[], Coroutine[Any, Any, bool]] | None = None,
         worn_after: int | None = None,
         on_worn: Callable[[], None] = lambda: None,
     ) -> None:
@@ -126,6 +131,10 @@ class Fetcher:
         again = source.unsure
         if again:
             want = source.held or want
+        elif source.settler is not None and source.settler.failing:
+            # what would run now could not be settled either, and would run again if this process dies
+            self._sleep(source, asyncio.sleep(_UNSETTLED))
+            return 0
         else:
             self._requests += 1
             source.request = f"{self._requests:x}"
@@ -140,7 +149,7 @@ class Fetcher:
         used = len(batch.jobs) - source.held
         source.unsure, source.held = False, 0
         if source.failures:
-            source.failures = 0
+            source.failures, source.complaint = 0, 0.0
             log.info("jobs of queue %s can be fetched again", source.name)
         if batch.jobs:
             self._take(source, batch)
@@ -163,7 +172,9 @@ class Fetcher:
 
     def _put_off(self, source: Source, want: int, error: LockworkError) -> int:
         source.failures += 1
-        log.warning("no jobs of queue %s can be fetched: %s", source.name, error)
+        if now() >= source.complaint:
+            source.complaint = now() + AGAIN
+            log.warning("no jobs of queue %s can be fetched: %s", source.name, error)
         source.unsure = True
         self._sleep(source, asyncio.sleep(backoff(source.failures)))
         # A queue that refuses us must not keep the others' places. Should an earlier try of this very call have leased
@@ -194,9 +205,8 @@ class Fetcher:
             await self._unless_news(self._lanes.freed())
         elif self._calm:
             return True
-        else:
+        elif await self._unless_news(self._settled()):
             # a job that has just ended may run again at once, or have enqueued others
-            await self._settled()
             self._calm = True
             for source in self._sources:
                 self._cancel_sleep(source)

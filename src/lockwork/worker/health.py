@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lockwork.errors import ConfigError
+from lockwork.worker.condition import Condition
 from lockwork.worker.metrics import Metrics
-from lockwork.worker.supervisor import Supervisor
 
 _AT_ONCE = 16
 """Connections that are served at the same time; more have to wait."""
@@ -28,7 +28,7 @@ class Health:
     """Answers for one supervisor; raises ConfigError when the port is taken."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._supervisor: Supervisor | None = None
+        self._condition: Condition | None = None
         self._metrics: Metrics | None = None
         try:
             self._server = _Server(host, port, self.answer)
@@ -42,19 +42,19 @@ class Health:
     def answer(self, path: str) -> Answer:
         """Answer one request."""
         if path == "/livez":
-            if self._supervisor is None or self._supervisor.alive:
+            if self._condition is None or self._condition.alive:
                 return 200, "ok\n", _TEXT
             return 503, "not alive: the supervisor has come to a halt\n", _TEXT
         if path == "/readyz":
-            trouble = "it is starting" if self._supervisor is None else self._supervisor.trouble
+            trouble = "it is starting" if self._condition is None else self._condition.trouble
             return (503, f"not ready: {trouble}\n", _TEXT) if trouble else (200, "ok\n", _TEXT)
         if path == "/metrics" and self._metrics is not None:
             return 200, self._metrics.text(), _PROMETHEUS
         return 404, "try /livez, /readyz or /metrics\n", _TEXT
 
-    def start(self, supervisor: Supervisor, metrics: Metrics) -> None:
+    def start(self, condition: Condition, metrics: Metrics) -> None:
         """Begin to answer."""
-        self._supervisor, self._metrics = supervisor, metrics
+        self._condition, self._metrics = condition, metrics
         self._thread.start()
 
     def close(self) -> None:
@@ -82,10 +82,14 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.socket.getsockname()[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._places.acquire(timeout=_SILENCE):
-            super().process_request(request, client_address)
-        else:
+        if not self._places.acquire(timeout=_SILENCE):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # the system has no thread to give just now
+            self._places.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:

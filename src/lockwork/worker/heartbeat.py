@@ -14,12 +14,13 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.bounds import Keeper
+from lockwork.worker.logs import AGAIN
 from lockwork.worker.overruns import Verdict
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
-_AGAIN = 5.0
-"""Seconds between two complaints."""
+_PATIENCE = 0.5
+"""Seconds to wait for the server: the other queues' beats come after this one."""
 
 
 class Heartbeat:
@@ -51,7 +52,7 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
         self._steady_since = now()
-        self._complained = now() - _AGAIN
+        self._complained = now() - AGAIN
         self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
         self.turned: float = now()
@@ -68,14 +69,18 @@ class Heartbeat:
         with self._lock:
             self._sessions.add(session)
 
+    def forget(self, session: str) -> None:
+        """Beat no more for a session; what it has goes back when its lease has run out."""
+        with self._lock:
+            self._sessions.discard(session)
+
     def leave(self, session: str, patience: float, *, counted: bool, verdicts: Sequence[Verdict] = ()) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
         `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
         was killed; `on_judged` is told of each that had not ended before.
         """
-        with self._lock:
-            self._sessions.discard(session)
+        self.forget(session)
         given = 0
         for verdict in verdicts:
             self._judge(session, verdict, patience)
@@ -106,25 +111,28 @@ class Heartbeat:
         while not self._stop.wait(pause):
             pause = self._lease / 3
             for name, keys in self._queues.items():
-                self.turned = now()  # here: with many queues and no server, one round takes long
+                if self._stop.is_set():  # here, and `turned`: with many queues and no server, one round takes long
+                    return
+                self.turned = now()
                 try:
                     pause = min(pause, self._beat(name, keys))
                     if self._keeper.keep(name, keys):
                         pause = 0.0
-                except LockworkError as error:
+                except Exception as error:  # noqa: BLE001 - whatever it is, without beats all leases would run out
                     self._complain(name, error)
                     pause = min(pause, 0.5)
 
-    def _complain(self, name: str, error: LockworkError) -> None:
-        if now() - self._complained > _AGAIN:
+    def _complain(self, name: str, error: Exception) -> None:
+        if now() - self._complained > AGAIN:
             self._complained = now()
-            log.warning("no heartbeat for queue %s: %s", name, error)
+            unknown = None if isinstance(error, LockworkError) else error
+            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unknown)
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""
         with self._lock:
             sessions = dict.fromkeys(self._sessions, False)
-        answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), patience=0.5))
+        answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), _PATIENCE))
         at = now()
         if at - self.last > self._lease:
             self._steady_since = at
@@ -139,7 +147,8 @@ class Heartbeat:
         # has been heard by the server for a whole lease may call others dead.
         patience = self._steady_since + self._lease - at
         if answer.overdue is not None and patience <= 0:
-            given_back = self._runtime.run(jobs.recover(keys, answer.overdue, self._window_ms, gone=False))
+            ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False)
+            given_back = self._runtime.run(hands.within(_PATIENCE, ending))
             log.warning("worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name)
             return 0.0
         return max(answer.next_deadline, patience, 0.01)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 
+AGAIN = 5.0
+"""Seconds between two complaints about one trouble that lasts."""
+
 
 def configure() -> None:
     """Log to standard error, one line a record, unless the app configured logging already."""

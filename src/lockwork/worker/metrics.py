@@ -16,9 +16,9 @@ from lockwork.protocol.queue_limits import Rules
 from lockwork.protocol.queue_status import QueueStatus
 from lockwork.runtime.clock import now
 from lockwork.worker.backlog import Backlog
+from lockwork.worker.condition import Condition
 from lockwork.worker.memory import resident
 from lockwork.worker.process import DIED, MAX_MEMORY, REASONS, TOO_LONG
-from lockwork.worker.supervisor import Supervisor
 
 _FRESH = 1.0
 """Seconds for which one look at the server is good enough, however many scrapes come."""
@@ -48,9 +48,9 @@ class _Seen(NamedTuple):
 class Metrics:
     """Makes the text of a scrape; the cost is some calls per queue, at most once a second, whatever waits there."""
 
-    def __init__(self, app: Lockwork, queues: Iterable[str], supervisor: Supervisor, lease: float) -> None:
+    def __init__(self, app: Lockwork, queues: Iterable[str], condition: Condition, lease: float) -> None:
         self._runtime = app.runtime
-        self._supervisor = supervisor
+        self._condition = condition
         self._lease = lease
         self._queues = {name: QueueKeys(app.config.prefix, name) for name in queues}
         self._backlogs = {name: Backlog() for name in self._queues}
@@ -67,15 +67,14 @@ class Metrics:
             return self._text
 
     def _own(self) -> Iterable[str]:
-        supervisor, children = self._supervisor, self._supervisor.memory()
-        beat = supervisor.heartbeat.last
+        condition, children = self._condition, self._condition.memory()
         own = resident(os.getpid())
-        yield _family("worker_ready", "gauge", "Whether this worker takes jobs", [("", not supervisor.trouble)])
+        yield _family("worker_ready", "gauge", "Whether this worker takes jobs", [("", not condition.trouble)])
         yield _family(
             "lease_age_seconds",
             "gauge",
             "Since the server last confirmed this worker's leases",
-            [("", max(0.0, now() - beat))],
+            [("", condition.silence)],
         )
         yield _family("lease_seconds", "gauge", "How long a lease lasts without being confirmed", [("", self._lease)])
         yield _family("worker_processes", "gauge", "Worker processes of this worker", [("", len(children))])
@@ -84,13 +83,13 @@ class Metrics:
             sizes.append((f'process="{number}"', size))
             sizes += [(f'process="{number}.{runner}"', other) for runner, other in enumerate(of_runners, 1)]
         yield _family("worker_memory_bytes", "gauge", "Resident memory", sizes)
-        replaced = [(f'reason="{reason}"', supervisor.replaced[reason]) for reason in REASONS]
+        replaced = [(f'reason="{reason}"', condition.replaced[reason]) for reason in REASONS]
         yield _family("worker_replaced_total", "counter", "Worker processes that were replaced", replaced)
         count = sum(len(one) - 1 for one in children)
         yield _family(
             "worker_runners", "gauge", "Runner processes of all worker processes of this worker", [("", count)]
         )
-        why = [(f'reason="{reason}"', supervisor.runners_replaced[reason]) for reason in (DIED, MAX_MEMORY, TOO_LONG)]
+        why = [(f'reason="{reason}"', condition.runners_replaced[reason]) for reason in (DIED, MAX_MEMORY, TOO_LONG)]
         yield _family("runner_replaced_total", "counter", "Runner processes that were replaced", why)
 
     def _of_the_server(self) -> Iterable[str]:

@@ -100,8 +100,9 @@ class Overruns:
             if deadline < self._wakes:
                 self._changed.notify()
             if self._thread is None and not self._stopped:
-                self._thread = threading.Thread(target=self._main, name="lockwork-overruns", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._main, name="lockwork-overruns", daemon=True)
+                thread.start()  # raises when the system has none to give; then the next job's try may be luckier
+                self._thread = thread
 
     def _main(self) -> None:
         while True:

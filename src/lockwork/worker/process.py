@@ -20,6 +20,9 @@ from lockwork.worker.overruns import Verdict
 
 DONE = 77
 """Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
+FAILED, SESSION_OVER = 1, 3
+NOT_SET_UP = 4
+"""Exit status of a child that never came to run jobs, because what it needs first failed."""
 DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout")
 """Why a process is replaced, a child or a runner."""
 

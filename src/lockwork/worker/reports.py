@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
 from collections.abc import Callable
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _LONGEST = 16_384
 
@@ -38,7 +41,11 @@ class Reports:
     def _main(self) -> None:
         while (heard := self._inbox.recv(_LONGEST)) != b"!":
             session, _, text = heard.decode(errors="replace").partition(" ")
-            self._on_report(session, text)
+            try:
+                self._on_report(session, text)
+            except Exception:
+                # if nobody read any more, children would stand still as soon as the socket is full
+                log.exception("what a worker process reports could not be dealt with: %r", text)
 
 
 class Reporter:

@@ -21,6 +21,7 @@ import msgspec
 
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
+from lockwork.failures import one_line
 from lockwork.injection.calling import Caller
 from lockwork.lifespans import SetUpFailed
 from lockwork.protocol.jobs import Outcome
@@ -165,9 +166,9 @@ def main() -> None:
             runner.run(_main(msgspec.json.decode(orders, type=ChildOrders), int(descriptor)))
         _leave(0)
     except SetUpFailed as error:
-        log.error("%s", error, exc_info=error.__cause__)
+        log.error("%s", one_line(str(error)), exc_info=error.__cause__)
     except LockworkError as error:
-        log.error("%s", error)
+        log.error("%s", one_line(str(error)))
     except BaseException:
         log.exception("this runner process stops by an error of its own")
     _leave(1)

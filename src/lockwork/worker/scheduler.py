@@ -43,6 +43,8 @@ class Scheduler:
         turns = dict.fromkeys(self._tickers, now())
         while turns and not self._stop.wait(max(0.0, min(turns.values()) - now())):
             for name in [name for name, at in turns.items() if at <= now()]:
+                if self._stop.is_set():  # here: with many queues and no server, one round takes long
+                    return
                 pause = self._turn(name)
                 if pause is None:
                     del turns[name]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.lanes import Runner
+from lockwork.worker.settler import Settler
 
 
 @dataclass(slots=True, eq=False)
@@ -36,4 +37,7 @@ class Source:
     held: int = 0
     """Places kept for what that request may have leased."""
     failures: int = 0
+    complaint: float = 0.0
+    """When the next complaint about them is due."""
+    settler: Settler | None = None
     sleep: asyncio.Task[None] | None = field(default=None)

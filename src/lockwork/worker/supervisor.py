@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
-from collections import Counter
 from types import FrameType
 from typing import Literal
 
 from lockwork.app import Lockwork
 from lockwork.protocol.dead_moves import Bounds
 from lockwork.protocol.keys import QueueKeys
-from lockwork.runtime.clock import now
 from lockwork.worker import loops, runners
 from lockwork.worker.bounds import Keeper
-from lockwork.worker.child import FAILED, NOT_SET_UP
+from lockwork.worker.condition import Condition
 from lockwork.worker.crew import Crew
 from lockwork.worker.events import Events
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.notify import Notify
 from lockwork.worker.options import QUIET, READY, STOP, WORN, WorkerOptions
 from lockwork.worker.overruns import Overruns, Verdict
-from lockwork.worker.process import DIED, MAX_JOBS, TOO_LONG, Child
+from lockwork.worker.process import DIED, FAILED, MAX_JOBS, NOT_SET_UP, TOO_LONG, Child
 from lockwork.worker.relay import Relay
 from lockwork.worker.reports import Reports
 from lockwork.worker.returning import Returns
@@ -50,8 +47,6 @@ class Supervisor:
     def __init__(self, app: Lockwork, options: WorkerOptions, *, loop: str | None = None) -> None:
         self._options = options
         self._events: Events[_Event] = Events()
-        self._stopping = 0
-        self._quiet = False
         self._begun = False
         self._status = 0
         self._notify = Notify()
@@ -61,55 +56,22 @@ class Supervisor:
         bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
         self._relay = Relay(app.registry.around.hooks)
-        self.heartbeat: Heartbeat = Heartbeat(
+        self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper
         )
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
         self._overruns = Overruns(self._too_long)
-        self._returns = Returns(self.heartbeat, lambda seconds: self._later(seconds, ("leave", None)))
+        self._returns = Returns(self._heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
         self._crew = Crew(
             options,
             loops.chosen(loop),
             self._reports.descriptor,
-            self.heartbeat,
+            self._heartbeat,
             on_exit=lambda child: self._events.post(("exit", child)),
-            again=lambda seconds: self._later(seconds, ("start", None)),
+            again=lambda seconds: self._events.later(seconds, ("start", None)),
         )
-
-    @property
-    def alive(self) -> bool:
-        """Whether the supervisor still turns, server or no server."""
-        return now() - self.heartbeat.turned < max(self._options.lease, 10.0)
-
-    @property
-    def trouble(self) -> str:
-        """Why no jobs are taken, or that fewer are; empty when all is well."""
-        if self._stopping:
-            return "it is stopping"
-        if self._quiet:
-            return "it was told to fetch nothing more"
-        silence = now() - self.heartbeat.last
-        if silence >= self._options.lease:
-            return f"the server has not answered for {silence:.0f} s"
-        working = self._crew.working
-        if working < self._crew.wanted:
-            return f"{working} of {self._crew.wanted} processes work"
-        return ""
-
-    @property
-    def replaced(self) -> Counter[str]:
-        """How many children were replaced, by reason."""
-        return self._crew.replaced
-
-    @property
-    def runners_replaced(self) -> Counter[str]:
-        """The same of the runner processes of all children."""
-        return self._crew.runners_replaced
-
-    def memory(self) -> list[list[int]]:
-        """Bytes that each child has in memory, and behind it those of its runners, as far as that can be told."""
-        return self._crew.memory()
+        self.condition: Condition = Condition(self._crew, self._heartbeat, options.lease)
 
     def run(self) -> int:
         """Work until SIGTERM or SIGINT; raises a LockworkError when it cannot begin."""
@@ -123,9 +85,9 @@ class Supervisor:
         crew = self._crew
         try:
             crew.fill(first=True)
-            self.heartbeat.start()
+            self._heartbeat.start()
             self._scheduler.start()
-            while crew.children or (crew.wanted and not self._stopping):
+            while crew.children or (crew.wanted and not self.condition.stopping):
                 self._handle(self._events.next(self._pulse()))
                 self._look_after()
                 if self._options.ends and crew.stillborn >= _TRIES:
@@ -137,7 +99,7 @@ class Supervisor:
         finally:
             crew.kill()
             self._scheduler.stop()
-            self.heartbeat.stop()
+            self._heartbeat.stop()
             self._reports.close()
             self._overruns.stop()
             for child in crew.children.values():  # after an error
@@ -199,27 +161,27 @@ class Supervisor:
         elif event[0] == "start":
             self._crew.fill()
         elif event[0] == "leave":
-            if not self._stopping:
+            if not self.condition.stopping:
                 self._returns.catch_up()
         else:
             log.warning("worker processes that did not end in time are killed")
             self._crew.kill()
 
     def _on_stop(self) -> None:
-        self._stopping += 1
+        again, self.condition.stopping = self.condition.stopping, True
         self._crew.open = False
-        if self._stopping == 1:
+        if not again:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
             self._crew.tell(STOP)
-            self._later(self._options.grace + _HURRY, ("kill", None))
+            self._events.later(self._options.grace + _HURRY, ("kill", None))
         else:
             log.info("stopping at once: running jobs are given back")
             self._crew.kill()
 
     def _on_quiet(self) -> None:
-        if not self._quiet and not self._stopping:
-            self._quiet = True
+        if not self.condition.quiet and not self.condition.stopping:
+            self.condition.quiet = True
             self._crew.open = False
             log.info("quiet: no more jobs are fetched; running ones go on")
             self._notify.tell(STATUS="quiet: no more jobs are fetched")
@@ -230,7 +192,7 @@ class Supervisor:
         if child is None:
             return
         self._crew.begun(child, first=not self._begun)
-        if not self._begun and not self.trouble:
+        if not self._begun and not self.condition.stopping and self._crew.working >= self._crew.wanted:
             self._begun = True
             self._notify.tell(READY=1, STATUS=f"{self._crew.wanted} processes on {', '.join(self._options.queues)}")
 
@@ -239,13 +201,15 @@ class Supervisor:
         self._overruns.forget(child.session)
         self._relay.gone(child)
         given_back = self._returns.give_back(child, leaving=self._leaving)
-        if child.process.returncode == NOT_SET_UP and not child.ready and not self._stopping:
+        if child.process.returncode == NOT_SET_UP and not child.ready and not self.condition.stopping:
             # trying again and again would only look like working: whoever started the worker is told
             log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
             self._status = FAILED
             self._on_stop()
             return
-        if child.retiring or self._stopping:
+        if child.retiring or self.condition.stopping:
+            if not child.orderly:
+                log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
             return
         if child.orderly and (self._options.once or (self._options.burst and not child.verdicts)):
             # else its successor, which has been started already, is the one that counts
@@ -256,14 +220,14 @@ class Supervisor:
 
     @property
     def _leaving(self) -> bool:
-        return bool(self._stopping) or not self._begun
+        return self.condition.stopping or not self._begun
 
     # -- the clock ----------------------------------------------------------------------------------------------------
 
     def _look_after(self) -> None:
         """Do what is due, whatever has happened."""
         self._relay.pass_on(self._crew.children.values())
-        if self.alive:
+        if self.condition.alive:
             self._notify.sign()
         if self._options.max_memory is not None:
             self._crew.weigh()
@@ -275,8 +239,3 @@ class Supervisor:
         if until_sign is not None:
             pulses.append(max(0.01, min(_PULSE, until_sign)))
         return min(pulses, default=None)
-
-    def _later(self, seconds: float, event: _Event) -> None:
-        timer = threading.Timer(seconds, self._events.post, [event])
-        timer.daemon = True
-        timer.start()

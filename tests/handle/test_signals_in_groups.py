@@ -1,0 +1,95 @@
+"""`retry` and `snooze` in a task group: what arrives is an exception group, and means what was called."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lockwork import Lockwork, current_job
+from lockwork.protocol.jobs import Leased, Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.worker.context import Desk, Slot, slot
+from lockwork.worker.executor import Executor
+from lockwork.worker.lanes import Lanes
+
+lw = Lockwork("redis://127.0.0.1:1", patience=0)
+
+
+async def snoozes() -> None:
+    current_job().snooze("1s")
+
+
+async def tries_again() -> None:
+    current_job().retry("2s")
+
+
+async def fails() -> None:
+    raise ValueError("a fault")
+
+
+async def waits() -> None:
+    await asyncio.sleep(600)
+
+
+async def in_a_group() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(snoozes())
+        group.create_task(waits())
+
+
+PARTS: dict[str, Any] = {
+    "snoozes": snoozes, "tries again": tries_again, "fails": fails, "waits": waits, "in a group": in_a_group
+}  # fmt: skip
+
+
+@lw.task(retries=3, backoff=60)
+async def grouped(names: list[str], *, itself: bool) -> None:
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(PARTS[name]())
+        if itself:
+            current_job().snooze("3s")
+
+
+class _Settled:
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+@pytest.mark.parametrize(
+    ("names", "itself", "kind", "delay_ms"),
+    [
+        (["snoozes"], False, "z", 1000),
+        (["tries again"], False, "r", 2000),
+        (["waits", "snoozes", "waits"], False, "z", 1000),
+        (["waits"], True, "z", 3000),
+        (["in a group", "waits"], False, "z", 1000),
+        (["tries again", "tries again"], False, "r", 2000),
+    ],
+)
+async def test_they_mean_what_was_called(names: list[str], itself: bool, kind: str, delay_ms: int) -> None:
+    assert [(outcome.kind, outcome.delay_ms) for outcome in await outcomes(names, itself)] == [(kind, delay_ms)]
+
+
+async def test_a_fault_beside_them_is_a_failure() -> None:
+    (outcome,) = await outcomes(["snoozes", "fails"], itself=False)
+    assert outcome.kind == "r"
+    assert outcome.delay_ms >= 30_000
+    assert b"ValueError: a fault" in outcome.value
+
+
+async def outcomes(names: list[str], itself: bool) -> list[Outcome]:
+    """Run one job as a worker does."""
+    settled, nothing = _Settled(), [None]
+    desk = Desk("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
+    executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], Lanes(1))  # type: ignore[arg-type]
+    mine = Slot()
+    mine.task = asyncio.current_task()
+    slot.set(mine)
+    await executor.run(Leased("id", b"1 x", grouped.call(names, itself=itself).record, 1, 7), mine)
+    return settled.outcomes

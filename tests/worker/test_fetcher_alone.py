@@ -1,0 +1,115 @@
+"""The fetcher by itself, on a server that is a few lines: when it asks, and that it ends when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lockwork.errors import ServerRefused
+from lockwork.protocol.jobs import Batch
+from lockwork.protocol.keys import QueueKeys
+from lockwork.worker import fetcher as fetching
+from lockwork.worker import order
+from lockwork.worker.fetcher import Fetcher
+from lockwork.worker.lanes import Lanes
+from lockwork.worker.source import Source
+
+
+class Server:
+    """Has no jobs, and wakes nobody."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked = 0
+        self._error = error
+
+    def run(self, protocol: Any) -> Any:
+        effect = protocol.send(None)
+        protocol.close()
+        name = effect.script.name if hasattr(effect, "script") else ""
+        return self._reserve() if name == "jobs_reserve" else self._other(name)
+
+    async def _reserve(self) -> Batch:
+        await asyncio.sleep(0)
+        self.asked += 1
+        if self._error is not None:
+            raise self._error
+        return Batch([], None)
+
+    async def _other(self, name: str) -> bool:
+        if not name:
+            await asyncio.Event().wait()
+        return True
+
+
+def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
+    driver, runner = [server], [None]
+    places: Any = Lanes(5)
+    source = Source("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
+    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, order.strict, **options)  # type: ignore[arg-type]
+
+
+async def turns(condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_a_burst_that_waits_for_its_outcomes_can_be_stopped() -> None:
+    """Else SIGTERM would wait, while the server is away, until the process is killed."""
+    waits = asyncio.Event()
+
+    async def settled() -> bool:
+        waits.set()
+        await asyncio.Event().wait()
+        return True
+
+    made = make(Server(), settled=settled)
+    running = asyncio.create_task(made.run())
+    await waits.wait()
+    made.stop()
+    async with asyncio.timeout(5):
+        await running
+
+
+async def test_a_burst_looks_again_once_all_is_settled() -> None:
+    server = Server()
+    looked: list[int] = []
+
+    async def settled() -> bool:
+        looked.append(server.asked)
+        return True
+
+    async with asyncio.timeout(5):
+        await make(server, settled=settled).run()
+    assert (looked, server.asked) == ([1], 2)
+
+
+async def test_a_queue_that_takes_no_outcomes_is_asked_for_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would run, and nothing could come of it but another run."""
+    monkeypatch.setattr(fetching, "_UNSETTLED", 0.0)
+    server, settler = Server(), SimpleNamespace(failing=True)
+    made = make(server, settler)
+    running = asyncio.create_task(made.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert server.asked == 0
+    settler.failing = False
+    await turns(lambda: server.asked == 1)
+    made.stop()
+    await running
+
+
+async def test_one_trouble_does_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
+    server = Server(ServerRefused("a key of ours holds somebody else's data"))
+    made = make(server)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked >= 20)
+    made.stop()
+    await running
+    assert caplog.text.count("no jobs of queue default can be fetched") == 1

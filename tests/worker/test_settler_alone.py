@@ -1,0 +1,114 @@
+"""The settler by itself: a server that refuses one outcome, or all of a queue, or is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
+from lockwork.protocol.jobs import Outcome
+from lockwork.protocol.keys import QueueKeys
+from lockwork.worker import settler as settling
+from lockwork.worker.settler import Settler
+
+Rule = Callable[[list[str]], LockworkError | None]
+
+
+class Server:
+    """Takes what `rule` does not refuse."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.calls: list[list[str]] = []
+        self.settled: list[str] = []
+
+    def run(self, protocol: Any) -> Any:
+        args = protocol.send(None).args
+        ids = [str(id) for id in args[1::5]]
+        protocol.close()
+        return self._answer(ids)
+
+    async def _answer(self, ids: list[str]) -> list[bool]:
+        await asyncio.sleep(0)
+        self.calls.append(ids)
+        error = self.rule(ids)
+        if error is not None:
+            raise error
+        self.settled += filter(None, ids)
+        return [bool(id) for id in ids]
+
+
+def make(server: Server) -> Settler:
+    driver: Any = server
+    return Settler(driver, QueueKeys("lw", "default"), "host/1/a", 1000)
+
+
+def add(settler: Settler, *ids: str) -> None:
+    for id in ids:
+        settler.add(Outcome(id, b"1 1 x", "s", b"null"))
+
+
+async def test_one_that_is_refused_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    def rule(ids: list[str]) -> LockworkError | None:
+        return ServerRefused("the server refused jobs_settle: bad") if "bad" in ids else None
+
+    server = Server(rule)
+    settler = make(server)
+    add(settler, "a", "bad", "b")
+    async with asyncio.timeout(5):
+        await settler.drained()
+    assert server.settled == ["a", "b"]
+    add(settler, "c")
+    async with asyncio.timeout(5):
+        await settler.drained()
+    assert server.settled == ["a", "b", "c"]
+    assert "job bad: the server refuses its outcome, though it takes others" in caplog.text
+    assert "job a:" not in caplog.text
+    assert "job :" not in caplog.text
+    assert not settler.failing
+
+
+@pytest.mark.parametrize(
+    "error", [ServerRefused("a key of ours holds somebody else's data"), ServerUnavailable("away")]
+)
+async def test_a_queue_that_takes_nothing_is_waited_for(
+    error: LockworkError, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is given up: as soon as its key is put right, no job runs again. Meanwhile the log is not filled."""
+    monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
+    trouble: list[LockworkError] = [error]
+    server = Server(lambda _ids: trouble[0] if trouble else None)
+    settler = make(server)
+    add(settler, "a", "b")
+    async with asyncio.timeout(5):
+        while len(server.calls) < 50:
+            await asyncio.sleep(0)
+    assert (settler.failing, settler.busy) == (True, True)
+    assert server.settled == []
+    assert caplog.text.count("2 outcomes wait to be settled") == 1
+    trouble.clear()
+    async with asyncio.timeout(5):
+        await settler.drained()
+    assert server.settled == ["a", "b"]
+    assert (settler.failing, settler.busy) == (False, False)
+    assert "given up" not in caplog.text
+
+
+async def test_what_is_settled_is_not_sent_again_with_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one call can take: the server went away between two of them."""
+    monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
+    troubles: list[LockworkError] = [ServerUnavailable("away")] * 2
+
+    def rule(ids: list[str]) -> LockworkError | None:
+        return troubles.pop() if "600" in ids and troubles else None
+
+    server = Server(rule)
+    settler = make(server)
+    add(settler, *map(str, range(1200)))
+    async with asyncio.timeout(5):
+        await settler.drained()
+    assert server.settled == [str(number) for number in range(1200)]
+    assert [len(call) for call in server.calls] == [500, 500, 500, 500, 200]
