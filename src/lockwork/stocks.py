@@ -118,16 +118,16 @@ class Stock:
         """The same for a task."""
         return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
 
-    def reservations(self, buyer: str | None = None, count: int = 100) -> list[Reservation]:
-        """List up to `count` reservations, held and confirmed, of one buyer or of all, in no order.
+    def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
+        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no order.
 
         It looks through the whole stock, a thousand at a time: it is for operators, not for each request of a shop.
         """
-        return self._runtime.run(self._reservations(buyer, count))
+        return self._runtime.run(self._reservations(buyer, limit))
 
-    async def areservations(self, buyer: str | None = None, count: int = 100) -> list[Reservation]:
+    async def areservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
         """The same for a task."""
-        return await self._runtime.arun(self._reservations(buyer, count))
+        return await self._runtime.arun(self._reservations(buyer, limit))
 
     def status(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""
@@ -161,9 +161,9 @@ class Stock:
         """The same for a task."""
         return await self._runtime.arun(protocol.delete(self._books, new_id()))
 
-    def _reservations(self, buyer: str | None, count: int) -> Protocol[list[Reservation]]:
+    def _reservations(self, buyer: str | None, limit: int) -> Protocol[list[Reservation]]:
         name = "" if buyer is None else checked(buyer, "a buyer")
-        return protocol.reservations(self._books, name, _whole(count, "count"))
+        return protocol.reservations(self._books, name, _whole(limit, "limit"))
 
     def _reserve(
         self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None, wait: Duration | None
