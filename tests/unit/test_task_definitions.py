@@ -160,9 +160,7 @@ def test_a_module_that_is_run_may_be_imported_too(shop: Path) -> None:
     app.write_text(f"{app.read_text()}import defined_tasks\n")
     tasks.write_text(_TASKS.format(queue="mail") + "print(lw.registry.get('send').function())\n")
     for how in ([str(tasks)], ["-m", "defined_tasks"]):
-        done = subprocess.run(
-            [sys.executable, *how], cwd=shop, capture_output=True, text=True, check=False, timeout=60
-        )
+        done = subprocess.run([sys.executable, *how], cwd=shop, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stdout) == (0, "mail\nmail\n"), done.stderr
 
 
