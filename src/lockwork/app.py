@@ -36,7 +36,7 @@ from lockwork.schedules.factory import Schedules
 from lockwork.schedules.options import ScheduledTaskSettings, call_without_arguments, split
 from lockwork.stocks import Stock
 from lockwork.synchronizers.factory import Synchronizers
-from lockwork.task_settings import TaskOptions
+from lockwork.task_settings import CallSettings, TaskOptions
 from lockwork.tasks import Task
 
 P = ParamSpec("P")
@@ -118,7 +118,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Schedules, Flows):
         For the other options see lockwork.task_settings.TaskSettings; with `cron` or `every`, and what else
         lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
-        check_names(options, _TaskSettings, "a task has no option")
+        single = CallSettings, "it is for single jobs: task.options(...) has it"
+        check_names(options, _TaskSettings, "a task has no option", single)
         batching = Batching.read(batch, linger)
         own, timing = split(options)
         chosen = TaskOptions.read(own)

@@ -31,7 +31,7 @@ from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Arrival, push_unique
 from lockwork.surroundings import Surroundings
 from lockwork.task_calls import ResultCall
-from lockwork.task_settings import CallSettings, TaskOptions, level
+from lockwork.task_settings import CallSettings, TaskOptions, TaskSettings, level
 from lockwork.uniqueness import Unique
 
 P = ParamSpec("P")
@@ -82,7 +82,9 @@ class Task(Generic[P, R, C]):
 
     def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
         """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
-        check_names(changes, CallSettings, "a job has no option")
+        check_names(
+            changes, CallSettings, "a job has no option", (TaskSettings, "it is the task's: @lw.task(...) has it")
+        )
         options = job_options.read(changes, self.options_in_force)
         if "priority" in changes:
             options = replace(options, priority=level(changes["priority"]))
