@@ -54,7 +54,6 @@ class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
 
 def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]:
     """Part a task's options from its schedule's; raises ConfigError."""
-    check_names(given, ScheduledTaskSettings, "a task has no option")
     ours = get_annotations(ScheduleSettings)
     timing: Any = {name: value for name, value in given.items() if name in ours}
     own: Any = {name: value for name, value in given.items() if name not in ours}
