@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
+from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -146,9 +147,7 @@ def _id(id: object) -> str:
 
 
 def _most(limit: object) -> int:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST:
-        raise ConfigError(f"limit must be a whole number from 1 to {MOST:,}, not {limit!r}")
-    return limit
+    return whole(limit, "limit", 1, MOST)
 
 
 def _moment(at: object) -> int:

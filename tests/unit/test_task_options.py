@@ -21,7 +21,7 @@ def app() -> Iterator[Lockwork]:
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
-        ("retries", -1, "retries must be a whole number from 0 to 1000"),
+        ("retries", -1, "retries must be a whole number from 0 to 1,000"),
         ("retries", 1.5, "retries must be a whole number"),
         ("retries", True, "retries must be a whole number"),
         ("retries", 1001, "retries must be a whole number"),

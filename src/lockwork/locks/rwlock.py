@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration
 from lockwork.locks.grant import OnLost
-from lockwork.locks.semaphore import whole
 from lockwork.locks.sides import ReadSide, WriteSide
 from lockwork.protocol import permits as protocol
 from lockwork.protocol.effects import Protocol
@@ -71,8 +71,8 @@ class RWLock:
         return await self._runtime.arun(protocol.force(self._key(), self._channels()))
 
     def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:
-        named = {"holders": max(1, whole(readers, "readers", 0)), "waiters": whole(waiters, "waiters", 0)}
-        return protocol.state(self._key(), **named)
+        holders = max(1, whole(readers, "readers", 0, protocol.ALL))
+        return protocol.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, protocol.ALL))
 
     def _key(self) -> str:
         return self._read._used_key()

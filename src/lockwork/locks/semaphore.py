@@ -10,8 +10,9 @@ from weakref import WeakValueDictionary
 
 from lockwork import owners
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration
-from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.errors import LockLost, NotHeld
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
@@ -191,8 +192,8 @@ class Semaphore(Handle):
         return self._key
 
     def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
-        named = {"holders": whole(holders, "holders", 0), "waiters": whole(waiters, "waiters", 0)}
-        return protocol.state(self._used_key(), **named)
+        most = whole(holders, "holders", 0, protocol.ALL)
+        return protocol.state(self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, protocol.ALL))
 
     def _shown(self, state: PermitsState) -> PermitsState:
         return state if state.capacity else replace(state, capacity=self.permits)
@@ -228,13 +229,6 @@ def _stack_of(grant: Grant) -> _Stack:
     taker = grant._owner
     assert isinstance(taker, _Taker)
     return taker.stack
-
-
-def whole(value: object, what: str, least: int, most: int = protocol.ALL) -> int:
-    """Return a whole number within these bounds; raises ConfigError."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigError(f"{what} must be a whole number from {least} to {most:,}, not {value!r}")
-    return value
 
 
 def _available(state: PermitsState) -> int:
