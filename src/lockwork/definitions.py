@@ -21,14 +21,12 @@ def same_place(one: object, other: object) -> bool:
     return _place(one) == _place(other)
 
 
-def loaded_again(new: Callable[..., Any], old: Callable[..., Any]) -> bool:
-    """Whether the module was loaded again in between: then what it defines takes the place of what it defined."""
-    one, other = inspect.unwrap(new), inspect.unwrap(old)
-    loaded, before = _spec(one), _spec(other)
-    if loaded is not None or before is not None:
-        return loaded is not before  # each loading brings one of its own
+def loading(function: Callable[..., Any]) -> object:
+    """What is another one after the function's module was loaded again: asked just after the function was defined."""
+    inner = inspect.unwrap(function)
+    spec: object = getattr(inner, "__globals__", {}).get("__spec__")
     # a script and an interactive session have none: there, other code was typed anew
-    return getattr(one, "__code__", None) is not getattr(other, "__code__", None)
+    return getattr(inner, "__code__", None) if spec is None else spec
 
 
 def alike(new: Callable[..., Any], old: Callable[..., Any]) -> bool:
@@ -46,7 +44,3 @@ def _place(thing: object) -> tuple[str, str]:
     module = str(getattr(thing, "__module__", "?"))
     file = getattr(sys.modules.get(module), "__file__", None)
     return str(file or module), str(getattr(thing, "__qualname__", thing))
-
-
-def _spec(function: object) -> object:
-    return getattr(function, "__globals__", {}).get("__spec__")

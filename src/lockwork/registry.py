@@ -22,14 +22,16 @@ class Registry:
     def __init__(self) -> None:
         self.around: Surroundings = Surroundings()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._loadings: dict[str, object] = {}
+        """In which loading of its module each task was defined."""
         self._gatherings: dict[str, Gathering] = {}
 
     def add(self, task: Task[Any, Any, Any]) -> None:
         """Register a task; raises ConfigError when its name is taken by another function, or for another queue."""
-        taken = self._tasks.get(task.name)
+        taken, loading = self._tasks.get(task.name), definitions.loading(task.function)
         if taken is not None:
-            _check_same(task, taken)
-        self._tasks[task.name] = task
+            _check_same(task, taken, again=loading is not self._loadings[task.name])
+        self._tasks[task.name], self._loadings[task.name] = task, loading
 
     def get(self, name: str) -> Task[Any, Any, Any]:
         """Return the task; raises UnknownTask."""
@@ -69,14 +71,17 @@ def task_name(function: object, name: str | None) -> str:
     return checked(own if name is None else name, "a task's name")
 
 
-def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any]) -> None:
-    """Raise ConfigError unless it is the same task once more: a job names no more than that, so one would be lost."""
+def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again: bool) -> None:
+    """Raise ConfigError unless it is the same task once more: a job names no more than that, so one would be lost.
+
+    `again`: its module was loaded again, so that what it defines takes the place of what it defined.
+    """
     if not definitions.same_place(task.function, taken.function):
         raise ConfigError(
             f"task {task.name!r} of {definitions.shown(task.function)} has the name of "
             f"{definitions.shown(taken.function)}: give one of them name=..."
         )
-    if definitions.loaded_again(task.function, taken.function):
+    if again:
         return
     if not definitions.alike(task.function, taken.function):
         raise ConfigError(
