@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict, Union
 
+from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 
@@ -43,12 +44,11 @@ class Batching:
             if linger is not None:
                 raise ConfigError("linger is how long a batch waits for more jobs: give batch=..., too")
             return None
-        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= _MOST:
-            raise ConfigError(f"batch must be a whole number from 1 to {_MOST:,}, not {batch!r}")
+        size = whole(batch, "batch", 1, _MOST)
         wait = 0.0 if linger is None else seconds(linger, "linger", zero=True)
         if wait > _LONGEST:
             raise ConfigError(f"linger must be at most 1 minute, not {linger!r}: the jobs are held meanwhile")
-        return cls(batch, wait)
+        return cls(size, wait)
 
 
 def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[Any], Any]:

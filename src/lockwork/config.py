@@ -29,11 +29,16 @@ class Settings(TypedDict, total=False):
     partitions: Mapping[str, int]
 
 
-def check_names(given: Iterable[str], known: type, complaint: str) -> None:
-    """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have."""
+def check_names(given: Iterable[str], known: type, complaint: str, elsewhere: tuple[type, str] | None = None) -> None:
+    """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have.
+
+    `elsewhere`: another TypedDict, whose names belong to another place, and what to say of them.
+    """
     names = list(get_annotations(known))
     for name in given:
         if name not in names:
+            if elsewhere is not None and name in get_annotations(elsewhere[0]):
+                raise ConfigError(f"{complaint} {name!r}: {elsewhere[1]}")
             close = get_close_matches(name, names, 1, cutoff=0.5)
             if close:
                 # another that is about as close may be what was meant, too

@@ -24,7 +24,7 @@ class Matching(TypedDict, total=False):
     error: str
     """The name of the error's type, such as "ValueError"."""
     text: str
-    """What the error's type or message contains, in the same letters."""
+    """What the error's type or text contains, in the same letters."""
     older_than: Duration
     """How long ago it died, at least."""
     newer_than: Duration

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
+from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -60,25 +61,25 @@ class DelayQueue:
         """The same for a task."""
         return await self._runtime.arun(self._add(ids, delay, at, on_duplicate))
 
-    def pop(self, count: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
-        """Take up to `count` due entries, the oldest first; when there are none, wait for the first to be due.
+    def pop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
+        """Take up to `limit` due entries, the oldest first; when there are none, wait for the first to be due.
 
         `wait` is for how long (0: not at all, None: as long as it takes). Interrupted, it puts back what it took.
         Raises ServerUnavailable when the server went away: what it had taken by then may be lost.
         """
-        return self._runtime.run(self._pop(count, wait))
+        return self._runtime.run(self._pop(limit, wait))
 
-    async def apop(self, count: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
+    async def apop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
         """The same for a task; cancelled, it puts back what it took."""
-        return await self._runtime.arun(self._pop(count, wait))
+        return await self._runtime.arun(self._pop(limit, wait))
 
-    def peek(self, count: int = 1, *, due: bool = True) -> list[Entry]:
+    def peek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
         """Read what `pop` would take; with `due=False`, entries of the future too."""
-        return self._runtime.run(protocol.peek(self._keys, _count(count), due=due))
+        return self._runtime.run(protocol.peek(self._keys, _most(limit), due=due))
 
-    async def apeek(self, count: int = 1, *, due: bool = True) -> list[Entry]:
+    async def apeek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
         """The same for a task."""
-        return await self._runtime.arun(protocol.peek(self._keys, _count(count), due=due))
+        return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
 
     def remove(self, id: str, score: int | None = None) -> bool:
         """Remove an entry, whenever it is due; with the `score` that was read, only if nobody moved it since."""
@@ -122,9 +123,9 @@ class DelayQueue:
         moment = None if at is None else _moment(at)
         return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=on_duplicate == "replace")
 
-    def _pop(self, count: int, wait: Duration | None) -> Protocol[list[Entry]]:
-        limit = None if wait is None else seconds(wait, "wait", zero=True)
-        return protocol.pop(self._keys, new_id(), self._runtime.channel, _count(count), limit)
+    def _pop(self, limit: int, wait: Duration | None) -> Protocol[list[Entry]]:
+        patience = None if wait is None else seconds(wait, "wait", zero=True)
+        return protocol.pop(self._keys, new_id(), self._runtime.channel, _most(limit), patience)
 
     def _remove(self, id: str, score: int | None) -> Protocol[bool]:
         if score is not None and (isinstance(score, bool) or not isinstance(score, int)):
@@ -145,10 +146,8 @@ def _id(id: object) -> str:
     return id
 
 
-def _count(count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST:
-        raise ConfigError(f"count must be a whole number from 1 to {MOST:,}, not {count!r}")
-    return count
+def _most(limit: object) -> int:
+    return whole(limit, "limit", 1, MOST)
 
 
 def _moment(at: object) -> int:

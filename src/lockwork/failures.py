@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lockwork import codecs
+from lockwork.definitions import same_place
 from lockwork.errors import ConfigError
 
 _TYPE = 200
@@ -70,7 +71,7 @@ class Errors:
         if not isinstance(called, str) or not 1 <= len(called) <= _TYPE:
             raise ConfigError(f"an error's name is text of 1 to {_TYPE} characters, not {called!r:.60}")
         taken = self._classes.get(called)
-        if taken is not None and (taken.__module__, taken.__qualname__) != (error.__module__, error.__qualname__):
+        if taken is not None and not same_place(error, taken):
             raise ConfigError(f"error {error!r} has the name of {taken!r}: register one of them with name=...")
         self._names[error] = called
         self._classes[called] = error

@@ -113,12 +113,16 @@ class Flow:
         `first` is a call, a node, or a list of nodes; each step is a task that takes the result before as its argument,
         a function that gets it and returns a call, or a call that does without it.
         """
-        last: Any = self.add(first) if isinstance(first, ResultCall) else first
+        if isinstance(first, ResultCall):
+            last: Any = self.add(first)
+        elif isinstance(first, Node) or (steps and isinstance(first, list | tuple)):
+            self._numbers(first)  # raises for what is no job of this flow
+            last = first
+        else:
+            raise ConfigError(f"a chain begins with a call, such as fetch.call(1), not {first!r:.60}")
         for step in steps:
             last = self._next(last, step)
-        if not isinstance(last, Node):
-            raise ConfigError(f"a chain begins with a call, such as fetch.call(1), not {first!r:.60}")
-        return last
+        return cast("Node[Any]", last)
 
     def group(self, calls: Iterable[Any]) -> list[Any]:
         """Add calls that wait for nothing; returns their nodes, to be used as an argument: a list of results.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lockwork.counts import whole
 from lockwork.errors import ConfigError
 from lockwork.naming import template
 from lockwork.protocol import jobs as protocol
@@ -91,11 +92,7 @@ def _plain(name: str, what: str) -> str:
 
 
 def _at_once(given: object) -> int:
-    if given is None:
-        return 0
-    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MOST_AT_ONCE:
-        raise ConfigError(f"group_concurrency must be a whole number from 1 to {_MOST_AT_ONCE:,}, not {given!r}")
-    return given
+    return 0 if given is None else whole(given, "group_concurrency", 1, _MOST_AT_ONCE)
 
 
 def _rate(given: object) -> tuple[int, int]:

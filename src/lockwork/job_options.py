@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from lockwork import backoff
 from lockwork.backoff import Exponential, Policy
+from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 
@@ -59,10 +60,10 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
     """Return the options with those that are given, checked; raises ConfigError."""
     changes: dict[str, Any] = {}
     if "retries" in given:
-        changes["retries"] = _count(given["retries"], "retries", 0)
+        changes["retries"] = whole(given["retries"], "retries", 0, _MOST)
     if "max_deliveries" in given:
         most = given["max_deliveries"]
-        changes["max_deliveries"] = None if most is None else _count(most, "max_deliveries", 1)
+        changes["max_deliveries"] = None if most is None else whole(most, "max_deliveries", 1, _MOST)
     if "backoff" in given:
         changes["backoff"] = backoff.read(given["backoff"])
     for name in ("timeout", "hard_timeout"):
@@ -82,10 +83,7 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
 
 def replicas(given: Mapping[str, Any]) -> int:
     """How many replicas must have a job; 0 when nothing is said. Raises ConfigError."""
-    count = given.get("replicas", 0)
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _REPLICAS:
-        raise ConfigError(f"replicas must be a whole number from 0 to {_REPLICAS}, not {count!r}")
-    return count
+    return whole(given.get("replicas", 0), "replicas", 0, _REPLICAS)
 
 
 def moment(given: Mapping[str, Any]) -> int | None:
@@ -199,9 +197,3 @@ def _tags(given: object) -> tuple[str, ...]:
         if not isinstance(tag, str) or not 1 <= len(tag) <= 200:
             raise ConfigError(f"a tag must be text of 1 to 200 characters, not {tag!r}")
     return tuple(given)
-
-
-def _count(given: object, what: str, least: int) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
-        raise ConfigError(f"{what} must be a whole number from {least} to 1000, not {given!r}")
-    return given

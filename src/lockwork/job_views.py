@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from lockwork import codecs
-from lockwork.protocol import jobs
+from lockwork.protocol import jobs, records
 from lockwork.protocol.job_control import Sight
 
 State = Literal["scheduled", "blocked", "active", "succeeded", "dead", "cancelled", "expired", "unknown"]
@@ -17,10 +16,10 @@ ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled
 
 @dataclass(frozen=True, slots=True)
 class JobError:
-    """Why an attempt failed, as text: the exception's type and message, and the end of its traceback."""
+    """Why an attempt failed, as text: the name of the exception's type, its text, and the end of its traceback."""
 
     type: str
-    message: str
+    text: str
     traceback: str = ""
 
 
@@ -53,30 +52,26 @@ def view(id: str, queue: str, sight: Sight) -> JobView:
         task=task,
         state=state,
         attempts=sight.attempts,
-        progress=codecs.decode(sight.note.progress.encode()) if sight.note.progress else None,
-        checkpoints={name: codecs.decode(value.encode()) for name, value in sight.note.steps.items()},
-        error=read_error(error) if state == "dead" else None,
+        progress=records.decoded(sight.note.progress.encode()),
+        checkpoints={name: records.decoded(value.encode()) for name, value in sight.note.steps.items()},
+        error=_error(error) if state == "dead" else None,
         due=_moment(sight.due),
         expires=_moment(sight.expires),
         tags=tags,
     )
 
 
-def read_error(stored: bytes) -> JobError:
-    """Read a stored error, whatever it looks like."""
-    try:
-        fields = codecs.decode(stored)
-        return JobError(str(fields["type"]), str(fields["message"]), str(fields.get("traceback", "")))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return JobError("unknown", stored.decode(errors="replace"))
+def _error(stored: bytes) -> JobError:
+    fault = records.fault(stored)
+    return JobError(fault.type, fault.text, fault.traceback or "")
 
 
 def _named(record: bytes) -> tuple[str | None, tuple[str, ...]]:
     try:
-        call = codecs.decode(jobs.body(record))
+        call = records.decoded(jobs.body(record))
         tags = call[3].get("tags", ()) if len(call) > 3 else ()
         return str(call[0]), tuple(map(str, tags))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return None, ()
 
 

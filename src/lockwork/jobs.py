@@ -102,7 +102,7 @@ class Job(Generic[R]):
         return (await self.alook()).progress
 
     def error(self) -> JobError | None:
-        """Why the job is dead: type, message and traceback, as text; None when it is not."""
+        """Why the job is dead: `type`, `text` and `traceback` of its error; None when it is not."""
         return self.look().error
 
     async def aerror(self) -> JobError | None:

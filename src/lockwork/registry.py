@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from lockwork import definitions
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.gathering import Gathering
 from lockwork.hooks import is_async
@@ -21,17 +22,16 @@ class Registry:
     def __init__(self) -> None:
         self.around: Surroundings = Surroundings()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._loadings: dict[str, object] = {}
+        """In which loading of its module each task was defined."""
         self._gatherings: dict[str, Gathering] = {}
 
     def add(self, task: Task[Any, Any, Any]) -> None:
-        """Register a task; raises ConfigError when its name is taken by another function."""
-        taken = self._tasks.get(task.name)
-        if taken is not None and _place(taken.function) != _place(task.function):
-            raise ConfigError(
-                f"task {task.name!r} of {_place(task.function)} has the name of {_place(taken.function)}: "
-                "give one of them name=..."
-            )
-        self._tasks[task.name] = task
+        """Register a task; raises ConfigError when its name is taken by another function, or for another queue."""
+        taken, loading = self._tasks.get(task.name), definitions.loading(task.function)
+        if taken is not None:
+            _check_same(task, taken, again=loading is not self._loadings[task.name])
+        self._tasks[task.name], self._loadings[task.name] = task, loading
 
     def get(self, name: str) -> Task[Any, Any, Any]:
         """Return the task; raises UnknownTask."""
@@ -62,7 +62,7 @@ def task_name(function: object, name: str | None) -> str:
         hint = ": the task's name goes into name=" if isinstance(function, str) else ""
         raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"a task returns its result, and {_place(function)} yields: return a list instead")
+        raise ConfigError(f"a task returns its result, and {definitions.shown(function)} yields: return a list instead")
     if is_async(function) and not inspect.iscoroutinefunction(function):
         raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
     own = getattr(function, "__name__", None)
@@ -71,6 +71,26 @@ def task_name(function: object, name: str | None) -> str:
     return checked(own if name is None else name, "a task's name")
 
 
-def _place(function: Callable[..., Any]) -> str:
-    module = getattr(function, "__module__", "?")
-    return f"{module}.{getattr(function, '__qualname__', function)}"
+def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again: bool) -> None:
+    """Raise ConfigError unless it is the same task once more: a job names no more than that, so one would be lost.
+
+    `again`: its module was loaded again, so that what it defines takes the place of what it defined.
+    """
+    if not definitions.same_place(task.function, taken.function):
+        raise ConfigError(
+            f"task {task.name!r} of {definitions.shown(task.function)} has the name of "
+            f"{definitions.shown(taken.function)}: give one of them name=..."
+        )
+    if again:
+        return
+    if not definitions.alike(task.function, taken.function):
+        raise ConfigError(
+            f"task {task.name!r} is made of two functions {definitions.shown(task.function)}, and a job could not say "
+            "which one is meant: give each a name of its own with name=..."
+        )
+    before, now = taken.options_in_force.queue, task.options_in_force.queue
+    if before != now:
+        raise ConfigError(
+            f"task {task.name!r} is registered for queue {before!r} and for queue {now!r}, and workers would serve "
+            "only the second one: give each a name of its own with name=..."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -33,8 +34,8 @@ class Stock:
         self._books = Books(
             QueueKeys(config.prefix, self.queue),
             name,
-            _whole(quantity, "quantity", least=0),
-            0 if limit is None else _whole(limit, "limit"),
+            whole(quantity, "quantity", 0, MOST),
+            0 if limit is None else whole(limit, "limit", 1, MOST),
         )
 
     def reserve(
@@ -118,16 +119,16 @@ class Stock:
         """The same for a task."""
         return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
 
-    def reservations(self, buyer: str | None = None, count: int = 100) -> list[Reservation]:
-        """List up to `count` reservations, held and confirmed, of one buyer or of all, in no order.
+    def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
+        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no order.
 
         It looks through the whole stock, a thousand at a time: it is for operators, not for each request of a shop.
         """
-        return self._runtime.run(self._reservations(buyer, count))
+        return self._runtime.run(self._reservations(buyer, limit))
 
-    async def areservations(self, buyer: str | None = None, count: int = 100) -> list[Reservation]:
+    async def areservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
         """The same for a task."""
-        return await self._runtime.arun(self._reservations(buyer, count))
+        return await self._runtime.arun(self._reservations(buyer, limit))
 
     def status(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""
@@ -139,19 +140,19 @@ class Stock:
 
     def restock(self, n: int) -> StockStatus:
         """Put `n` more units on sale."""
-        return self._runtime.run(protocol.status(self._books, _whole(n, "n"), new_id()))
+        return self._runtime.run(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
 
     async def arestock(self, n: int) -> StockStatus:
         """The same for a task."""
-        return await self._runtime.arun(protocol.status(self._books, _whole(n, "n"), new_id()))
+        return await self._runtime.arun(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
 
     def withdraw(self, n: int) -> StockStatus:
         """Take `n` unsold units off sale; raises SoldOut, and takes none, if fewer are on sale."""
-        return self._runtime.run(protocol.status(self._books, -_whole(n, "n"), new_id()))
+        return self._runtime.run(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     async def awithdraw(self, n: int) -> StockStatus:
         """The same for a task."""
-        return await self._runtime.arun(protocol.status(self._books, -_whole(n, "n"), new_id()))
+        return await self._runtime.arun(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     def delete(self) -> bool:
         """Forget everything about the stock; False if there was nothing. Whoever uses it next opens it anew."""
@@ -161,15 +162,15 @@ class Stock:
         """The same for a task."""
         return await self._runtime.arun(protocol.delete(self._books, new_id()))
 
-    def _reservations(self, buyer: str | None, count: int) -> Protocol[list[Reservation]]:
+    def _reservations(self, buyer: str | None, limit: int) -> Protocol[list[Reservation]]:
         name = "" if buyer is None else checked(buyer, "a buyer")
-        return protocol.reservations(self._books, name, _whole(count, "count"))
+        return protocol.reservations(self._books, name, whole(limit, "limit", 1, MOST))
 
     def _reserve(
         self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None, wait: Duration | None
     ) -> Protocol[Reservation]:
         checked(buyer, "a buyer")
-        wanted = _whole(n, "n")
+        wanted = whole(n, "n", 1, MOST)
         known = "" if key is None else checked(key, "a reservation's key")
         id = new_id()
         job = self._job(enqueue, id)
@@ -196,12 +197,6 @@ class Stock:
 
     def __repr__(self) -> str:
         return f"<Stock {self.name!r} queue={self.queue!r}>"
-
-
-def _whole(value: object, what: str, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
-        raise ConfigError(f"{what} must be a whole number from {least} to {MOST:,}, not {value!r}")
-    return value
 
 
 def _id(reservation: str | Reservation) -> str:

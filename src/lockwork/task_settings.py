@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, TypedDict
 
@@ -126,8 +126,7 @@ class TaskOptions(RunOptions):
 
     @classmethod
     def read(cls, given: TaskSettings) -> TaskOptions:
-        """Check a task's options; raises ConfigError."""
-        check_names(given, TaskSettings, "a task has no option")
+        """Check the values of a task's options; raises ConfigError."""
         expires = given.get("expires")
         options = cls(
             queue=whole_queue(given.get("queue", "default"), "a task's queue"),
@@ -142,6 +141,42 @@ class TaskOptions(RunOptions):
             unique=Unique.read(given),
         )
         return job_options.read(given, options)
+
+    def changed(self, changes: CallSettings) -> TaskOptions:
+        """These options, but for what is given for single jobs; raises ConfigError."""
+        of_tasks = TaskSettings, "it is the task's: @lw.task(...) has it"
+        check_names(changes, CallSettings, "a job has no option", of_tasks)
+        options = job_options.read(changes, self)
+        if "priority" in changes:
+            options = replace(options, priority=level(changes["priority"]))
+        if "key" in changes or "group" in changes:
+            lines = options.lines
+            checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
+            options = replace(options, lines=replace(checked, limits=lines.limits))
+        if "expires" in changes:
+            expires = changes["expires"]
+            options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
+        if "replicas" in changes:
+            options = replace(options, replicas=job_options.replicas(changes))
+        return replace(options, unique=Unique.read(changes, options.unique))
+
+    def check_joined(self, task: str) -> None:
+        """Raise ConfigError when a job with these options is always enqueued by itself."""
+        if self.unique is not None:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "
+                "call task.options(unique=None)"
+            )
+        if self.expires_ms is not None:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued with something else cannot expire: call "
+                "task.options(expires=None)"
+            )
+        if self.replicas:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued with something else does not wait for replicas; "
+                "options(replicas=0) makes a call of it that does not"
+            )
 
 
 def level(priority: str) -> int:

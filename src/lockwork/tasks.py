@@ -6,7 +6,6 @@ import inspect
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
@@ -14,10 +13,10 @@ from lockwork import codecs, job_options
 from lockwork.batches import Batching
 from lockwork.commits.delivery import Way
 from lockwork.commits.enqueuing import OnCommit
-from lockwork.config import Config, check_names
+from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated
 from lockwork.gathering import Gathering
-from lockwork.heads import Heads, Lines
+from lockwork.heads import Heads
 from lockwork.hooks import Enqueued
 from lockwork.ids import new_id, new_ids
 from lockwork.injection import Injection
@@ -31,8 +30,7 @@ from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Arrival, push_unique
 from lockwork.surroundings import Surroundings
 from lockwork.task_calls import ResultCall
-from lockwork.task_settings import CallSettings, TaskOptions, level
-from lockwork.uniqueness import Unique
+from lockwork.task_settings import CallSettings, TaskOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,20 +80,7 @@ class Task(Generic[P, R, C]):
 
     def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
         """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
-        check_names(changes, CallSettings, "a job has no option")
-        options = job_options.read(changes, self.options_in_force)
-        if "priority" in changes:
-            options = replace(options, priority=level(changes["priority"]))
-        if "key" in changes or "group" in changes:
-            lines = options.lines
-            checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
-            options = replace(options, lines=replace(checked, limits=lines.limits))
-        if "expires" in changes:
-            expires = changes["expires"]
-            options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
-        if "replicas" in changes:
-            options = replace(options, replicas=job_options.replicas(changes))
-        options = replace(options, unique=Unique.read(changes, options.unique))
+        options = self.options_in_force.changed(changes)
         task: Task[P, R, C] = copy(self)
         task._take(options)
         due = job_options.moment(changes)
@@ -155,18 +140,7 @@ class Task(Generic[P, R, C]):
         In a flow, results of other jobs may stand among the arguments. Raises ConfigError for a call that would expire,
         is unique, or waits for replicas: that is for jobs enqueued by themselves.
         """
-        if self.options_in_force.unique is not None:
-            raise ConfigError(
-                f"task {self.name!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "
-                "call task.options(unique=None)"
-            )
-        if self.options_in_force.expires_ms is not None:
-            raise ConfigError(f"task {self.name!r}: a job that is enqueued with something else cannot expire")
-        if self.options_in_force.replicas:
-            raise ConfigError(
-                f"task {self.name!r}: a job that is enqueued with something else does not wait for replicas; "
-                "options(replicas=0) makes a call of it that does not"
-            )
+        self.options_in_force.check_joined(self.name)
         taken = take_out(args, kwargs)
         options = self.options_in_force
         return ResultCall(

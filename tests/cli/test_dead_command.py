@@ -19,8 +19,8 @@ def dead(*words: str, url: str = "redis://127.0.0.1:1") -> Result:
     ("words", "text"),
     [
         (["--after", "x", "-q", "a", "retry", "--all"], "--after goes with list, not with retry"),
-        (["--once", "-q", "a", "--all", "delete"], "--once goes with retry, not with delete"),
-        (["--once"], "--once goes with retry, not with list"),
+        (["--one-more", "-q", "a", "--all", "delete"], "--one-more goes with retry, not with delete"),
+        (["--one-more"], "--one-more goes with retry, not with list"),
         (["--yes", "groups"], "--yes goes with retry or delete, not with groups"),
         (["--all", "list"], "--all goes with retry or delete, not with list"),
         (["--limit", "5", "groups"], "--limit goes with list or retry or delete, not with groups"),

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from lockwork import Lockwork
 from lockwork.cli.lockview import show
+from lockwork.cli.printable import time_left
 from lockwork.protocol.overview import Overview
 from processes import until
 
@@ -57,3 +58,9 @@ def test_a_minimum_is_kept_by_nobody(lw: Lockwork) -> None:
     assert seen.holders == ()
     assert 0 < seen.kept_for <= 30
     assert "for its minimum, by nobody" in shown(lw.locks())
+
+
+def test_what_is_held_never_shows_0_left() -> None:
+    assert [time_left(seconds) for seconds in (0, 0.001, 0.04, 0.1, 0.3, 0.301, 59.99, 61)] == [
+        "0.0 s", "0.1 s", "0.1 s", "0.1 s", "0.3 s", "0.4 s", "1 m 00 s", "1 m 01 s"
+    ]  # fmt: skip

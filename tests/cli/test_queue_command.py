@@ -37,6 +37,14 @@ def test_pause_and_resume(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert not lw.queue("mail").status().paused
 
 
+def test_a_mistyped_name_is_noticed(lw: Lockwork, command: Callable[..., Result]) -> None:
+    assert "no job was ever enqueued to queue mial: did you mean mail?" in command("mial").stderr
+    assert command("post").stderr == command("mail").stderr == ""
+    lw.queue("mial").pause()
+    lw.task(name="post", queue="mial")(print).enqueue()
+    assert command("mial").stderr == ""
+
+
 def test_limits(lw: Lockwork, command: Callable[..., Result]) -> None:
     found = command("limit", "mail", "--rate", "100/s", "--concurrency", "50", "--size", "100000")
     assert found.output.endswith("limits: rate 100/s, concurrency 50, size 100,000\n")

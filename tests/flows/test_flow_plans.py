@@ -55,6 +55,11 @@ def test_what_is_no_call(own: Any) -> None:
         flow.chain(own.number)
     with pytest.raises(ConfigError, match="what comes next is a task"):
         flow.chain(own.number.call(1), 5)
+    for first in (5, "x", own.number, [5], [flow.add(own.number.call(1)), 5]):
+        with pytest.raises(ConfigError, match="a chain begins with a call|5 is no job of this flow"):
+            flow.chain(first, own.double)
+    with pytest.raises(ConfigError, match="is no job of this flow"):
+        own.lw.flow().chain(flow.add(own.number.call(1)), own.double)
     with pytest.raises(ConfigError, match="what comes next is a task"):
         flow.chain(own.number.call(1), lambda n: n)
     with pytest.raises(TypeError):

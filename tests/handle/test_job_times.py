@@ -128,7 +128,7 @@ def test_a_dead_job_runs_again_with_all_its_attempts(handled: Any, history: Hist
     view = job.look()
     assert (view.state, view.attempts, view.task) == ("dead", 2, "fails_unless")
     assert view.error is not None
-    assert (view.error.type, view.error.message) == ("ValueError", "there is no gate")
+    assert (view.error.type, view.error.text) == ("ValueError", "there is no gate")
     assert 'raise ValueError("there is no gate")' in view.error.traceback
     assert job.error() == view.error
     dead = handled.lw.queue().status().dead

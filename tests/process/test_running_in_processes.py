@@ -58,7 +58,7 @@ def test_errors_are_data(forge: Any, own_url: str, apps: Path) -> None:
         with pytest.raises(JobFailed, match="LookupError: no such iron"):
             job.result(30)
         error = job.error()
-        assert (error.type, error.message) == ("LookupError", "no such iron")
+        assert (error.type, error.text) == ("LookupError", "no such iron")
         assert "raise LookupError(text)" in error.traceback
         assert "forge.py" in error.traceback
 

@@ -197,6 +197,18 @@ def test_what_a_semaphore_cannot_be_asked(lw: Lockwork, options: dict[str, Any],
         lw.semaphore(**{"name": "gpu", **options})
 
 
+def test_how_many_cannot_be_named(lw: Lockwork) -> None:
+    looks: tuple[Any, ...] = (lw.semaphore("gpu", 2).state, lw.rwlock("doc").state)
+    for look in looks:
+        for wrong in (-1, "all", True, None):
+            with pytest.raises(ConfigError, match="waiters must be a whole number from 0"):
+                look(waiters=wrong)
+    with pytest.raises(ConfigError, match="holders must be a whole number from 0"):
+        looks[0](holders="all")
+    with pytest.raises(ConfigError, match="readers must be a whole number from 0"):
+        looks[1](readers="all")
+
+
 def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
     gpu = lw.semaphore("gpu", 2)
     with gpu:

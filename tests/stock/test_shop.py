@@ -69,7 +69,7 @@ def test_reservations(lw: Lockwork) -> None:
     short = phones.reserve("eve", hold="10ms")
     until(lambda: phones.get(short) is None, "it ran out")
     assert len(phones.reservations()) == 100
-    assert len({found.id for found in phones.reservations(count=5000)}) == 1501
+    assert len({found.id for found in phones.reservations(limit=5000)}) == 1501
     assert phones.reservations("eve") == [Reservation(sale.id, "eve", 3, "confirmed", 0, sale.fence, created=False)]
     assert len(phones.reservations("b7")) == 15
     assert phones.reservations("nobody") == []

@@ -139,7 +139,7 @@ async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
 
     async def clean(where: str) -> None:
         nonlocal number
-        state = (await rival.once(f"report{number}").apeek()).state
+        state = (await rival.once(f"report{number}").astatus()).state
         assert state in ("idle", "lost", "done"), where
         seen.add(state)
         assert not once_run._running, where
@@ -148,7 +148,7 @@ async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
             assert await rival.once(f"report{number}").arun(make) == "made", where
         number += 1
 
-    await alw.once("warm").apeek()
+    await alw.once("warm").astatus()
     sweep = await swept(run, clean)
     assert sweep.ended > 4
     assert seen == {"idle", "lost", "done"}
@@ -168,11 +168,11 @@ async def test_a_once_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Re
     async def clean(where: str) -> None:
         fields: Any = admin.hkeys("lw:{once:report}")
         assert not [field for field in fields if field.startswith(b"w")], where
-        assert (await rival.once("report").apeek()).state == "running", where
+        assert (await rival.once("report").astatus()).state == "running", where
         nothing_here(alw, where)
 
     report = alw.once("report")
-    await report.apeek()
+    await report.astatus()
     assert (await swept(lambda: report.arun(make), clean, most=40)).ended == 40
     go.set()
     assert await runner == "made"
@@ -199,7 +199,7 @@ async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) 
     async def clean(where: str) -> None:
         nonlocal number
         await asyncio.gather(runners.pop(), return_exceptions=True)
-        assert (await rival.once(f"report{number}").apeek()).state in ("lost", "done", "idle"), where
+        assert (await rival.once(f"report{number}").astatus()).state in ("lost", "done", "idle"), where
         assert not once_run._running, where
         nothing_here(alw, where)
         number += 1
@@ -219,4 +219,4 @@ async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) 
 
 
 async def _running(app: Lockwork, name: str) -> bool:
-    return (await app.once(name).apeek()).state == "running"
+    return (await app.once(name).astatus()).state == "running"

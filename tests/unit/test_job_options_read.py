@@ -31,8 +31,8 @@ def app() -> Iterator[Lockwork]:
         ("at", datetime(9000, 1, 1, tzinfo=UTC), "at most 366 days from now"),
         ("expires", datetime(2026, 11, 21), "expires must be a datetime with a zone"),  # noqa: DTZ001 - what is refused
         ("expires", 0, "expires must be more than 0"),
-        ("retries", -1, "retries must be a whole number from 0 to 1000"),
-        ("max_deliveries", 0, "max_deliveries must be a whole number from 1 to 1000"),
+        ("retries", -1, "retries must be a whole number from 0 to 1,000"),
+        ("max_deliveries", 0, "max_deliveries must be a whole number from 1 to 1,000"),
         ("backoff", [], "backoff must have one pause at least"),
         ("backoff", ["soon"], "backoff must be seconds"),
         ("backoff", lambda attempt: attempt, "a function as backoff cannot travel"),

@@ -21,7 +21,7 @@ def app() -> Iterator[Lockwork]:
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
-        ("retries", -1, "retries must be a whole number from 0 to 1000"),
+        ("retries", -1, "retries must be a whole number from 0 to 1,000"),
         ("retries", 1.5, "retries must be a whole number"),
         ("retries", True, "retries must be a whole number"),
         ("retries", 1001, "retries must be a whole number"),
@@ -52,6 +52,18 @@ def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: s
     task = app.task(print)
     with pytest.raises((ConfigError, TypeError), match=f"{wrong}.*did you mean '{right}'"):
         task.options(**{wrong: 1})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["queue", "name", "keep_result", "executor", "group_rate"])
+def test_an_option_of_tasks_is_none_of_single_jobs(app: Lockwork, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"a job has no option '{name}': it is the task's"):
+        app.task(print).options(**{name: "x"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["delay", "at"])
+def test_an_option_of_single_jobs_is_none_of_tasks(app: Lockwork, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"a task has no option '{name}': it is for single jobs: task.options"):
+        app.task(**{name: "1s"})  # type: ignore[call-overload]
 
 
 def test_options_of_one_call_leave_the_task_alone(app: Lockwork) -> None:

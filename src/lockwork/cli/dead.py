@@ -18,7 +18,7 @@ _ONLY_WITH = {
     "--limit": ("list", "retry", "delete"),
     "--after": ("list",),
     "--all": ("retry", "delete"),
-    "--once": ("retry",),
+    "--one-more": ("retry",),
     "--yes": ("retry", "delete"),
 }
 """What would be ignored with any other action, and so is an error there."""
@@ -37,7 +37,7 @@ _ONLY_WITH = {
 @click.option("--limit", type=click.IntRange(1), help="At most so many jobs. [default: 100 to list, else all]")
 @click.option("--after", default="", help="Where to go on, as an earlier list said.")
 @click.option("--all", "everything", is_flag=True, help="Retry or delete all jobs, when nothing else is asked for.")
-@click.option("--once", is_flag=True, help="Retry once only: attempts go on where they were.")
+@click.option("--one-more", is_flag=True, help="Retry with one more attempt each, instead of all of them anew.")
 @click.option("--yes", is_flag=True, help="Retry or delete without asking.")
 @click.argument("words", nargs=-1, metavar="[list | groups | show ID | retry [ID]... | delete [ID]...]")
 def dead(
@@ -50,7 +50,7 @@ def dead(
     limit: int | None,
     after: str,
     everything: bool,
-    once: bool,
+    one_more: bool,
     yes: bool,
     words: tuple[str, ...],
     **given: str | None,
@@ -62,7 +62,7 @@ def dead(
     action = words[0] if words else "list"
     ids = words[1:]
     given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
-    _check(action, ids, {**given_flags, "--once": once, "--yes": yes})
+    _check(action, ids, {**given_flags, "--one-more": one_more, "--yes": yes})
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
     if action not in ("list", "groups"):
         _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
@@ -77,9 +77,9 @@ def dead(
         if action == "show":
             _show(chosen, queue, ids, as_object=as_object)
         elif ids:
-            _each(chosen, queue, action, ids, once=once)
+            _each(chosen, queue, action, ids, anew=not one_more)
         else:
-            _all(chosen, queue, action, matching, limit, once=once, yes=yes)
+            _all(chosen, queue, action, matching, limit, anew=not one_more, yes=yes)
 
 
 def _check(action: str, ids: tuple[str, ...], asked: dict[str, object]) -> None:
@@ -129,15 +129,15 @@ def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], *, as_object: bool)
     click.echo(job_json(job)) if as_object else show_job(job)
 
 
-def _each(chosen: DeadSet, queue: str, action: str, ids: tuple[str, ...], *, once: bool) -> None:
-    missing = [id for id in ids if not (chosen.retry(id, anew=not once) if action == "retry" else chosen.delete(id))]
+def _each(chosen: DeadSet, queue: str, action: str, ids: tuple[str, ...], *, anew: bool) -> None:
+    missing = [id for id in ids if not (chosen.retry(id, anew=anew) if action == "retry" else chosen.delete(id))]
     click.echo(f"{len(ids) - len(missing)} {_done(action)}")
     if missing:
         raise click.ClickException(f"not dead in queue {queue!r}: {', '.join(missing)}")
 
 
 def _all(
-    chosen: DeadSet, queue: str, action: str, matching: Matching, limit: int | None, *, once: bool, yes: bool
+    chosen: DeadSet, queue: str, action: str, matching: Matching, limit: int | None, *, anew: bool, yes: bool
 ) -> None:
     if not yes:
         count = chosen.count(**matching)
@@ -148,7 +148,7 @@ def _all(
         jobs = "dead job" if meant == 1 else "dead jobs"
         click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
     if action == "retry":
-        done = chosen.retry_all(anew=not once, limit=limit, **matching)
+        done = chosen.retry_all(anew=anew, limit=limit, **matching)
     else:
         done = chosen.delete_all(limit=limit, **matching)
     click.echo(f"{done} {_done(action)}")

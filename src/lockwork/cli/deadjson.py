@@ -45,7 +45,7 @@ def _job(job: DeadJob) -> dict[str, Any]:
         "size": job.call.size,
         "cut": job.call.cut,
         "problem": job.call.problem,
-        "error": {"type": job.error.type, "message": job.error.message, "traceback": job.error.traceback},
+        "error": {"type": job.error.type, "text": job.error.text, "traceback": job.error.traceback},
         "dead_for": job.dead_for,
         "age": job.age,
     }

@@ -68,7 +68,7 @@ def show_job(job: DeadJob, console: Console | None = None) -> None:
         "attempts": f"{job.attempts} of {job.call.deliveries}",
         "died": f"{lasting(job.dead_for)} ago",
         "enqueued": "" if job.age is None else f"{lasting(job.age)} ago",
-        "error": f"{job.error.type}: {job.error.message}" if job.error.type else job.error.message,
+        "error": f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text,
     }
     for title, text in rows.items():
         if text:
@@ -90,5 +90,5 @@ def _task(job: DeadJob) -> str:
 
 
 def _error(job: DeadJob) -> str:
-    text = f"{job.error.type}: {job.error.message}" if job.error.type else job.error.message
+    text = f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text
     return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lockwork.cli.printable import lasting, printable
+from lockwork.cli.printable import lasting, printable, time_left
 from lockwork.protocol.deadlocks import Edge
 from lockwork.protocol.holders import Holder, read
 from lockwork.protocol.overview import LockSnapshot, Overview
@@ -98,9 +98,9 @@ def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
     for held in lock.holders:
         name = _who(held.holder, names(held.holder.owner))
         state = "holds" + _units(lock, held.units)
-        yield state, name, lasting(held.held_for), lasting(held.expires_in), str(held.fence)
+        yield state, name, lasting(held.held_for), time_left(held.expires_in), str(held.fence)
     if lock.kept_for:
-        yield "kept", "for its minimum, by nobody", "", lasting(lock.kept_for), ""
+        yield "kept", "for its minimum, by nobody", "", time_left(lock.kept_for), ""
     if lock.more_holders:
         yield "", f"up to {lock.more_holders} more holders", "", "", ""
     for place, waiter in enumerate(lock.line, 1):

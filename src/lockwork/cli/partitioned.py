@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TypeVar
 
 import click
@@ -38,8 +39,12 @@ def opened(url: str | None, prefix: str, queue: str | None, partitions: int | No
 
 
 def _warn(lw: Lockwork, queue: str) -> None:
-    """Say so if the jobs of this queue, which never had one itself, are in its partitions."""
-    found = sorted((name for name in lw.queues() if name != queue and base_queue(name) == queue), key=partition_number)
+    """Say so if the jobs of this queue, which never had one itself, are in its partitions; or its name is mistyped."""
+    names = lw.queues()
+    found = sorted((name for name in names if name != queue and base_queue(name) == queue), key=partition_number)
     if found:
         shown = ", ".join(map(printable, found[:3])) + (", ..." if len(found) > 3 else "")
         click.echo(f"queue {printable(queue)} has partitions ({shown}): name one, or give --partitions N", err=True)
+    elif queue not in names and (close := get_close_matches(queue, {base_queue(name) for name in names}, 1)):
+        said = f"no job was ever enqueued to queue {printable(queue)}: did you mean {printable(close[0])}?"
+        click.echo(said, err=True)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 
 def printable(text: str) -> str:
     """Replace whatever would steer the terminal: anybody may write to the server."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def time_left(seconds: float) -> str:
+    """The time until an end, as people read it: 0 only when it is over."""
+    return lasting(ceil(round(seconds * 1000) / 100) / 10)
 
 
 def lasting(seconds: float) -> str:

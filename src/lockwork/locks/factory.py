@@ -108,8 +108,9 @@ class Locks(Overviews):
     ) -> MultiLock:
         """Several locks as one, the same that `lock` gives: all are granted, or none.
 
-        Who waits stands in all their lines at once, in the order of arrival: multilocks never wait for each other in a
-        circle, in whatever order they name their locks. Each name counts once; raises ConfigError for one given twice.
+        Who waits collects them in the order of their names, whatever order it gave, and has nothing of what comes after
+        the one it waits for: so multilocks never wait for each other in a circle. Raises ConfigError for a name given
+        twice.
         """
         return MultiLock(self.runtime, self.config, names, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
 from lockwork.locks import passing
@@ -38,9 +39,7 @@ class Lock(Handle):
         replicas: int = 0,
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        if isinstance(replicas, bool) or not isinstance(replicas, int) or not 0 <= replicas <= 100:
-            raise ConfigError(f"replicas must be a whole number from 0 to 100, not {replicas!r}")
-        self.replicas = replicas
+        self.replicas = whole(replicas, "replicas", 0, 100)
         self._at_least = 0.0 if at_least is None else milliseconds(at_least, "at_least") / 1000
         if not self._renewed and self._at_least * 1000 > self._lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")

@@ -74,7 +74,7 @@ class MultiLock(Handle):
         self._by_slot = False
 
     def acquire(self, wait: Duration | None = None) -> MultiGrant:
-        """Wait in all lines, at most `wait` (None: as given to the handle), and return the grant of all locks.
+        """Wait for one after the other, at most `wait` (None: as given to the handle); returns the grant of all locks.
 
         Locks that the current thread or task holds already are entered once more. Raises LockTimeout.
         """
@@ -84,7 +84,7 @@ class MultiLock(Handle):
         return self._runtime.run(self._collecting(owner, self._patience(wait)))
 
     async def aacquire(self, wait: Duration | None = None) -> MultiGrant:
-        """The same for a task; cancelled, it leaves all lines, and gives back what it got."""
+        """The same for a task; cancelled, it leaves the line, and gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return cast("MultiGrant", again)

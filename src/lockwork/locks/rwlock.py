@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration
 from lockwork.locks.grant import OnLost
 from lockwork.locks.sides import ReadSide, WriteSide
@@ -70,7 +71,8 @@ class RWLock:
         return await self._runtime.arun(protocol.force(self._key(), self._channels()))
 
     def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:
-        return protocol.state(self._key(), holders=max(1, readers), waiters=waiters)
+        holders = max(1, whole(readers, "readers", 0, protocol.ALL))
+        return protocol.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, protocol.ALL))
 
     def _key(self) -> str:
         return self._read._used_key()

@@ -10,13 +10,15 @@ from weakref import WeakValueDictionary
 
 from lockwork import owners
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration
-from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.errors import LockLost, NotHeld
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol import permits as protocol
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.grants import Granted, Request
 from lockwork.protocol.leases import Lease
 from lockwork.protocol.permits import PermitsState
@@ -48,8 +50,8 @@ class Semaphore(Handle):
         tags: Sequence[str] = (),
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self.permits: int = _whole(permits, "permits", protocol.ALL)
-        self.units: int = _whole(units, "units", self.permits)
+        self.permits: int = whole(permits, "permits", 1, protocol.ALL)
+        self.units: int = whole(units, "units", 1, self.permits)
 
     def acquire(self, wait: Duration | None = None) -> Grant:
         """Wait in line, at most `wait` (None: as given to the handle), and return a grant of its own for each call.
@@ -107,11 +109,11 @@ class Semaphore(Handle):
 
     def state(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Read how many permits there are and are in use; at most so many holders and waiters are named."""
-        return self._shown(self._runtime.run(protocol.state(self._used_key(), holders=holders, waiters=waiters)))
+        return self._shown(self._runtime.run(self._look(holders, waiters)))
 
     async def astate(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """The same for a task."""
-        return self._shown(await self._runtime.arun(protocol.state(self._used_key(), holders=holders, waiters=waiters)))
+        return self._shown(await self._runtime.arun(self._look(holders, waiters)))
 
     def force_release(self) -> int:
         """Take all permits away from whoever has them; returns how many grants ended. Who waits in line comes next."""
@@ -189,6 +191,10 @@ class Semaphore(Handle):
             raise self._template.unfilled()
         return self._key
 
+    def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
+        most = whole(holders, "holders", 0, protocol.ALL)
+        return protocol.state(self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, protocol.ALL))
+
     def _shown(self, state: PermitsState) -> PermitsState:
         return state if state.capacity else replace(state, capacity=self.permits)
 
@@ -223,12 +229,6 @@ def _stack_of(grant: Grant) -> _Stack:
     taker = grant._owner
     assert isinstance(taker, _Taker)
     return taker.stack
-
-
-def _whole(value: object, what: str, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ConfigError(f"{what} must be a whole number from 1 to {most}, not {value!r}")
-    return value
 
 
 def _available(state: PermitsState) -> int:

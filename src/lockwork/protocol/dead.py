@@ -28,7 +28,7 @@ class Filter:
     error: str | None = None
     """The name of the error's type."""
     text: str | None = None
-    """What the error's type or message contains."""
+    """What the error's type or text contains."""
     least_age: int | None = None
     """Milliseconds since it died."""
     most_age: int | None = None
@@ -43,7 +43,7 @@ class Filter:
         return (
             (self.task is None or self.task == job.call.task)
             and (self.error is None or self.error == job.error.type)
-            and (self.text is None or self.text in f"{job.error.type}: {job.error.message}")
+            and (self.text is None or self.text in f"{job.error.type}: {job.error.text}")
         )
 
 

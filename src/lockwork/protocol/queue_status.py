@@ -16,8 +16,9 @@ from lockwork.protocol.scripts import script
 class QueueStatus:
     """Jobs of a queue by place, and its counters since it began (`failed` counts attempts, `dead` is a place).
 
-    Of the jobs that died, `revived` were retried from the dead set and `forgotten` deleted there; `cleared` were taken
-    away while they waited. So `enqueued` is all the places, `succeeded`, `forgotten` and `cleared` together.
+    `revived` were run again after they had died, expired or been cancelled, `forgotten` deleted from the dead set, and
+    `cleared` taken away while they waited. So `enqueued` is all the places, `succeeded`, `cancelled`, `expired`,
+    `forgotten` and `cleared` together, but for jobs that were cancelled or had expired and were revived.
     """
 
     ready: int

@@ -82,7 +82,7 @@ class Fault:
     """A stored error: the name of its type, its text, and its traceback where that was read."""
 
     type: str
-    message: str
+    text: str
     traceback: str | None
 
 

@@ -11,26 +11,18 @@ import logging
 import selectors
 import socket
 import threading
-from collections import deque
-from itertools import groupby
 
-from lockwork.errors import LockworkError
-from lockwork.protocol import grants
 from lockwork.protocol.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.kept import Keeper
-from lockwork.runtime.mailboxes import Mailboxes, TaskBox, ThreadBox
+from lockwork.runtime.mailboxes import Mailboxes
+from lockwork.runtime.renewing import Renewing
 from lockwork.runtime.subscription import Subscription
 from lockwork.runtime.sync import SyncDriver
 
 log: logging.Logger = logging.getLogger("lockwork")
 
-_BATCH = 100
-"""Leases that one call renews, when there are so many; never twice as many."""
-_TIMEOUT = 2.0
-_AGAIN = 0.1
-"""Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
 _SHORT = 0.9
 """Seconds; a lease of the usual length is not due before that."""
 
@@ -44,8 +36,8 @@ class Engine:
         self._mail = Mailboxes()
         self._book = LeaseBook()
         self._keeper = keeper
-        self._back: deque[Lease] = deque()
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
+        self._renewing = Renewing(self._book, self._driver)
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = False
@@ -89,7 +81,7 @@ class Engine:
 
     def give_back(self, lease: Lease) -> None:
         """Release a grant from the engine's thread: the caller need not wait for it."""
-        self._back.append(lease)
+        self._renewing.back.append(lease)
         self._ring()
 
     def wake(self, ticket: str) -> None:
@@ -99,26 +91,12 @@ class Engine:
     def wait(self, ticket: str, until: float) -> str | None:
         """Block until a message for `ticket` has come, or the clock shows `until`."""
         self.listen()
-        box = ThreadBox()
-        early = self._mail.open(ticket, box.deliver)
-        if early is not None:
-            return early
-        try:
-            return box.wait(until - now())
-        finally:
-            self._mail.close(ticket, box.deliver)
+        return self._mail.wait(ticket, until)
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
         """The same for a task."""
         self.listen()
-        box = TaskBox()
-        early = self._mail.open(ticket, box.deliver)
-        if early is not None:
-            return early
-        try:
-            return await box.wait(until - now())
-        finally:
-            self._mail.close(ticket, box.deliver)
+        return await self._mail.async_wait(ticket, until)
 
     def close(self) -> None:
         """End the thread and its connections."""
@@ -128,7 +106,7 @@ class Engine:
         self._ring()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-        self._give_back()  # what was noted too late for the thread
+        self._renewing.give_back()  # what was noted too late for the thread
         self._driver.close()
         for end in (self._bell, self._rung, *self._odd):
             if end is not None:
@@ -210,8 +188,9 @@ class Engine:
                     else:
                         subscription.read()
                 self._planned = 0.0
-                self._renew()
-                self._give_back()
+                if self._renewing.renew():
+                    self._listen = True  # who holds for long hears at once when a lock is taken away
+                self._renewing.give_back()
         except Exception:
             log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
             raise
@@ -219,37 +198,6 @@ class Engine:
             subscription.close()
             selector.close()
             rung.close()
-
-    def _renew(self) -> None:
-        for _, due in groupby(sorted(self._book.due(now()), key=_kind), key=_kind):
-            leases = list(due)
-            calls = max(1, len(leases) // _BATCH)
-            for at in range(calls):
-                self._renew_batch(leases[at::calls])
-
-    def _renew_batch(self, batch: list[Lease]) -> None:
-        # an answer after the first deadline is of no use, and must not delay the bad news
-        first = self._book.first_deadline()
-        self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
-        try:
-            answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN))
-        except LockworkError as error:
-            log.warning("leases could not be renewed yet: %s", error)
-            self._book.postponed(batch, now())
-        else:
-            self._book.renewed(batch, answer, now())
-            self._listen = True  # who holds for long hears at once when a lock is taken away
-
-    def _give_back(self) -> None:
-        while self._back:
-            lease = self._back.popleft()
-            self._book.remove(lease)
-            renewal = lease.renewal
-            kind = _kind(lease).removesuffix("_renew")
-            try:
-                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
-            except LockworkError as error:
-                log.warning("a lock that was asked for could not be given back, and ends with its lease: %s", error)
 
     def _deliver(self, ticket: str, text: str) -> None:
         if ticket != "!":
@@ -259,7 +207,7 @@ class Engine:
         if what == "asked":
             lease = self._keeper.asked(key)
             if lease is not None:
-                self._back.append(lease)
+                self._renewing.back.append(lease)
         elif what == "look":
             self._book.hasten(key)
 
@@ -270,7 +218,3 @@ def _heard(rung: socket.socket) -> bool:
         return bool(rung.recv(4096))
     except OSError:
         return True
-
-
-def _kind(lease: Lease) -> str:
-    return lease.renewal.script

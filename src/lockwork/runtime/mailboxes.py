@@ -68,6 +68,28 @@ class Mailboxes:
         for deliver in waiting or ():
             deliver(text)
 
+    def wait(self, ticket: str, until: float) -> str | None:
+        """Block until a message for `ticket` has come, or the clock shows `until`."""
+        box = ThreadBox()
+        early = self.open(ticket, box.deliver)
+        if early is not None:
+            return early
+        try:
+            return box.wait(until - now())
+        finally:
+            self.close(ticket, box.deliver)
+
+    async def async_wait(self, ticket: str, until: float) -> str | None:
+        """The same for a task."""
+        box = TaskBox()
+        early = self.open(ticket, box.deliver)
+        if early is not None:
+            return early
+        try:
+            return await box.wait(until - now())
+        finally:
+            self.close(ticket, box.deliver)
+
     def wake_all(self) -> None:
         """Messages may have been lost: let everybody look again."""
         with self._lock:

@@ -99,13 +99,19 @@ class Runtime:
             await asyncio.to_thread(self._open)
         driver = self._loops.get(loop)
         if driver is None:
-            for old in [known for known in self._loops if known.is_closed()]:
-                self._loops.pop(old).abandon()
+            self._forget_closed()
             driver = self._loops[loop] = AsyncDriver(
                 self._endpoint(), self.engine, patience=self._patience, allow_eviction=self._allow_eviction
             )
         self._last = loop, driver
         return driver
+
+    def _forget_closed(self) -> None:
+        """Other threads' loops do the same: what is iterated is a copy, and whoever takes a driver out abandons it."""
+        for loop in [known for known in list(self._loops) if known.is_closed()]:
+            driver = self._loops.pop(loop, None)
+            if driver is not None:
+                driver.abandon()
 
     def give_back_kept(self) -> None:
         """Release what is kept here although nobody needs it."""

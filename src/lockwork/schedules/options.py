@@ -12,6 +12,7 @@ import msgspec
 
 from lockwork import codecs
 from lockwork.config import check_names
+from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol import jobs
@@ -54,7 +55,6 @@ class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
 
 def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]:
     """Part a task's options from its schedule's; raises ConfigError."""
-    check_names(given, ScheduledTaskSettings, "a task has no option")
     ours = get_annotations(ScheduleSettings)
     timing: Any = {name: value for name, value in given.items() if name in ours}
     own: Any = {name: value for name, value in given.items() if name not in ours}
@@ -107,9 +107,7 @@ class Rules:
         for name, policy in (("grace", "skip"), ("catch_up", "all")):
             if name in given and misfire != policy:
                 raise ConfigError(f'{name}= is for misfire="{policy}", not for misfire="{misfire}"')
-        count = given.get("catch_up", 100)
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST:
-            raise ConfigError(f"catch_up must be a whole number from 1 to {_MOST}, not {count!r}")
+        count = whole(given.get("catch_up", 100), "catch_up", 1, _MOST)
         definition = _Definition(
             "",
             misfire=misfire,

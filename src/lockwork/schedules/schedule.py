@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lockwork.counts import whole
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id
@@ -116,9 +117,7 @@ class Schedule:
 
 def checked_count(count: object) -> int:
     """How many slots to show; raises ConfigError."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= _MOST:
-        raise ConfigError(f"count must be a whole number from 0 to {_MOST:,}, not {count!r}")
-    return count
+    return whole(count, "count", 0, _MOST)
 
 
 def status(queue: str, known: Known, now: int, count: int) -> ScheduleStatus:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
-from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import barrier as protocol
 from lockwork.protocol import keys
@@ -20,9 +20,7 @@ class Barrier:
 
     def __init__(self, runtime: Runtime, config: Config, name: str, parties: int) -> None:
         self.name: str = keys.checked(name, "a barrier's name")
-        if isinstance(parties, bool) or not isinstance(parties, int) or not 1 <= parties <= MOST:
-            raise ConfigError(f"parties must be a whole number from 1 to {MOST:,}, not {parties!r}")
-        self.parties: int = parties
+        self.parties: int = whole(parties, "parties", 1, MOST)
         self._runtime = runtime
         self._keys = keys.barrier(config.prefix, name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -27,15 +28,15 @@ class Latch:
                 f"ttl must be at least the patience of {config.patience:g} s, because it also guards against calls "
                 f"that are sent again, not {ttl!r}"
             )
-        self._counted = Counted(keys.latch(config.prefix, name), name, _whole(count, "count"), ttl_ms)
+        self._counted = Counted(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
 
     def count_down(self, n: int = 1) -> int:
         """Count `n` down and return what is left; at 0 it opens, and stays open until it is reset or forgotten."""
-        return self._runtime.run(protocol.count_down(self._counted, new_id(), _whole(n, "n")))
+        return self._runtime.run(protocol.count_down(self._counted, new_id(), whole(n, "n", 1, MOST)))
 
     async def acount_down(self, n: int = 1) -> int:
         """The same for a task."""
-        return await self._runtime.arun(protocol.count_down(self._counted, new_id(), _whole(n, "n")))
+        return await self._runtime.arun(protocol.count_down(self._counted, new_id(), whole(n, "n", 1, MOST)))
 
     def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until it has opened, at most `timeout` (None: as long as it takes); False when the time is up."""
@@ -67,9 +68,3 @@ class Latch:
 
     def __repr__(self) -> str:
         return f"<Latch {self.name!r} count={self._counted.count}>"
-
-
-def _whole(value: object, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST:
-        raise ConfigError(f"{what} must be a whole number from 1 to {MOST:,}, not {value!r}")
-    return value

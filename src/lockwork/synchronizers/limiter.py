@@ -9,6 +9,7 @@ from typing import Self
 
 from lockwork import rates
 from lockwork.config import Config
+from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.ids import new_id
@@ -130,9 +131,7 @@ def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algori
         if count > _WINDOW:
             raise ConfigError(f"a window counts at most {_WINDOW:,} units, each in a log: use a bucket for {rate!r}")
         return Limits(at, name, rate, algorithm, count, period, count)
-    depth = count if burst is None else burst
-    if isinstance(depth, bool) or not isinstance(depth, int) or not 1 <= depth <= rates.MOST:
-        raise ConfigError(f"burst must be a whole number from 1 to {rates.MOST:,}, not {burst!r}")
+    depth = count if burst is None else whole(burst, "burst", 1, rates.MOST)
     if depth * period > _LONGEST * count:
         raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
     shown = rate if burst is None else f"{rate}, burst {burst}"

@@ -130,11 +130,11 @@ class Once:
         await self._runtime.arun(run.over())
         return value
 
-    def peek(self) -> OnceStatus:
+    def status(self) -> OnceStatus:
         """Read how the run of this period stands: idle (none yet), running, done, failed or lost."""
         return _status(self._runtime.run(protocol.state(self._key())))
 
-    async def apeek(self) -> OnceStatus:
+    async def astatus(self) -> OnceStatus:
         """The same for a task."""
         return _status(await self._runtime.arun(protocol.state(self._key())))
 

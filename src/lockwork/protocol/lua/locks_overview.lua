@@ -9,6 +9,7 @@ local most = tonumber(ARGV[5])
 local work = 10000 -- holders and places that one call looks at, or a few more
 
 local function ms(us) return math.max(0, math.floor(us / 1000)) end
+local function left(us) return math.ceil(us / 1000) end -- up: what has a moment left is held still
 
 local function line(key, head, tail)
   local found, last = {}, math.min(tail, head + 10 * most)
@@ -30,9 +31,9 @@ local function lock(key, kind)
   local holders, kept, deadline = {}, 0, tonumber(held[4] or 0)
   if held[1] and held[1] ~= '' and deadline > now then
     -- a fence is the time of its grant, unless that had to be raised
-    holders[1] = {held[1], held[2], tonumber(held[3]), 1, ms(deadline - now), ms(now - held[3])}
+    holders[1] = {held[1], held[2], tonumber(held[3]), 1, left(deadline - now), ms(now - held[3])}
   elseif deadline > now then
-    kept = ms(deadline - now)
+    kept = left(deadline - now)
   end
   local waiters, more = line(key, tonumber(held[5] or 1), tonumber(held[6] or 0))
   return {key, kind, 1, 0, more, kept, holders, waiters}
@@ -47,7 +48,7 @@ local function permits(key, kind)
     local packed = id and redis.call('HGET', key, 'g' .. id)
     local held = packed and cmsgpack.unpack(packed)
     if held and held[1] > now then
-      holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], ms(held[1] - now), ms(now - held[5])}
+      holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], left(held[1] - now), ms(now - held[5])}
     end
   end
   local waiters, more = line(key, tonumber(books[3] or 1), tonumber(books[4] or 0))

@@ -30,7 +30,7 @@ while #holders < math.min(count, tonumber(ARGV[1])) do
   local _, id = parsed(redis.call('HGET', books, 'p' .. at))
   if not dead[id] then
     local held = holder(id)
-    holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], ms(held[1] - now), ms(now - held[5])}
+    holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], math.ceil((held[1] - now) / 1000), ms(now - held[5])}
   end
   at = at + 1
 end

@@ -6,4 +6,4 @@
 -- include: stock
 local kept = reservation(ARGV[1])
 if not kept or (kept[1] == 'h' and kept[5] <= now) then return {} end
-return {kept[1], kept[2], kept[3], kept[1] == 'h' and math.floor((kept[5] - now) / 1000) or 0, kept[6]}
+return {kept[1], kept[2], kept[3], kept[1] == 'h' and math.ceil((kept[5] - now) / 1000) or 0, kept[6]}

@@ -1,0 +1,37 @@
+"""How the server of an app is opened when it is first needed: by its URL, as a client has it, or one of our own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from lockwork.errors import ConfigError
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.runtime import Opened
+
+
+def opener(url: str | None, client: object) -> Callable[[], Opened]:
+    """What opens it, which is called at first use; raises ConfigError for what names no server."""
+    if url is not None and client is not None:
+        raise ConfigError("give a URL or a client, not both")
+    if client is not None:
+        endpoint = Endpoint.from_client(client)
+        return lambda: (endpoint, _nothing)
+    if url is not None and not url:
+        raise ConfigError("the server's URL is empty: give none to use LOCKWORK_URL or the embedded server")
+    given = url or os.environ.get("LOCKWORK_URL")
+    if given:
+        endpoint = Endpoint.from_url(given)
+        return lambda: (endpoint, _nothing)
+    return _open_embedded
+
+
+def _open_embedded() -> Opened:
+    from lockwork.runtime import embedded  # noqa: PLC0415 - most apps give a URL and never need it
+
+    server = embedded.open_shared()
+    return Endpoint.from_url(server.url), server.close
+
+
+def _nothing() -> None:
+    return None

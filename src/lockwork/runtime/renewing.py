@@ -1,0 +1,70 @@
+"""What the engine's thread does for leases: it renews those that are due, and gives back what nobody needs any more."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from itertools import groupby
+
+from lockwork.errors import LockworkError
+from lockwork.protocol import grants
+from lockwork.protocol.leases import Lease, LeaseBook
+from lockwork.runtime.clock import now
+from lockwork.runtime.sync import SyncDriver
+
+log: logging.Logger = logging.getLogger("lockwork")
+
+_BATCH = 100
+"""Leases that one call renews, when there are so many; never twice as many."""
+_TIMEOUT = 2.0
+_AGAIN = 0.1
+"""Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
+
+
+class Renewing:
+    """Renews the leases of a book, by a driver of its own."""
+
+    def __init__(self, book: LeaseBook, driver: SyncDriver) -> None:
+        self._book = book
+        self._driver = driver
+        self.back: deque[Lease] = deque()
+        """What is to be given back; any thread may add to it."""
+
+    def renew(self) -> bool:
+        """Renew what is due; whether the server has said of any that it lasts on, or is over."""
+        heard = False
+        for _, due in groupby(sorted(self._book.due(now()), key=_kind), key=_kind):
+            leases = list(due)
+            calls = max(1, len(leases) // _BATCH)
+            for at in range(calls):
+                heard |= self._renew_batch(leases[at::calls])
+        return heard
+
+    def _renew_batch(self, batch: list[Lease]) -> bool:
+        # an answer after the first deadline is of no use, and must not delay the bad news
+        first = self._book.first_deadline()
+        self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
+        try:
+            answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN))
+        except LockworkError as error:
+            log.warning("leases could not be renewed yet: %s", error)
+            self._book.postponed(batch, now())
+            return False
+        self._book.renewed(batch, answer, now())
+        return True
+
+    def give_back(self) -> None:
+        """Release what was noted in `back`."""
+        while self.back:
+            lease = self.back.popleft()
+            self._book.remove(lease)
+            renewal = lease.renewal
+            kind = _kind(lease).removesuffix("_renew")
+            try:
+                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
+            except LockworkError as error:
+                log.warning("a lock that was asked for could not be given back, and ends with its lease: %s", error)
+
+
+def _kind(lease: Lease) -> str:
+    return lease.renewal.script

@@ -1,0 +1,171 @@
+"""Tasks of one name: the same definition may come again, and whatever else would take its place is refused."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lockwork import ConfigError, Lockwork
+
+
+@pytest.fixture
+def app() -> Iterator[Lockwork]:
+    with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
+        yield lw
+
+
+def test_a_loop_makes_no_two_tasks_of_one_name(app: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="task 'sync' is registered for queue 'eu' and for queue 'us'.*name="):
+        for region in ("eu", "us"):
+
+            @app.task(queue=region)
+            def sync() -> None: ...
+
+    assert app.registry.get("sync").options_in_force.queue == "eu", "the first is still what it was"
+
+
+def test_one_function_has_one_queue(app: Lockwork) -> None:
+    def sync() -> None: ...
+
+    app.task(queue="eu")(sync)
+    app.task(queue="eu", retries=1)(sync)
+    with pytest.raises(ConfigError, match="for queue 'eu' and for queue 'us'"):
+        app.task(queue="us")(sync)
+    app.task(queue="us", name="sync-us")(sync)
+    assert app.registry.queues() == ["eu", "us"]
+
+
+def test_functions_that_enclose_different_values_are_two(app: Lockwork) -> None:
+    def make(rate: object) -> Any:
+        @app.task
+        def convert(amount: int) -> object:
+            return amount, rate
+
+        return convert
+
+    make(2)
+    make(2)  # they are the same: an app that is put together twice may do so
+    with pytest.raises(ConfigError, match="task 'convert' is made of two functions .*name="):
+        make(3)
+
+    class Odd:
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("ask each element")
+
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(ConfigError, match="two functions"):
+        make(Odd())
+
+
+def test_defaults_that_differ_make_two(app: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="two functions"):
+        for number in (1, 2):
+
+            @app.task
+            def count(number: int = number) -> int:
+                return number
+
+
+def test_methods_of_two_objects_are_two(app: Lockwork) -> None:
+    class Mailer:
+        def send(self) -> None: ...
+
+    one, other = Mailer(), Mailer()
+    app.task(one.send)
+    app.task(one.send)
+    with pytest.raises(ConfigError, match="two functions"):
+        app.task(other.send)
+
+
+def test_a_decorator_that_hides_names_is_found_out(app: Lockwork) -> None:
+    def hiding(function: Callable[[], None]) -> Callable[[], None]:
+        def wrapper() -> None:
+            function()
+
+        return wrapper
+
+    def telling(function: Callable[[], None]) -> Callable[[], None]:
+        @wraps(function)
+        def wrapper() -> None:
+            function()
+
+        return wrapper
+
+    def one() -> None: ...
+
+    def two() -> None: ...
+
+    app.task(telling(one))
+    app.task(telling(two))
+    app.task(telling(one))
+    app.task(hiding(one))
+    with pytest.raises(ConfigError, match="task 'wrapper' is made of two functions"):
+        app.task(hiding(two))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with an app in a module of its own, on the path."""
+    (tmp_path / "defined_app.py").write_text("from lockwork import Lockwork\nlw = Lockwork('redis://127.0.0.1:1')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file that changes twice in a second is read each time
+    yield tmp_path
+    for name in ("defined_app", "defined_tasks"):
+        sys.modules.pop(name, None)
+
+
+_TASKS = """
+from defined_app import lw
+
+@lw.error
+class Odd(Exception): ...
+
+@lw.task(queue={queue!r})
+def send(): return {queue!r}
+"""
+
+
+def test_a_module_may_be_loaded_again(shop: Path) -> None:
+    tasks = shop / "defined_tasks.py"
+    tasks.write_text(_TASKS.format(queue="mail"))
+    module = importlib.import_module("defined_tasks")
+    first = module.send
+    importlib.reload(module)
+    tasks.write_text(_TASKS.format(queue="post"))
+    importlib.reload(module)
+    assert module.lw.registry.get("send").function() == "post"
+    assert first() == "mail"
+    del sys.modules["defined_tasks"]
+    assert importlib.import_module("defined_tasks").lw.registry.get("send").function() == "post"
+
+
+def test_a_name_is_not_given_twice_in_one_module(shop: Path) -> None:
+    twice = _TASKS.format(queue="mail") + "\n@lw.task(queue='mail')\ndef send(): return 'copied'\n"
+    (shop / "defined_tasks.py").write_text(twice)
+    with pytest.raises(ConfigError, match="task 'send' is made of two functions defined_tasks.send"):
+        importlib.import_module("defined_tasks")
+
+
+def test_a_module_that_is_run_may_be_imported_too(shop: Path) -> None:
+    """Its file is loaded twice then: as the script, and by who imports it."""
+    app, tasks = shop / "defined_app.py", shop / "defined_tasks.py"
+    app.write_text(f"{app.read_text()}import defined_tasks\n")
+    tasks.write_text(_TASKS.format(queue="mail") + "print(lw.registry.get('send').function())\n")
+    for how in ([str(tasks)], ["-m", "defined_tasks"]):
+        done = subprocess.run([sys.executable, *how], cwd=shop, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stdout) == (0, "mail\nmail\n"), done.stderr
+
+
+def test_what_is_typed_anew_takes_the_place_of_the_old(app: Lockwork) -> None:
+    typed: dict[str, Any] = {"__name__": "__main__", "lw": app}
+    for answer in (1, 2):
+        exec(f"@lw.task\ndef ask():\n    return {answer}\n", typed)
+    assert app.registry.get("ask").function() == 2
