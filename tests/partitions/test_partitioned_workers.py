@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from history import History
 from lockwork import Lockwork
 from ports import free_port
 from processes import until, worker
+from scraping import answer
 
 Ran = list[dict[str, Any]]
 ALL = {f"mail/{number}" for number in range(4)}
@@ -43,15 +43,18 @@ def test_keys_one_at_a_time_in_order_with_two_workers(
         worker("sorting:lw", "-q", "mail", "-c", "2", url=sorting_url, folder=sorting_folder),
         worker("sorting:lw", "-q", "mail", "-c", "2", url=sorting_url, folder=sorting_folder),
     ):
-        until(lambda: len(sorting.lw.queue("mail").workers()) == 2, "both are there")
-        jobs += sorting.in_order.enqueue_many((history.path, name) for _ in range(15) for name in names)
+
+        def both() -> bool:
+            jobs.extend(sorting.in_order.enqueue_many((history.path, name) for name in names))
+            return len({line["pid"] for line in history.lines("begin")}) == 2
+
+        until(both, "both work")
         history.wait(len(jobs), "end")
     lines = history.lines()
     assert most_at_once(lines) == dict.fromkeys(names, 1)
     for at, name in enumerate(names):
         begun = [line["id"] for line in lines if line["event"] == "begin" and line["name"] == name]
         assert begun == [job.id for job in jobs[at :: len(names)]]
-    assert len({line["pid"] for line in lines}) == 2, "both have worked"
 
 
 def test_limits_of_groups_are_exact_with_two_workers(
@@ -173,22 +176,14 @@ def test_dead_jobs_and_metrics_and_health(sorting: Any, sorting_url: str, sortin
         until(lambda: dead.count() == 8, "all have died")
         assert {part.dead.count() for part in sorting.lw.queue("mail").partitions} == {2}
         assert len(sorting.lw.queue("mail").workers()) == 1
-        until(lambda: _answer(port, "/readyz") is not None, "it is ready")
-        text = _answer(port, "/metrics") or ""
+        until(lambda: answer(port, "/readyz")[0] == 200, "it is ready")
+        _, text = answer(port, "/metrics")
         for name in ALL:
             assert f'lockwork_jobs{{queue="{name}",place="dead"}} 2' in text
         assert 'queue="mail"' not in text
         one.send(signal.SIGTERM)
         assert one.wait() == 0
         assert "Traceback" not in one.errors
-
-
-def _answer(port: int, path: str) -> str | None:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
-            return str(reply.read().decode())
-    except OSError:
-        return None
 
 
 def test_a_killed_workers_jobs_run_elsewhere(
