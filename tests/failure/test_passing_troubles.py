@@ -66,7 +66,7 @@ def test_a_lock_is_kept_through_a_short_trouble(
 def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(
     spoiled: Embedded, spoil: redis.Redis, apps: Path
 ) -> None:
-    with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "2s", url=spoiled.url, folder=apps) as process:
+    with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "5s", url=spoiled.url, folder=apps) as process:
 
         @lw.task
         def add(a: int, b: int = 1) -> int: ...  # type: ignore[empty-body]
