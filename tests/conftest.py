@@ -140,7 +140,7 @@ def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path
 
 @pytest.fixture
 def own_url(url: str) -> Iterator[str]:
-    """A database of the run's server for a test that starts workers of its own, and may leave them in any state."""
+    """A database of the run's server for a test whose workers or apps are its own, and may leave it in any state."""
     own = f"{url}?db=1"
     with redis.Redis.from_url(own) as client:
         client.flushdb()
