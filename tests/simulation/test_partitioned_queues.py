@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
+from simulation.catching import check_caught
 from simulation.partition_actors import PartitionedPlant
 from simulation.partition_twins import PLANTS, SHOPS
 from simulation.partition_users import Shop
 from simulation.partitioned_queues import play, run
 from simulation.seeds import blocks, label
 from simulation.server import Server
-from simulation.world import Broken
 
 _SEEDS = 150
 
@@ -31,9 +31,4 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 @pytest.mark.parametrize("twin", [*SHOPS, *PLANTS], ids=lambda twin: twin.__name__)
 def test_a_broken_twin_is_caught(simulated: Server, twin: type[Shop | PartitionedPlant]) -> None:
     broken = partial(play, shop=twin) if issubclass(twin, Shop) else partial(play, plant=twin)
-    for seed in range(_SEEDS):
-        try:
-            broken(simulated, seed)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.__doc__}")
+    check_caught(lambda seed: broken(simulated, seed), twin.__doc__, _SEEDS)
