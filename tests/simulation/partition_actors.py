@@ -104,4 +104,4 @@ class PartitionedPlant(Plant):
         source.owed = False
         yield Sleep(0)
         with suppress(LockworkError):
-            yield from hands.pass_on(source.desk.queue, child.process.channel)
+            yield from hands.pass_on(source.desk.queue, child.process.channel, awake=True)
