@@ -88,7 +88,7 @@ def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench)
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies: bool) -> None:
-    """The next of the key need not be of the group, and the next of the group may have no key: two workers are woken."""
+    """The next of the key need not be of the group, and the next of the group may have no key: two are woken."""
     one, none = Limits(1), Limits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
