@@ -1,4 +1,4 @@
-"""Cancels a task before its k-th turn of the event loop, for every k, and looks at what is left of it each time."""
+"""Cancels tasks: one, or one before its k-th turn of the event loop, for every k, to see what is left each time."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ async def turns(count: int) -> None:
     """Let the loop go round so many times."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> bool:
+    """Cancel a task and say whether that ended it; it may have finished just before."""
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return True
+    return False
 
 
 async def auntil(found: Callable[[], Awaitable[object]], what: str, patience: float = PATIENCE) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 import lockwork
 from app_modules import Load, load_app
@@ -24,6 +25,12 @@ from lockwork.runtime.embedded import server as embedded_server
 from processes import worker
 from proxy import Proxy, proxied
 from simulation.server import Server
+
+# the same examples in every run, and no example fails because the machine was busy with something else
+settings.register_profile(
+    "lockwork", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("lockwork")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -140,7 +147,7 @@ def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path
 
 @pytest.fixture
 def own_url(url: str) -> Iterator[str]:
-    """A database of the run's server for a test that starts workers of its own, and may leave them in any state."""
+    """A database of the run's server for a test whose workers or apps are its own, and may leave it in any state."""
     own = f"{url}?db=1"
     with redis.Redis.from_url(own) as client:
         client.flushdb()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockwork import Lockwork
@@ -132,7 +132,7 @@ def check(plans: list[Plan], calls: list[list[int]], contexts: list[Context], en
         assert contexts[number].cancelled or number in seen, "an item was given to no call"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(plans=PLANS, work=st.integers(0, 6), linger=st.sampled_from([0.0, 0.001]))
 def test_each_job_is_told_its_own_end(plans: list[Plan], work: int, linger: float) -> None:
     asyncio.run(run(plans, Batcher, work, linger))

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 Line = dict[str, Any]
-_SETTLED = 3.0
+_SETTLED = 5.0
 """Seconds after which a job that has run is settled, if its process was well."""
 
 

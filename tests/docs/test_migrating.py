@@ -16,12 +16,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
 
 
 @pytest.mark.timeout(600)
-def test_every_line_of_the_page(url: str, admin: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = f"{url}?db=3"
-    monkeypatch.setenv("LOCKWORK_URL", own)
+def test_every_line_of_the_page(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCKWORK_URL", own_url)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with redis.Redis.from_url(own) as client:
-        client.flushdb()
+    with redis.Redis.from_url(own_url) as client:
 
         def working(process: subprocess.Popen[bytes]) -> None:
             until(lambda: client.exists("lw:{q:mail}:workers", "lw:{q:orders}:workers"), "the worker works")
@@ -36,7 +34,6 @@ def test_every_line_of_the_page(url: str, admin: redis.Redis, tmp_path: Path, mo
                 reader.names["lw"].close()
             for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
                 del sys.modules[name]
-            client.flushdb()
 
 
 def test_the_page_has_all_of_it() -> None:

@@ -5,28 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 from docs.snippets import Reader, steps
 from lockwork import Lockwork
 from processes import worker
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def own_url(url: str) -> Iterator[str]:
-    """A database of the run's server for apps that the pages make by themselves."""
-    own = f"{url}?db=4"
-    with redis.Redis.from_url(own) as client:
-        client.flushdb()
-        yield own
-        client.flushdb()
 
 
 @pytest.mark.parametrize(

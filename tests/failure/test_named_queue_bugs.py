@@ -81,11 +81,11 @@ def test_celery_5935_a_job_longer_than_the_lease(
     bull#412, bullmq#631, #3183, python-redis-lock#91: so was one whose code kept the lease's renewal from running.
     """
     with (
-        worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
-        worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps),
+        worker("named:lw", "--lease", "2s", url=spoiled.url, folder=apps),
+        worker("named:lw", "--lease", "2s", url=spoiled.url, folder=apps),
     ):
         until(lambda: len(tasks.lw.queue().workers()) == 2, "both are there")
-        assert getattr(tasks, kind).enqueue(history.path, 3.5).result(30) == 1
+        assert getattr(tasks, kind).enqueue(history.path, 4.5).result(30) == 1
         status = tasks.lw.queue().status()
     assert (status.succeeded, status.recovered) == (1, 0)
     assert [line["event"] for line in history.lines()] == ["ran", "done"]
@@ -183,10 +183,10 @@ def test_celery_1980_clocks_that_are_wrong(
 ) -> None:
     """celery#1980, #6213, #1802, bullmq's Python lock: times were compared with the clock of some machine."""
     monkeypatch.setenv("CLOCK_ERROR", str(hours * 3600))
-    with worker("skewed:lw", "--lease", "1s", url=spoiled.url, folder=apps):
+    with worker("skewed:lw", "--lease", "2s", url=spoiled.url, folder=apps):
         began = time.time()
         later = tasks.mark.options(delay="1s").enqueue(history.path)
-        long = tasks.sleeps.enqueue(history.path, 2.5)
+        long = tasks.sleeps.enqueue(history.path, 4.5)
         assert (later.result(30), long.result(30)) == (1, 1)
         ran = {line["id"]: line["at"] - hours * 3600 for line in history.lines("ran")}
         assert ran[later.id] - began > 0.99, "not early"

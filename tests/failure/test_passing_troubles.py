@@ -42,7 +42,7 @@ def test_a_job_that_ends_meanwhile_is_settled_afterwards(
         gate.touch()
         threading.Event().wait(0.7)  # longer than the app is patient
         trouble(spoil, False)
-        assert job.result(15) == "done"
+        assert job.result(30) == "done"
         status = until(lambda: found if (found := lw.queue().status()).running == 0 else None, "settled")
         assert status is not None
         assert (status.succeeded, status.recovered, status.dead) == (1, 0, 0)
@@ -66,7 +66,7 @@ def test_a_lock_is_kept_through_a_short_trouble(
 def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(
     spoiled: Embedded, spoil: redis.Redis, apps: Path
 ) -> None:
-    with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "2s", url=spoiled.url, folder=apps) as process:
+    with Lockwork(spoiled.url) as lw, worker("good:lw", "--lease", "5s", url=spoiled.url, folder=apps) as process:
 
         @lw.task
         def add(a: int, b: int = 1) -> int: ...  # type: ignore[empty-body]
@@ -74,6 +74,6 @@ def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(
         assert add.enqueue(1).result(30) == 2
         spoil.execute_command("CLIENT", "PAUSE", "1500", "ALL")  # type: ignore[no-untyped-call]
         job = add.enqueue(2)
-        assert job.result(10) == 3
+        assert job.result(30) == 3
         assert process.process.poll() is None
         assert lw.queue().status().recovered == 0

@@ -119,7 +119,7 @@ def test_tags(handled: Any) -> None:
 def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> None:
     keys = QueueKeys("lw", "default")
     with worker("handled:lw", url=own_url, folder=apps), redis.Redis.from_url(own_url) as client:
-        short = own.add.options(result_ttl="300ms").enqueue(1)
+        short = own.add.options(result_ttl="1500ms").enqueue(1)
         long = own.add.options(result_ttl=timedelta(hours=3)).enqueue(2)
         assert (short.result(30), long.result(30)) == (2, 3)
         until(lambda: own.add.enqueue(5).result(30) and not client.hexists(keys.kept, short.id), "it is dropped")

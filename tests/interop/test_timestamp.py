@@ -183,7 +183,7 @@ def test_one_that_died_between_setnx_and_expire(lw: Lockwork, admin: redis.Redis
     ours = TimestampLock(lw, A1, needs_expiry=True)
     assert ours.try_acquire() is None
     with pytest.raises(LockTimeout):
-        ours.acquire(wait=0.5)
+        ours.acquire(wait=0.2)
     with ours as grant:
         assert grant.remaining > 0
         assert not ExpiringLock(admin).lock("sale")

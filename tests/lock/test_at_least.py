@@ -25,7 +25,7 @@ with Lockwork(lock_lease=1) as lw:
 
 def test_released_early_it_stays_taken(lw: Lockwork, url: str) -> None:
     with Lockwork(url) as other:
-        lock = lw.lock("x", at_least=0.6)
+        lock = lw.lock("x", at_least=1.5)
         began = time.monotonic()
         with lock as grant:
             pass
@@ -35,19 +35,19 @@ def test_released_early_it_stays_taken(lw: Lockwork, url: str) -> None:
         assert other.lock("x").try_acquire() is None
         assert other.lock("x").locked()
         assert other.lock("x").owner() is None
-        assert 0 < other.lock("x").remaining() <= 0.6
+        assert 0 < other.lock("x").remaining() <= 1.5
         with other.lock("x", wait=30) as next_one:
-            assert 0.55 < time.monotonic() - began < 0.6 + 1.5
+            assert 1.45 < time.monotonic() - began < 1.5 + 1.5
             assert next_one.fence > grant.fence
 
 
 async def test_released_early_by_a_task(alw: Lockwork) -> None:
     began = time.monotonic()
-    async with alw.lock("x", at_least=0.4) as grant:
+    async with alw.lock("x", at_least=1) as grant:
         pass
     assert await alw.lock("x").atry_acquire() is None
     async with alw.lock("x", wait=30) as next_one:
-        assert time.monotonic() - began > 0.35
+        assert time.monotonic() - began > 0.95
         assert next_one.fence > grant.fence
 
 
@@ -139,11 +139,11 @@ def test_one_that_got_it_from_the_line_and_crashed_at_once_keeps_it_too(lw: Lock
 
 def test_a_minimum_longer_than_the_usual_lease(url: str, admin: redis.Redis) -> None:
     with Lockwork(url, lock_lease=0.5) as lw:
-        with lw.lock("x", at_least=1.2) as grant:
+        with lw.lock("x", at_least=3) as grant:
             threading.Event().wait(0.8)
             assert not grant.lost
         assert lw.lock("x").locked()
-        until(lambda: not lw.lock("x").locked(), "the minimum is over", 5)
+        until(lambda: not lw.lock("x").locked(), "the minimum is over")
 
 
 def test_with_a_fixed_lease(lw: Lockwork) -> None:

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from cancelling import cancelled, turns
 from lockwork import Lockwork
-from turning import cancelled, turns
 
 
 async def free_and_nobody_waits(aother: Lockwork, name: str = "x") -> None:

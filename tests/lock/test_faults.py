@@ -47,7 +47,7 @@ def test_a_killed_holder_delays_the_next_by_its_lease_at_most(lw: Lockwork, url:
         left = lw.lock("x").state().expires_in
         began = time.monotonic()
         with lw.lock("x", wait=30) as grant:
-            assert time.monotonic() - began < left + 1  # L4
+            assert time.monotonic() - began < left + 1.5  # L4
             assert grant.fence > fence
 
 

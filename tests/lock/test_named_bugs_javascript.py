@@ -24,14 +24,14 @@ def test_redlock_counts_the_lease_from_the_try_that_got_it(lw: Lockwork, other: 
         lock.acquire()
 
         def wait() -> float:
-            with lw.lock("x", lease=2, wait=30) as grant:
+            with lw.lock("x", lease=5, wait=30) as grant:
                 return grant.remaining
 
         waiting = pool.submit(wait)
         until(lambda: lock.state().waiters == 1, "it waits")
         threading.Event().wait(1)
         lock.release()
-        assert waiting.result() > 1.8, number
+        assert waiting.result() > 4.1, number
 
 
 async def test_redlock_309_who_gives_up_does_not_wait_for_the_lock(alw: Lockwork, url: str) -> None:
@@ -63,7 +63,7 @@ def test_redlock_369_a_try_whose_reply_was_lost_does_not_block_the_next(url: str
 
 def test_sim_6864_a_try_that_timed_out_does_not_take_the_lock(url: str, other: Lockwork) -> None:
     """sim #6864: an acquire that its caller had given up took the lock afterwards, for three minutes."""
-    with proxied(url) as proxy, Lockwork(proxy.url, patience=0.3) as lw:
+    with proxied(url) as proxy, Lockwork(proxy.url, patience=1) as lw:
         lw.lock("x").state()
         proxy.lose(load("lock_acquire").sha, "reply")
         proxy.refuse(True)

@@ -64,7 +64,7 @@ def test_redis_py_554_818_902(lw: Lockwork, proxy: Proxy, admin: redis.Redis) ->
 
     Here the client is cut off right after its call was applied; there is no second one, and the key has an expiry.
     """
-    with Lockwork(proxy.url, patience=0.2) as app:
+    with Lockwork(proxy.url, patience=1) as app:
         with app.lock("warm"):
             pass
         proxy.lose(script("lock_acquire").sha, "reply")

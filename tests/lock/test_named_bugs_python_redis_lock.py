@@ -122,7 +122,7 @@ def test_a_wake_up_that_is_lost(lw: Lockwork, other: Lockwork, admin: redis.Redi
 
 def test_python_redis_lock_85_and_aioredlock_52(lw: Lockwork, url: str) -> None:
     """python-redis-lock #85: NotAcquired although it was renewed; aioredlock #52, pottery: renewed a few times only."""
-    with Lockwork(url, lock_lease=0.3) as app:
+    with Lockwork(url, lock_lease=0.9) as app:
         deadlines: set[float] = set()
         with app.lock("x") as grant:
             lease = grant._lease
@@ -132,7 +132,7 @@ def test_python_redis_lock_85_and_aioredlock_52(lw: Lockwork, url: str) -> None:
                 deadlines.add(lease.deadline)
                 return len(deadlines)
 
-            until(lambda: renewals() > 8, "it is renewed again and again")
+            until(lambda: renewals() > 6, "it is renewed again and again")
             for _ in range(10):
                 grant.extend()
             assert lw.lock("x").try_acquire() is None
@@ -141,10 +141,10 @@ def test_python_redis_lock_85_and_aioredlock_52(lw: Lockwork, url: str) -> None:
 
 def test_python_redis_lock_91(url: str, admin: redis.Redis) -> None:
     """python-redis-lock #91: code that does not let others run starved the renewal, and the lock was lost unseen."""
-    with Lockwork(url, lock_lease=0.5) as app, app.lock("x") as grant:
+    with Lockwork(url, lock_lease=1.2) as app, app.lock("x") as grant:
         lease = grant._lease
         assert lease is not None
         begun = lease.deadline
-        while lease.deadline < begun + 1.5:  # pure Python without a pause, for three leases
+        while lease.deadline < begun + 2.4:  # pure Python without a pause, for two leases
             assert not lease.lost
         grant.check()

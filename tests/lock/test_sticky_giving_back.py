@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import redis
 
 from lock.keeping import SOON
 from lockwork import LockTimeout, Lockwork
@@ -25,9 +26,9 @@ with lw.lock("x", sticky=True) as grant:
 """
 
 
-def test_given_back_at_once_when_somebody_waits(lw: Lockwork, other: Lockwork) -> None:
+def test_given_back_at_once_when_somebody_waits(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     with lw.lock("x", sticky=True) as grant:
-        threading.Event().wait(0.2)  # its engine listens
+        until(lambda: admin.pubsub_numsub(lw.runtime.channel)[0][1] == 1, "its engine listens")
     began = time.monotonic()
     with other.lock("x") as theirs:
         assert time.monotonic() - began < 0.9

@@ -50,11 +50,11 @@ async def test_closing_by_a_task_gives_back(url: str, other: Lockwork) -> None:
 
 
 def test_it_is_renewed_while_it_is_kept(url: str, admin: redis.Redis) -> None:
-    with Lockwork(url, lock_lease=0.6) as lw:
+    with Lockwork(url, lock_lease=1.5) as lw:
         lock = lw.lock("x", sticky=True)
         with lock as grant:
             pass
-        threading.Event().wait(1.5)
+        threading.Event().wait(2)
         with lock as again:
             assert again.fence == grant.fence
 

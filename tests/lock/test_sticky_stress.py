@@ -90,7 +90,7 @@ def test_processes_with_threads(url: str, admin: redis.Redis, tmp_path: Path) ->
     assert overlaps == 0
     assert len({line["pid"] for line in lines}) == 4, "somebody starved"
     slow = [
-        line["event"] for line in lines if line["event"].startswith("enter") and float(line["event"].split()[1]) > 3
+        line["event"] for line in lines if line["event"].startswith("enter") and float(line["event"].split()[1]) > 5
     ]
     assert not slow, "a hand-back was lost, and the lock waited for its lease"
     fences = [line["fence"] for line in lines]
@@ -128,7 +128,7 @@ def test_release_races_being_asked(url: str, admin: redis.Redis) -> None:
                 turns += 1
         assert not problems
         assert turns > 10
-        assert slowest < 3, f"{turns} turns, the slowest {slowest:.1f} s: a hand-back was lost"
+        assert slowest < 5, f"{turns} turns, the slowest {slowest:.1f} s: a hand-back was lost"
 
 
 @pytest.mark.usefixtures("quick_switches")
@@ -223,4 +223,4 @@ async def test_tasks_of_two_apps(url: str, admin: redis.Redis) -> None:
 
         await asyncio.gather(*(spin(app) for app in (one, two) for _ in range(3)))
         assert min(turns.values()) > 5
-        assert slowest < 3
+        assert slowest < 5

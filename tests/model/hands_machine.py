@@ -47,12 +47,14 @@ class Sleepers(RuleBasedStateMachine):
             self.asleep.remove(channel)
         self.asleep.append(channel)
 
-    @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2", "awake"]))
-    def pass_on(self, channel: str) -> None:
+    @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2", "awake"]), awake=st.booleans())
+    def pass_on(self, channel: str, *, awake: bool) -> None:
         self.bench.messages.clear()
-        told = self.bench.run(hands.pass_on(self.queue, channel))
-        if channel in self.asleep:
+        told = self.bench.run(hands.pass_on(self.queue, channel, awake=awake))
+        slept = channel in self.asleep
+        if slept:
             self.asleep.remove(channel)
+        if slept and not awake:
             assert not told, "who has not been woken has nothing to pass on"
         else:
             heard = CHANNEL in self.asleep

@@ -10,7 +10,8 @@ from lockwork.protocol import flows, jobs
 from lockwork.protocol.effects import Call
 from lockwork.protocol.flows import Policy
 from lockwork.protocol.jobs import Outcome
-from model.flow_machine import SESSION, SHAPES, WINDOW_MS, FlowMachine
+from model.flow_machine import SHAPES, FlowMachine
+from model.flow_workers import SESSION, WINDOW_MS
 
 
 class StepwiseFlowMachine(FlowMachine):

@@ -71,7 +71,7 @@ def waiting_on(system: Sequence[Resource]) -> set[str]:
 
 
 def check(stuck: Stuck) -> None:
-    @settings(max_examples=400, deadline=None, database=None)
+    @settings(max_examples=400)
     @given(systems())
     def agrees(system: list[Resource]) -> None:
         assert stuck(system) == for_ever(system)
@@ -118,7 +118,7 @@ def test_a_broken_search_is_caught(twin: Any) -> None:
         check(twin)
 
 
-@settings(max_examples=400, deadline=None, database=None)
+@settings(max_examples=400)
 @given(systems())
 def test_every_deadlock_is_named_and_true(system: list[Resource]) -> None:
     found = deadlocks.find(system)

@@ -35,7 +35,8 @@ def test_a_broken_return_is_caught(simulated: Server, twin: Build) -> None:
 @pytest.mark.parametrize(
     "twin",
     [
-        Build("a sleeper wakes another", (("jobs_pass", "== 1 then return 0 end", "== 1 then end"),)),
+        Build("a sleeper wakes another", (("jobs_pass", "then return 0 end\nfor", "then end\nfor"),)),
+        Build("who woke up by itself tells nobody", (("jobs_pass", " and ARGV[2] ~= '1'", ""),)),
         Build("the dead are told", (("jobs_pass", "KEYS[1]) > 0", "KEYS[1]) >= 0"),)),
         Build("nobody is told", (("jobs_pass", "for _ = 1, 100 do", "for _ = 1, 0 do"),)),
     ],

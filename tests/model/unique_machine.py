@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import precondition, rule
 
 from lockwork.protocol import dead_moves, jobs, queue_status, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
-from lockwork.protocol.job_control import Note
-from lockwork.protocol.jobs import Leased, Outcome
-from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
 from lockwork.protocol.unique import Terms, push_unique
-from model.bench import Bench
-from model.unique_model import UniqueJob, UniqueModel
+from model.unique_model import UniqueJob
+from model.unique_workers import DELIVERIES, WINDOW_MS, UniqueWorkers
 
-_DELIVERIES = 3
-_WINDOW_MS = 3_600_000
-_SESSION = "host/1/a"
 _PAUSE = 1000
 _TERMS = (
     Terms("done", "keep"),
@@ -36,32 +30,8 @@ _REPLACING = [terms for terms in _TERMS if terms.meaning != "keep"]
 _ENDED = ("dead", "cancelled", "expired")
 
 
-class UniqueMachine(RuleBasedStateMachine):
-    """Rules are what producers, workers, operators and time do."""
-
-    def __init__(self, bench: Bench) -> None:
-        super().__init__()
-        self.bench = bench
-        self.queue = QueueKeys("sim", "q")
-        self.model = UniqueModel()
-        self.jobs = self.model.jobs
-        self.leased: dict[str, Leased] = {}
-        self.requests = 0
-        self.join()
-
-    def join(self) -> None:
-        self.bench.run(jobs.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
-
-    @property
-    def ms(self) -> int:
-        return self.bench.now // 1000
-
-    def _request(self) -> str:
-        self.requests += 1
-        return f"q{self.requests}"
-
-    def _at(self, *places: str) -> list[str]:
-        return sorted(id for id, job in self.jobs.items() if job.place in places)
+class UniqueMachine(UniqueWorkers):
+    """Rules are what producers and operators do as well."""
 
     # -- producers --------------------------------------------------------------------------------------------------
 
@@ -82,7 +52,7 @@ class UniqueMachine(RuleBasedStateMachine):
         batch = []
         for name, key in calls:
             id = f"j{self._request()}"
-            head = jobs.head(1, _DELIVERIES, key, unique=terms.mark(f"task/{name}"))
+            head = jobs.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
             batch.append(NewJob(id, head + id.encode(), wait))
         found = self.bench.run(push_unique(self.queue, batch, terms, expires), twice=twice)
         ends = None if expires is None else self.ms + expires
@@ -114,7 +84,7 @@ class UniqueMachine(RuleBasedStateMachine):
     @rule(data=st.data(), twice=st.booleans())
     def cancel(self, data: st.DataObject, *, twice: bool) -> None:
         id = data.draw(st.sampled_from(self._at("waits", "running", *_ENDED) or ["none"]))
-        found = self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS), twice=twice)
+        found = self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS), twice=twice)
         if id == "none":
             assert found == "unknown"
         elif self.jobs[id].place == "waits":
@@ -132,6 +102,15 @@ class UniqueMachine(RuleBasedStateMachine):
         assert self.bench.run(control.reschedule(self.queue, id, wait)) == "scheduled"
         if wait or self.jobs[id].due > self.ms:
             self.jobs[id].due = self.ms + wait
+
+    @precondition(lambda self: any(self.jobs[id].until == "done" for id in self.leased))
+    @rule(data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS))
+    def fail_and_be_replaced(self, data: st.DataObject, terms: Terms, key: str) -> None:
+        """A job that has done steps is to be tried again, and becomes another call before that."""
+        self.finish_steps()
+        id = data.draw(st.sampled_from(sorted(id for id in self.leased if self.jobs[id].until == "done")))
+        self._settle(id, "r", 1500, twice=False)
+        self._push(terms, [(self.jobs[id].name, key)], 0, None, twice=False)
 
     # -- operators --------------------------------------------------------------------------------------------------
 
@@ -175,7 +154,7 @@ class UniqueMachine(RuleBasedStateMachine):
     def clear(self, rarely: int) -> None:
         if not rarely:
             waits = self._at("waits")
-            assert self.bench.run(waiting.clear(self.queue, self._request(), _WINDOW_MS)) == len(waits)
+            assert self.bench.run(waiting.clear(self.queue, self._request(), WINDOW_MS)) == len(waits)
             for id in waits:
                 self.model.end(id, "cleared")
 
@@ -187,94 +166,6 @@ class UniqueMachine(RuleBasedStateMachine):
             id = data.draw(st.sampled_from([id for id in self._at("waits") if not self.jobs[id].key]))
             self.bench.lose_field(self.queue.jobs, id)
             self.jobs[id].place = "lost"
-
-    # -- workers ----------------------------------------------------------------------------------------------------
-
-    @rule(want=st.integers(2, 5), twice=st.booleans())
-    def reserve(self, want: int, *, twice: bool) -> None:
-        batch = self.bench.run(jobs.reserve(self.queue, _SESSION, want, self._request(), ""), twice=twice)
-        for id in self._at("waits"):
-            if self.jobs[id].overdue(self.ms):
-                self.jobs[id].noted, self.jobs[id].expires = False, None
-                self.model.end(id, "expired")
-        for leased in batch.jobs:
-            job = self.jobs[leased.id]
-            assert job.place == "waits"
-            assert job.due <= self.ms, "never early"
-            assert leased.record == job.record, "the last call counts"
-            assert leased.attempt == job.tries + 1
-            assert bool(Note.read(leased.note).steps) == job.noted, "steps are its own"
-            job.place, job.expires = "running", None
-            self.leased[leased.id] = leased
-            if job.until == "start":
-                self.model.free(leased.id)
-        running = {self.jobs[id].key for id in self.leased}
-        assert len(running - {""}) == sum(self.jobs[id].key != "" for id in self.leased), "one at a time per key"
-        if len(batch.jobs) < want:
-            alive = [self.jobs[id].key for id in self._at("waits", "running")]
-            for id in self._at("waits"):
-                job = self.jobs[id]
-                blocked = job.key and alive.count(job.key) > 1
-                assert job.due > self.ms or blocked, "nothing is left that may run"
-
-    @precondition(lambda self: self.leased)
-    @rule(data=st.data(), kind=st.sampled_from("ssrrdddgzc"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
-    def settle(self, data: st.DataObject, kind: str, delay: int, *, twice: bool) -> None:
-        self._settle(data.draw(st.sampled_from(sorted(self.leased))), kind, delay, twice=twice)
-
-    @precondition(lambda self: any(self.jobs[id].until == "done" for id in self.leased))
-    @rule(data=st.data(), terms=st.sampled_from(_REPLACING), key=st.sampled_from(_KEYS))
-    def fail_and_be_replaced(self, data: st.DataObject, terms: Terms, key: str) -> None:
-        """A job that has done steps is to be tried again, and becomes another call before that."""
-        self.finish_steps()
-        id = data.draw(st.sampled_from(sorted(id for id in self.leased if self.jobs[id].until == "done")))
-        self._settle(id, "r", 1500, twice=False)
-        self._push(terms, [(self.jobs[id].name, key)], 0, None, twice=False)
-
-    def _settle(self, id: str, kind: str, delay: int, *, twice: bool) -> None:
-        ended = Outcome(id, self.leased[id].token, kind, b"{}", delay if kind in "rz" else 0)  # type: ignore[arg-type]
-        settled = self.bench.run(jobs.settle(self.queue, _SESSION, [ended], _WINDOW_MS), twice=twice)
-        assert settled == [not twice]
-        del self.leased[id]
-        job = self.jobs[id]
-        if job.asked and kind != "s":
-            kind = "c"
-        job.tries += kind in "srdc"
-        job.noted = job.noted and kind not in "sc"
-        if kind in "sdc":
-            job.died = self.ms
-            self.model.end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
-        else:
-            job.place, job.due = "waits", self.ms + (delay if kind in "rz" else 0)
-
-    @precondition(lambda self: self.leased)
-    @rule()
-    def finish_steps(self) -> None:
-        for id, leased in self.leased.items():
-            assert self.bench.run(control.note(self.queue, _SESSION, leased, "step", b"1", 1000)) == 1
-            self.jobs[id].noted = True
-
-    @rule()
-    def recover(self) -> None:
-        """The worker has died with all it held."""
-        assert self.bench.run(jobs.recover(self.queue, _SESSION, _WINDOW_MS, gone=True)) == len(self.leased)
-        held, self.leased = self.leased, {}
-        for id in held:
-            job = self.jobs[id]
-            job.tries += 1
-            if job.asked:
-                job.noted = False
-                self.model.end(id, "cancelled")
-            elif job.tries >= _DELIVERIES:
-                job.died = self.ms
-                self.model.end(id, "dead")
-            else:
-                job.place, job.due = "waits", self.ms
-        self.join()
-
-    @rule(milliseconds=st.sampled_from([1, 700, 1500, 2500]))
-    def wait(self, milliseconds: int) -> None:
-        self.bench.now += milliseconds * 1000
 
     # -- what must always hold ----------------------------------------------------------------------------------------
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
-from app_modules import load_app
-from history import History
+from app_modules import Load
 from lockwork import Lockwork
-
-APPS = Path(__file__).parent / "apps"
 
 
 @pytest.fixture
@@ -23,32 +19,9 @@ def four(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
         yield app
 
 
-@pytest.fixture(scope="session")
-def sorting_folder() -> Path:
-    """The folder from which workers are started."""
-    return APPS
-
-
 @pytest.fixture
-def sorting_url(url: str) -> Iterator[str]:
-    """A database of the run's server that workers may leave in any state."""
-    own = f"{url}?db=3"
-    with redis.Redis.from_url(own) as client:
-        client.flushdb()
-        yield own
-        client.flushdb()
-
-
-@pytest.fixture
-def sorting(sorting_url: str) -> Iterator[Any]:
+def sorting(own_url: str, load: Load) -> Iterator[Any]:
     """The tasks that workers run; nobody works there yet."""
-    module: Any = load_app(APPS, "sorting", sorting_url)
+    module: Any = load(own_url, "sorting")
     with module.lw:
         yield module
-
-
-@pytest.fixture
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
-    found = History(tmp_path / "history")
-    monkeypatch.setenv("HISTORY", found.path)
-    return found

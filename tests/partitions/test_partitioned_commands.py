@@ -25,18 +25,18 @@ ALL = {f"mail/{number}" for number in range(4)}
         ("mial/2", "no task of sorting:lw belongs to queue 'mial/2'"),
     ],
 )
-def test_a_mistyped_queue_is_warned_of(sorting_url: str, sorting_folder: Path, queues: str, said: str) -> None:
-    with worker("sorting:lw", "-q", queues, "--burst", url=sorting_url, folder=sorting_folder) as one:
+def test_a_mistyped_queue_is_warned_of(own_url: str, apps: Path, queues: str, said: str) -> None:
+    with worker("sorting:lw", "-q", queues, "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
         assert said in one.errors
 
 
-def test_partitions_of_a_mistyped_queue_are_warned_of(sorting_url: str, tmp_path: Path) -> None:
+def test_partitions_of_a_mistyped_queue_are_warned_of(own_url: str, tmp_path: Path) -> None:
     (tmp_path / "typo.py").write_text(
         "from lockwork import Lockwork\nlw = Lockwork(partitions={'mial': 4})\n"
         "@lw.task(queue='mail')\ndef send() -> None: ...\n"
     )
-    with worker("typo:lw", "--burst", url=sorting_url, folder=tmp_path) as one:
+    with worker("typo:lw", "--burst", url=own_url, folder=tmp_path) as one:
         assert one.wait() == 0
         assert (
             "queue 'mial' shall have partitions, but no task of typo:lw belongs to it: did you mean 'mail'?"
@@ -44,10 +44,8 @@ def test_partitions_of_a_mistyped_queue_are_warned_of(sorting_url: str, tmp_path
         )
 
 
-def test_jobs_that_nobody_will_serve_are_warned_of(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
-) -> None:
-    with Lockwork(sorting_url) as none, Lockwork(sorting_url, partitions={"mail": 5}) as more:
+def test_jobs_that_nobody_will_serve_are_warned_of(sorting: Any, own_url: str, apps: Path, history: History) -> None:
+    with Lockwork(own_url) as none, Lockwork(own_url, partitions={"mail": 5}) as more:
         for app in (none, more):
 
             @app.task(queue="mail", name="mark", keep_result=False)
@@ -55,50 +53,50 @@ def test_jobs_that_nobody_will_serve_are_warned_of(
 
             for number in range(10):
                 mark.enqueue(history.path, number)
-    with worker("sorting:lw", "--burst", url=sorting_url, folder=sorting_folder) as one:
+    with worker("sorting:lw", "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
         assert "10 jobs wait in queue 'mail' as it was without partitions" in one.errors
         assert "2 jobs wait in 'mail/4', but here queue 'mail' has only 4 partitions" in one.errors
-    with worker("sorting:lw", "-q", "mail/4", "--burst", url=sorting_url, folder=sorting_folder) as one:
+    with worker("sorting:lw", "-q", "mail/4", "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
         assert "jobs wait" not in one.errors
     assert Counter(line["queue"] for line in history.lines("ran")) == dict.fromkeys([*ALL, "mail/4"], 2)
 
 
-def test_a_partition_is_not_served_twice(sorting_url: str, sorting_folder: Path) -> None:
-    with worker("sorting:lw", "-q", "mail,mail/2", url=sorting_url, folder=sorting_folder) as one:
+def test_a_partition_is_not_served_twice(own_url: str, apps: Path) -> None:
+    with worker("sorting:lw", "-q", "mail,mail/2", url=own_url, folder=apps) as one:
         assert one.wait() == 1
         assert "--queues names 'mail/2' twice: it is one of the partitions of 'mail'" in one.errors
 
 
-def test_the_command_line_knows_partitions(sorting: Any, sorting_url: str, tmp_path: Path) -> None:
+def test_the_command_line_knows_partitions(sorting: Any, own_url: str, tmp_path: Path) -> None:
     for number in range(8):
         sorting.double.enqueue(number)
-    found = command(sorting_url, "queue", "status", "mail")
+    found = command(own_url, "queue", "status", "mail")
     assert "queue mail has partitions (mail/0, mail/1, mail/2, ...): name one, or give --partitions N" in found.stderr
-    assert command(sorting_url, "queue", "mail/2").stdout.splitlines()[1].startswith("  2 ready")
-    whole = json.loads(command(sorting_url, "queue", "--json", "--partitions", "4", "pause", "mail").stdout)
+    assert command(own_url, "queue", "mail/2").stdout.splitlines()[1].startswith("  2 ready")
+    whole = json.loads(command(own_url, "queue", "--json", "--partitions", "4", "pause", "mail").stdout)
     assert (whole["queue"], whole["ready"], whole["paused"]) == ("mail", 8, True)
     assert all(part.status().paused for part in sorting.lw.queue("mail").partitions)
-    refused = command(sorting_url, "queue", "limit", "mail", "--partitions", "4", "--rate", "5/s")
+    refused = command(own_url, "queue", "limit", "mail", "--partitions", "4", "--rate", "5/s")
     assert refused.exit_code == 1
     assert "nobody counts" in str(refused.exception)
-    assert command(sorting_url, "queue", "limit", "mail/1", "--rate", "5/s").exit_code == 0
+    assert command(own_url, "queue", "limit", "mail/1", "--rate", "5/s").exit_code == 0
     assert sorting.lw.queue("mail/1").limits().rate == "5/s"
-    assert command(sorting_url, "dead", "--queue", "mail/2").stdout == "no dead jobs\n"
-    assert command(sorting_url, "dead", "--queue", "mail", "--partitions", "4").stdout == "no dead jobs\n"
-    assert "has partitions" in command(sorting_url, "dead", "--queue", "mail").stderr
-    assert command(sorting_url, "dead", "--partitions", "4").exit_code == 2
-    assert command(sorting_url, "queue", "mail/02").exit_code == 1
+    assert command(own_url, "dead", "--queue", "mail/2").stdout == "no dead jobs\n"
+    assert command(own_url, "dead", "--queue", "mail", "--partitions", "4").stdout == "no dead jobs\n"
+    assert "has partitions" in command(own_url, "dead", "--queue", "mail").stderr
+    assert command(own_url, "dead", "--partitions", "4").exit_code == 2
+    assert command(own_url, "queue", "mail/02").exit_code == 1
 
 
 def command(url: str, *words: str) -> Any:
     return CliRunner().invoke(cli, [words[0], "--url", url, *words[1:]])
 
 
-def test_a_partitions_lock_is_released_by_its_name(sorting: Any, sorting_url: str) -> None:
+def test_a_partitions_lock_is_released_by_its_name(sorting: Any, own_url: str) -> None:
     for lock in (sorting.lw.queue("mail").lock("order/5"), sorting.lw.queue("other").lock("2/x")):
         lock.acquire()
-        found = command(sorting_url, "locks", "release", "--yes", f"{lock.queue}/{lock.name}")
+        found = command(own_url, "locks", "release", "--yes", f"{lock.queue}/{lock.name}")
         assert "1 released" in found.stdout
         assert not lock.locked()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import urllib.request
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from history import History
 from lockwork import Lockwork
 from ports import free_port
 from processes import until, worker
+from scraping import answer
 
 Ran = list[dict[str, Any]]
 ALL = {f"mail/{number}" for number in range(4)}
@@ -33,35 +33,34 @@ def done(app: Any, queue: str = "mail") -> bool:
     return bool(status.ready + status.scheduled + status.running == 0)
 
 
-def test_keys_one_at_a_time_in_order_with_two_workers(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
-) -> None:
+def test_keys_one_at_a_time_in_order_with_two_workers(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     names = [f"order:{number}" for number in range(7)]  # to go round would not be right by chance
     jobs = [sorting.in_order.enqueue(history.path, name) for _ in range(15) for name in names]
     assert len({job.queue for job in jobs}) > 1
     with (
-        worker("sorting:lw", "-q", "mail", "-c", "2", url=sorting_url, folder=sorting_folder),
-        worker("sorting:lw", "-q", "mail", "-c", "2", url=sorting_url, folder=sorting_folder),
+        worker("sorting:lw", "-q", "mail", "-c", "2", url=own_url, folder=apps),
+        worker("sorting:lw", "-q", "mail", "-c", "2", url=own_url, folder=apps),
     ):
-        until(lambda: len(sorting.lw.queue("mail").workers()) == 2, "both are there")
-        jobs += sorting.in_order.enqueue_many((history.path, name) for _ in range(15) for name in names)
+
+        def both() -> bool:
+            jobs.extend(sorting.in_order.enqueue_many((history.path, name) for name in names))
+            return len({line["pid"] for line in history.lines("begin")}) == 2
+
+        until(both, "both work")
         history.wait(len(jobs), "end")
     lines = history.lines()
     assert most_at_once(lines) == dict.fromkeys(names, 1)
     for at, name in enumerate(names):
         begun = [line["id"] for line in lines if line["event"] == "begin" and line["name"] == name]
         assert begun == [job.id for job in jobs[at :: len(names)]]
-    assert len({line["pid"] for line in lines}) == 2, "both have worked"
 
 
-def test_limits_of_groups_are_exact_with_two_workers(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
-) -> None:
+def test_limits_of_groups_are_exact_with_two_workers(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     names = [f"tenant:{number}" for number in range(6)]
     sorting.in_groups.enqueue_many((history.path, name) for _ in range(30) for name in names)
     with (
-        worker("sorting:lw", "-q", "mail", "-c", "20", url=sorting_url, folder=sorting_folder),
-        worker("sorting:lw", "-q", "mail", "-c", "20", url=sorting_url, folder=sorting_folder),
+        worker("sorting:lw", "-q", "mail", "-c", "20", url=own_url, folder=apps),
+        worker("sorting:lw", "-q", "mail", "-c", "20", url=own_url, folder=apps),
     ):
         history.wait(180, "end")
     most = most_at_once(history.lines())
@@ -70,7 +69,7 @@ def test_limits_of_groups_are_exact_with_two_workers(
 
 
 def test_a_strict_worker_serves_all_partitions_by_turns(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+    sorting: Any, own_url: str, apps: Path, history: History
 ) -> None:
     """mail/0 always has jobs; the few of the others must not wait until it has none."""
     zero = [name for name in map(str, range(100)) if home(sorting, name) == "mail/0"][:3]
@@ -79,7 +78,7 @@ def test_a_strict_worker_serves_all_partitions_by_turns(
         sorting.mark.options(group=name).enqueue_many([(history.path, 0)] * 100)
     for name in rest:
         sorting.mark.options(group=name).enqueue_many([(history.path, 1)] * 2)
-    with worker("sorting:lw", "-q", "mail,other", "-c", "4", "--burst", url=sorting_url, folder=sorting_folder) as one:
+    with worker("sorting:lw", "-q", "mail,other", "-c", "4", "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
     order = [line["number"] for line in history.lines("ran")]
     assert len(order) == 306
@@ -91,22 +90,22 @@ def home(sorting: Any, name: str) -> str:
 
 
 def test_the_order_of_queues_holds_for_their_partitions(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
+    sorting: Any, own_url: str, apps: Path, history: History
 ) -> None:
     sorting.elsewhere.enqueue_many([(history.path,)] * 10)
     for _ in range(10):
         sorting.mark.enqueue(history.path)
-    with worker("sorting:lw", "-q", "mail,other", "-c", "1", "--burst", url=sorting_url, folder=sorting_folder) as one:
+    with worker("sorting:lw", "-q", "mail,other", "-c", "1", "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
     served = [line["queue"] for line in history.lines("ran")]
     assert set(served[:10]) == ALL
     assert served[10:] == ["other"] * 10
 
 
-def test_one_partition_alone(sorting: Any, sorting_url: str, sorting_folder: Path, history: History) -> None:
+def test_one_partition_alone(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     for number in range(12):
         sorting.mark.enqueue(history.path, number)
-    with Lockwork(sorting_url, partitions={"mail": 6}) as before:  # when there were more of them
+    with Lockwork(own_url, partitions={"mail": 6}) as before:  # when there were more of them
 
         @before.task(queue="mail", name="mark", key="{number}", keep_result=False)
         def mark(path: str, number: int) -> None: ...
@@ -114,7 +113,7 @@ def test_one_partition_alone(sorting: Any, sorting_url: str, sorting_folder: Pat
         left = [mark.enqueue(history.path, number) for number in range(100, 130)]
     old = [job for job in left if job.queue == "mail/5"]
     assert old
-    with worker("sorting:lw", "-q", "mail/2,mail/5", "--burst", url=sorting_url, folder=sorting_folder) as one:
+    with worker("sorting:lw", "-q", "mail/2,mail/5", "--burst", url=own_url, folder=apps) as one:
         assert one.wait() == 0
         assert "nothing is enqueued to 'mail/5' by this app: what is left there is worked off" in one.errors
         assert "no task" not in one.errors
@@ -123,8 +122,8 @@ def test_one_partition_alone(sorting: Any, sorting_url: str, sorting_folder: Pat
     assert ran["mail/5"] == len(old)
 
 
-def test_flows_and_batches(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
-    with worker("sorting:lw", url=sorting_url, folder=sorting_folder):
+def test_flows_and_batches(sorting: Any, own_url: str, apps: Path) -> None:
+    with worker("sorting:lw", url=own_url, folder=apps):
         runs = [
             sorting.lw.chord([sorting.double.call(number) for number in range(5)], sorting.total).enqueue()
             for _ in range(8)
@@ -135,8 +134,8 @@ def test_flows_and_batches(sorting: Any, sorting_url: str, sorting_folder: Path)
         assert [job.result(30) for job in jobs] == [number * number for number in range(60)]
 
 
-def test_processes_of_their_own(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
-    with worker("sorting:lw", "--runners", "1", url=sorting_url, folder=sorting_folder) as one:
+def test_processes_of_their_own(sorting: Any, own_url: str, apps: Path) -> None:
+    with worker("sorting:lw", "--runners", "1", url=own_url, folder=apps) as one:
         jobs = sorting.apart.enqueue_many((number,) for number in range(12))
         found = [job.result(30) for job in jobs]
         assert [queue for queue, _ in found] == [job.queue for job in jobs]
@@ -144,12 +143,10 @@ def test_processes_of_their_own(sorting: Any, sorting_url: str, sorting_folder: 
         assert not {pid for _, pid in found} & {one.pid, *one.children()}, "in a runner"
 
 
-def test_a_schedule_fires_once_for_each_slot(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
-) -> None:
+def test_a_schedule_fires_once_for_each_slot(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     with (
-        worker("sorting:lw", url=sorting_url, folder=sorting_folder),
-        worker("sorting:lw", url=sorting_url, folder=sorting_folder),
+        worker("sorting:lw", url=own_url, folder=apps),
+        worker("sorting:lw", url=own_url, folder=apps),
     ):
         history.wait(3, "tick")
         schedule = sorting.lw.named_schedule("tick", "mail")
@@ -164,17 +161,17 @@ def test_a_schedule_fires_once_for_each_slot(
     assert {line["queue"] for line in lines} == {schedule.queue}
 
 
-def test_dead_jobs_and_metrics_and_health(sorting: Any, sorting_url: str, sorting_folder: Path) -> None:
+def test_dead_jobs_and_metrics_and_health(sorting: Any, own_url: str, apps: Path) -> None:
     port = free_port()
-    with worker("sorting:lw", "--health-port", str(port), url=sorting_url, folder=sorting_folder) as one:
+    with worker("sorting:lw", "--health-port", str(port), url=own_url, folder=apps) as one:
         for number in range(8):
             sorting.fail.enqueue(f"no {number}")
         dead = sorting.lw.queue("mail").dead
         until(lambda: dead.count() == 8, "all have died")
         assert {part.dead.count() for part in sorting.lw.queue("mail").partitions} == {2}
         assert len(sorting.lw.queue("mail").workers()) == 1
-        until(lambda: _answer(port, "/readyz") is not None, "it is ready")
-        text = _answer(port, "/metrics") or ""
+        until(lambda: answer(port, "/readyz")[0] == 200, "it is ready")
+        _, text = answer(port, "/metrics")
         for name in ALL:
             assert f'lockwork_jobs{{queue="{name}",place="dead"}} 2' in text
         assert 'queue="mail"' not in text
@@ -183,21 +180,11 @@ def test_dead_jobs_and_metrics_and_health(sorting: Any, sorting_url: str, sortin
         assert "Traceback" not in one.errors
 
 
-def _answer(port: int, path: str) -> str | None:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as reply:
-            return str(reply.read().decode())
-    except OSError:
-        return None
-
-
-def test_a_killed_workers_jobs_run_elsewhere(
-    sorting: Any, sorting_url: str, sorting_folder: Path, history: History
-) -> None:
+def test_a_killed_workers_jobs_run_elsewhere(sorting: Any, own_url: str, apps: Path, history: History) -> None:
     sorting.in_order.enqueue_many((history.path, f"order:{number}") for number in range(400))
-    with worker("sorting:lw", "--lease", "1", "-c", "5", url=sorting_url, folder=sorting_folder) as first:
+    with worker("sorting:lw", "--lease", "1", "-c", "5", url=own_url, folder=apps) as first:
         history.wait(20, "end")
         first.send(signal.SIGKILL)
-        with worker("sorting:lw", "--lease", "1", url=sorting_url, folder=sorting_folder):
+        with worker("sorting:lw", "--lease", "1", url=own_url, folder=apps):
             until(lambda: done(sorting), "all ran")
     assert {line["name"] for line in history.lines("end")} == {f"order:{number}" for number in range(400)}

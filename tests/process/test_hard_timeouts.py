@@ -22,7 +22,7 @@ def test_a_job_that_ignores_exceptions_is_killed(
         beside = forge.gated.enqueue(history.path, str(gate))
         history.wait(1)
         job = forge.stubborn.enqueue(history.path)
-        with pytest.raises(JobFailed, match=r"JobTimeout: it took longer than its hard time-out of 0\.7 s"):
+        with pytest.raises(JobFailed, match=r"JobTimeout: it took longer than its hard time-out of 1\.5 s"):
             job.result(30)
         gate.touch()
         assert beside.result(30) == 1
@@ -35,7 +35,7 @@ def test_a_job_that_ignores_exceptions_is_killed(
 
 def test_first_the_soft_one(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", url=own_url, folder=apps):
-        with pytest.raises(JobFailed, match="hard time-out of 1 s"):
+        with pytest.raises(JobFailed, match="hard time-out of 3 s"):
             forge.stubborn_after_its_timeout.enqueue(history.path).result(30)
         assert history.lines("JobTimeout")
 
@@ -61,7 +61,7 @@ def test_the_worker_process_itself_is_killed(
         history.wait(2)
         (child,) = process.children()
         job = getattr(forge, task).enqueue(history.path)
-        with pytest.raises(JobFailed, match=r"JobTimeout: it took longer than its hard time-out of 0\.7 s"):
+        with pytest.raises(JobFailed, match=r"JobTimeout: it took longer than its hard time-out of 1\.5 s"):
             job.result(30)
         assert [line["attempt"] for line in history.lines("ran") if line["id"] == job.id] == [1, 2]
         gate.touch()

@@ -67,11 +67,11 @@ def test_an_earlier_deadline_that_comes_later_is_not_overslept(heard: _Heard) ->
 
 def test_who_has_ended_is_forgotten(heard: _Heard) -> None:
     limits, other = heard.limits("one"), heard.limits("one", "other")
-    limits.begun(outcome("same"), 0.2, "task")
-    other.begun(outcome("same"), 0.3, "task")
+    limits.begun(outcome("same"), 1.0, "task")
+    other.begun(outcome("same"), 1.2, "task")
     limits.ended("same")
     gone = heard.limits("gone")
-    gone.begun(outcome("lost"), 0.1, "task")
+    gone.begun(outcome("lost"), 1.1, "task")
     heard.overruns.forget("gone")
     until(lambda: heard.over, "the one that is left is told")
     assert heard.over == [("one", ["same"])]

@@ -10,7 +10,7 @@ from lockwork.protocol import job_control, jobs, pushing, queue_limits
 from lockwork.protocol.jobs import Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
-from model.bench import SECOND, Bench
+from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
@@ -84,6 +84,24 @@ def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench)
     bench.now += 61 * SECOND
     _reserve(bench, "r1")
     assert bench.fields(QUEUE.books) == {"#"}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies: bool) -> None:
+    """The next of the key need not be of the group, and the next of the group may have no key: two are woken."""
+    one, none = Limits(1), Limits()
+    bench.hear("second")
+    for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
+        bench.run(pushing.push(QUEUE, [NewJob(id, jobs.head(1, 1, key, group, limits) + b"body")]))
+    (job,) = _reserve(bench, "r0", 1).jobs
+    for channel in (CHANNEL, "second"):
+        assert not bench.run(jobs.reserve(QUEUE, SESSION, 1, f"sleeps-{channel}", channel)).jobs
+    bench.messages.clear()
+    if dies:
+        bench.run(jobs.recover(QUEUE, SESSION, WINDOW_MS, gone=True))
+    else:
+        bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s")], WINDOW_MS))
+    assert [channel for channel, _ in bench.messages] == [CHANNEL, "second"]
 
 
 def test_a_clock_that_was_set_back_costs_a_group_one_period(bench: Bench) -> None:

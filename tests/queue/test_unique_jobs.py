@@ -178,7 +178,7 @@ def test_the_name_is_free_when_its_job_has_ended(lw: Lockwork, admin: redis.Redi
 
 def test_a_name_that_is_taken_for_a_time(lw: Lockwork, admin: redis.Redis) -> None:
     """Whatever becomes of the job; and the server forgets it by itself."""
-    task = report(lw, unique_until="300ms")
+    task = report(lw, unique_until="1s")
     first = task.enqueue(1)
     assert first.cancel()
     assert task.enqueue(1).id == first.id

@@ -13,6 +13,7 @@ from processes import worker
 
 
 def test_a_running_job_keeps_its_name(uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
+    """And no longer. In arq (#432, #222) it was taken until the result of its job had expired."""
     gate = str(tmp_path / "gate")
     with worker("uniques:lw", url=own_url, folder=apps):
         job = uniques.report.enqueue(history.path, "a", 1, gate)
@@ -22,6 +23,7 @@ def test_a_running_job_keeps_its_name(uniques: Any, own_url: str, apps: Path, hi
         Path(gate).touch()
         assert again.result(30) == 1, "its result is there for everybody who called"
         assert uniques.report.enqueue(history.path, "a", 3).result(30) == 3
+        assert job.result(30) == 1
     assert [line["version"] for line in history.lines("ran")] == [1, 3]
 
 

@@ -136,15 +136,6 @@ def test_a_dead_job_does_not_come_back_beside_another(lw: Lockwork, admin: redis
     assert lw.queue().dead.retry(dead[0].id)
 
 
-def test_a_kept_result_does_not_keep_the_name(uniques: Any, own_url: str, apps: Path, history: History) -> None:
-    """arq #432, #222: a name could not be used again until the result of its job had expired."""
-    with worker("uniques:lw", url=own_url, folder=apps):
-        first = uniques.report.enqueue(history.path, "a", 1)
-        assert first.result(30) == 1
-        assert uniques.report.enqueue(history.path, "a", 2).result(30) == 2
-        assert first.result(30) == 1
-
-
 def test_an_older_job_does_not_free_the_name_of_a_newer_one(
     uniques: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:

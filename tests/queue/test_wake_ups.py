@@ -21,7 +21,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
     with admin.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(*CHANNELS.values())
         until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
-        run(pushing.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 500)]))
+        run(pushing.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 1500)]))
         for session in ("host/2/b", "host/1/a"):
             assert not run(jobs.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
         until(lambda: admin.zcount(KEYS.due, 0, admin.time()[0] * 1000) == 1, "it is due")

@@ -48,13 +48,13 @@ def test_a_frozen_childs_jobs_stay_its_own(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """Its supervisor keeps its lease: a native extension that never lets Python run is no dead worker."""
-    with worker("chores:lw", "--lease", "1s", url=own_url, folder=apps) as process:
+    with worker("chores:lw", "--lease", "2s", url=own_url, folder=apps) as process:
         gate = tmp_path / "gate"
         job = own.gated.enqueue(history.path, str(gate))
         history.wait(1)
         (child,) = process.children()
         os.kill(child, signal.SIGSTOP)
-        threading.Event().wait(2)
+        threading.Event().wait(3)
         assert own.lw.queue().status().running == 1
         gate.touch()
         os.kill(child, signal.SIGCONT)

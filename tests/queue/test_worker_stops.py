@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from history import History
 from ports import free_port
 from processes import Started, alive, until, worker
+from scraping import answer
 
 
 def nothing_is_left(app: Any, process: Started, children: list[int]) -> None:
@@ -114,25 +113,14 @@ def test_children_end_with_a_supervisor_that_was_killed(own: Any, own_url: str, 
 
 def test_health(own: Any, own_url: str, apps: Path, history: History) -> None:
     port = free_port()
-
-    def answer(path: str) -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
-                return int(reply.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
-        except urllib.error.URLError:
-            return 0
-
     with worker("chores:lw", "--health-port", str(port), "--grace", "10m", url=own_url, folder=apps) as process:
-        until(lambda: answer("/readyz") == 200, "it is ready")
-        assert answer("/livez") == 200
-        assert answer("/nothing") == 404
+        until(lambda: answer(port, "/readyz")[0] == 200, "it is ready")
+        assert answer(port, "/livez")[0] == 200
+        assert answer(port, "/nothing")[0] == 404
         own.hold_in_a_thread.enqueue(history.path)
         history.wait(1)
         process.send(signal.SIGTERM)
-        until(lambda: answer("/readyz") == 503, "it is not ready any more")
-        assert answer("/livez") == 200
+        until(lambda: answer(port, "/readyz")[0] == 503, "it is not ready any more")
+        assert answer(port, "/livez")[0] == 200
         process.send(signal.SIGTERM)
         process.wait()

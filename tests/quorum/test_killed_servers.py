@@ -52,13 +52,13 @@ def waiting(pool: ThreadPoolExecutor, quorum: Quorum) -> Future[QuorumGrant]:
 def second_holder(three: list[MortalServer], quorum: Make, at: int, *, empty: bool) -> bool:
     """Hold it while a server is killed and comes back; whether somebody else got it meanwhile."""
     with ThreadPoolExecutor(1) as pool:
-        grant = quorum("1s").lock("x").acquire()
-        next_one = waiting(pool, quorum("1s"))
+        grant = quorum("2s").lock("x").acquire()
+        next_one = waiting(pool, quorum("2s"))
         renewed(grant, 0.5)
         three[at].kill()
-        renewed(grant, 1.5)  # beyond the lease that the killed one had given
+        renewed(grant, 2.5)  # beyond the lease that the killed one had given
         three[at].start(empty=empty)
-        renewed(grant, 1.5)
+        renewed(grant, 2.5)
         assert not grant.lost
         found = next_one.done()
         grant.release()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from cancelling import cancelled, turns
 from lockwork import Lockwork
 from lockwork.locks.handle import Handle
-from turning import cancelled, turns
 
 Make = Callable[[Lockwork], Handle]
 

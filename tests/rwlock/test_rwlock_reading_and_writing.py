@@ -164,7 +164,7 @@ def test_a_writer_that_gives_up_lets_the_readers_behind_it_in(lw: Lockwork) -> N
 
     def writer() -> None:
         with pytest.raises(LockTimeout, match="write lock 'doc'"):
-            doc.write().acquire(wait=1)
+            doc.write().acquire(wait=3)
 
     def reader() -> None:
         with doc.read():

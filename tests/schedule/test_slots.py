@@ -90,7 +90,7 @@ def _ms(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@settings(max_examples=300)
 @given(
     line=_lines(),
     place=st.sampled_from([(zone, at) for zone, moves in _MOVES.items() for at in moves]),

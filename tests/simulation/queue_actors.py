@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +12,7 @@ from lockwork.errors import LockworkError
 from lockwork.protocol import hands, jobs, queue_status
 from lockwork.protocol import job_control as control
 from lockwork.protocol.effects import Clock, Effect, Park
-from lockwork.protocol.jobs import Leased, Outcome, SessionOver
+from lockwork.protocol.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queue_view import Made
@@ -63,6 +63,11 @@ class Plant:
     acknowledged: list[str] = field(default_factory=list)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
+    @property
+    def desks(self) -> Sequence[Plant]:
+        """The queues, with their users, that a worker serves: this one, or its partitions."""
+        return [self]
+
     def dead(self) -> list[str]:
         """Ids of dead jobs, as somebody read them a moment ago."""
         return [id.decode() for id in self.world.server.command("ZRANGE", self.queue.dead, 0, -1)]
@@ -74,8 +79,9 @@ class Plant:
         supervisor = self.world.process(name)
         crew: list[Child] = []
         self.crews.append(crew)
-        beat = self.world.start(supervisor, "beat", lambda _: self._beat(crew), background=True)
-        self.beats.append((self.world.now, beat))
+        for desk in self.desks:
+            beat = self.world.start(supervisor, "beat", desk.beat(crew), background=True)
+            desk.beats.append((self.world.now, beat))
         for _ in range(children):
             self.world.start(supervisor, "watch", lambda task: self._watch(supervisor, crew, task), background=True)
         return [supervisor]
@@ -97,6 +103,10 @@ class Plant:
             self.world.kill(process)
             self.died[process.name] = self.world.now
         self.gone.add(process.name)
+
+    def beat(self, crew: list[Child]) -> Callable[[Task], Actor]:
+        """Who keeps the children's sessions."""
+        return lambda _: self._beat(crew)
 
     def _beat(self, crew: list[Child]) -> Actor:
         """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
@@ -130,7 +140,8 @@ class Plant:
             session = queue_status.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
             self.sessions.append(session)
             try:
-                yield from jobs.beat(self.queue, {session: True}, int(LEASE * 1000), patience=5.0)
+                for desk in self.desks:
+                    yield from jobs.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
             except LockworkError:
                 # it may have joined all the same; nobody works there, and its lease runs out
                 self.gone.add(session)
@@ -145,20 +156,34 @@ class Plant:
                 yield Sleep(0.1)
             self._kill(child.process)
             crew.remove(child)
-            while True:
-                try:
-                    if child.retired:
-                        yield from hands.give_back(self.queue, session, WINDOW_MS)
-                    yield from jobs.recover(self.queue, session, WINDOW_MS, gone=True)
-                    break
-                except LockworkError:
-                    yield Sleep(0.2)
+            yield from self.bury(child)
+
+    def bury(self, child: Child) -> Actor:
+        """Do what is left to do when a child is gone."""
+        for desk in self.desks:
+            yield from desk.give_back(child)
+
+    def give_back(self, child: Child) -> Actor:
+        """Give back what a child had that is gone."""
+        while True:
+            try:
+                if child.retired:
+                    yield from hands.give_back(self.queue, child.session, WINDOW_MS)
+                yield from jobs.recover(self.queue, child.session, WINDOW_MS, gone=True)
+                break
+            except LockworkError:
+                yield Sleep(0.2)
 
     # -- a child: a fetcher, and a task for each job ------------------------------------------------------------------
 
     def _staff(self, child: Child) -> None:
         child.fetcher = self.world.start(child.process, "fetch", lambda _: self._fetch(child), background=True)
-        self.world.start(child.process, "cancel", lambda _: self._listen(child), background=True)
+        for desk in self.desks:
+            self.world.start(child.process, "cancel", desk.listener(child), background=True)
+
+    def listener(self, child: Child) -> Callable[[Task], Actor]:
+        """Who hears which of a child's jobs are to be cancelled."""
+        return lambda _: self._listen(child)
 
     def _listen(self, child: Child) -> Actor:
         """Hear which jobs are to be cancelled, as a worker does."""
@@ -176,27 +201,34 @@ class Plant:
         for request in itertools.count():
             while not child.free:
                 yield Park("places", (yield Clock()) + 3600)
-            again = False
-            while True:
-                try:
-                    batch = yield from jobs.reserve(
-                        self.queue, child.session, child.free, f"{request:x}", child.process.channel, again=again
-                    )
-                    break
-                except SessionOver:
-                    child.over = True
-                    return
-                except LockworkError:
-                    again = True
-                    yield Sleep(0.2)
-            for job in batch.jobs:
-                child.free -= 1
-                child.held[job.id] = job
-                self.world.start(child.process, job.id, self._runner(child, job), background=True)
-            if not child.free:
-                child.free_since = None
+            batch = yield from self.reserve(child, f"{request:x}")
+            if batch is None:
+                return
             if not batch.jobs:
                 yield from jobs.idle(self.queue, batch)
+
+    def reserve(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
+        """Lease jobs for a child's free places and begin them; None when its session is over."""
+        again = False
+        while True:
+            try:
+                batch = yield from jobs.reserve(
+                    self.queue, child.session, child.free, request, child.process.channel, again=again
+                )
+                break
+            except SessionOver:
+                child.over = True
+                return None
+            except LockworkError:
+                again = True
+                yield Sleep(0.2)
+        for job in batch.jobs:
+            child.free -= 1
+            child.held[job.id] = job
+            self.world.start(child.process, job.id, self._runner(child, job), background=True)
+        if not child.free:
+            child.free_since = None
+        return batch
 
     def _runner(self, child: Child, job: Leased) -> Callable[[Task], Actor]:
         return lambda _: self._run(child, job)

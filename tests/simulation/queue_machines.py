@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import itertools
+from typing import Protocol
 
 from simulation.faults import SECOND
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queue_actors import Plant
-from simulation.queue_checks import QueueChecker
-from simulation.queue_watch import QueueWatch
 from simulation.runs import incidents
 from simulation.world import World
 
 
-def judge(world: World, checker: QueueChecker, watch: QueueWatch) -> None:
+class Settling(Protocol):
+    """Knows when all has ended."""
+
+    def settled(self) -> bool:
+        """Whether every job known to the server has ended."""
+
+
+class Looking(Protocol):
+    """Sees what takes too long."""
+
+    def look(self) -> None:
+        """Raises Broken."""
+
+
+def judge(world: World, checker: Settling, watch: Looking) -> None:
     """Start the one who looks at the queue, and lets the run end when all has ended and all users have gone."""
 
     def drain(task: Task) -> Actor:
@@ -22,7 +35,14 @@ def judge(world: World, checker: QueueChecker, watch: QueueWatch) -> None:
 
     bench = world.process("judge")
     world.start(bench, "drain", drain)
-    world.start(bench, "watch", lambda _: watch.watch(), background=True)
+    world.start(bench, "watch", lambda _: _watch(watch), background=True)
+
+
+def _watch(watch: Looking) -> Actor:
+    """Look ten times a second."""
+    while True:
+        watch.look()
+        yield Sleep(0.1)
 
 
 def staff(world: World, plant: Plant) -> None:

@@ -11,7 +11,7 @@ from itertools import chain
 
 from lockwork.protocol.jobs import RECHECK, Standing
 from simulation.faults import SECOND
-from simulation.process import Actor, Sleep, Task
+from simulation.process import Task
 from simulation.queue_actors import LEASE, Plant
 from simulation.queue_checks import QueueChecker
 from simulation.queue_view import LIMITS
@@ -43,12 +43,10 @@ class QueueWatch:
         self._faultless = faultless
         self._clock_moves = bool(world.mix.back or world.mix.forth)
 
-    def watch(self) -> Actor:
-        """Look ten times a second."""
-        while True:
-            self._recovered()
-            self._idle()
-            yield Sleep(0.1)
+    def look(self) -> None:
+        """Look at what takes too long; raises Broken."""
+        self._recovered()
+        self._idle()
 
     def _recovered(self) -> None:
         """Q4: a dead child's jobs are given back within a second, a dead machine's within its lease and a second."""

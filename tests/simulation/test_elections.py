@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from simulation import elections
+from simulation.catching import check_caught
 from simulation.election_actors import Candidate
 from simulation.election_twins import BUILDS, CANDIDATES
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.world import Broken
 
 _SEEDS = 400
 
@@ -29,19 +29,9 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 @pytest.mark.parametrize("twin", CANDIDATES, ids=lambda twin: twin.__name__)
 def test_a_broken_candidate_is_caught(simulated: Server, twin: type[Candidate]) -> None:
-    for seed in range(_SEEDS):
-        try:
-            elections.play(simulated, seed, RELEASED, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.__doc__}")
+    check_caught(lambda seed: elections.play(simulated, seed, RELEASED, twin), twin.__doc__, _SEEDS)
 
 
 @pytest.mark.parametrize("twin", BUILDS, ids=lambda twin: twin.name)
 def test_a_broken_script_is_caught(simulated: Server, twin: Build) -> None:
-    for seed in range(_SEEDS):
-        try:
-            elections.run(simulated, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.name}")
+    check_caught(lambda seed: elections.run(simulated, seed, twin), twin.name, _SEEDS)

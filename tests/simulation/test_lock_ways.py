@@ -8,11 +8,11 @@ import pytest
 
 from lockwork.runtime.kept import Keeper
 from simulation import lock_ways
+from simulation.catching import check_caught
 from simulation.lock_ways import DeafKeeper, DoublingKeeper, SharingKeeper
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.world import Broken
 
 _GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
 _SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
@@ -47,12 +47,7 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 
 def _caught(server: Server, twin: Build, keeper: Callable[[], Keeper] = Keeper) -> None:
-    for seed in range(_SEEDS):
-        try:
-            lock_ways.run(server, seed, twin, keeper)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds")
+    check_caught(lambda seed: lock_ways.run(server, seed, twin, keeper), f"{twin.name}, {keeper}", _SEEDS)
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from simulation import permits
+from simulation.catching import check_caught
 from simulation.permit_twins import TWINS
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.world import Broken
 
 
 @pytest.mark.parametrize("seeds", blocks(4), ids=label)
@@ -24,9 +24,4 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_a_broken_twin_is_caught(simulated: Server, twin: Build) -> None:
-    for seed in range(400):
-        try:
-            permits.run(simulated, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed: {twin.name}")
+    check_caught(lambda seed: permits.run(simulated, seed, twin), twin.name)

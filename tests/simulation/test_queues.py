@@ -7,10 +7,10 @@ from itertools import chain
 import pytest
 
 from simulation import queues
+from simulation.catching import check_caught
 from simulation.queue_twins import TWINS
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.world import Broken
 
 _SEEDS = 400
 
@@ -28,12 +28,7 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 @pytest.mark.parametrize("twin", list(chain(*TWINS.values())), ids=lambda twin: twin.name)
 def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
-    for seed in range(_SEEDS):
-        try:
-            queues.run(simulated, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.name}")
+    check_caught(lambda seed: queues.run(simulated, seed, twin), twin.name, _SEEDS)
 
 
 def test_every_rule_has_a_twin() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from simulation import quorums
+from simulation.catching import check_caught
 from simulation.quorum_actors import Counting
 from simulation.quorum_twins import BUILDS, COUNTINGS
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.world import Broken
 
 _SEEDS = 400
 
@@ -29,19 +29,9 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 @pytest.mark.parametrize("twin", BUILDS, ids=lambda twin: twin.name)
 def test_a_broken_script_is_caught(simulated: Server, twin: Build) -> None:
-    for seed in range(_SEEDS):
-        try:
-            quorums.run(simulated, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.name}")
+    check_caught(lambda seed: quorums.run(simulated, seed, twin), twin.name, _SEEDS)
 
 
 @pytest.mark.parametrize("counting", COUNTINGS, ids=lambda counting: counting.__name__)
 def test_a_holder_that_counts_wrongly_is_caught(simulated: Server, counting: Counting) -> None:
-    for seed in range(_SEEDS):
-        try:
-            quorums.run(simulated, seed, RELEASED, counting)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {counting.__doc__}")
+    check_caught(lambda seed: quorums.run(simulated, seed, RELEASED, counting), counting.__doc__, _SEEDS)

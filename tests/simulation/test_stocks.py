@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.catching import check_caught
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 from simulation.stocks import TWINS, stocks
-from simulation.world import Broken
 
 _SEEDS = 300
 
@@ -25,9 +25,4 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_a_broken_stock_is_caught(simulated: Server, twin: Build) -> None:
-    for seed in range(_SEEDS):
-        try:
-            stocks(simulated, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.name}")
+    check_caught(lambda seed: stocks(simulated, seed, twin), twin.name, _SEEDS)

@@ -7,19 +7,14 @@ from itertools import chain
 import pytest
 
 from simulation import runs, twins
+from simulation.catching import check_caught
 from simulation.server import Build, Server
-from simulation.world import Broken
 
 _SEEDS = 800
 
 
 def _caught(run: runs.Run, server: Server, twin: Build) -> None:
-    for seed in range(_SEEDS):
-        try:
-            run(server, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.name}")
+    check_caught(lambda seed: run(server, seed, twin), twin.name, _SEEDS)
 
 
 @pytest.mark.parametrize("twin", list(chain(*twins.LOCKS.values())), ids=lambda twin: twin.name)

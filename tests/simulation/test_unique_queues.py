@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.catching import check_caught
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 from simulation.unique_queue_twins import TWINS
 from simulation.unique_queues import run
-from simulation.world import Broken
 
 _SEEDS = 150
 
@@ -26,9 +26,4 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_a_broken_name_is_caught(simulated: Server, twin: Build) -> None:
-    for seed in range(_SEEDS):
-        try:
-            run(simulated, seed, twin)
-        except Broken:
-            return
-    pytest.fail(f"nobody noticed in {_SEEDS} seeds: {twin.name}")
+    check_caught(lambda seed: run(simulated, seed, twin), twin.name, _SEEDS)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import redis
 
+from cancelling import cancelled, turns
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
 from lockwork.protocol.scripts import script
 from processes import until
 from proxy import Phase, Proxy
-from turning import cancelled, turns
 
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
 

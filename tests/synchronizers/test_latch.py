@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from cancelling import cancelled, turns
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused
 from lockwork.protocol.looking import Looks
@@ -18,7 +19,6 @@ from lockwork.protocol.scripts import script
 from processes import script as process
 from processes import until
 from proxy import Phase, Proxy
-from turning import cancelled, turns
 
 phases = pytest.mark.parametrize("phase", ["request", "reply"])
 

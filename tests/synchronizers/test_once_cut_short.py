@@ -19,7 +19,7 @@ from synchronizers.counted import Counted
 @pytest.fixture
 def brief(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
     """An app whose leases are short."""
-    with Lockwork(url, lock_lease="300ms") as app:
+    with Lockwork(url, lock_lease="1s") as app:
         yield app
 
 

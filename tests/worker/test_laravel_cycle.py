@@ -14,6 +14,7 @@ from app_modules import Load
 from history import History
 from lockwork import JobFailed
 from processes import Started, until, worker
+from sleeping import sleepers
 
 APPS = Path(__file__).parent / "apps"
 
@@ -178,8 +179,9 @@ def test_pause_and_restart(cycle: Any, own_url: str, history: History, tmp_path:
     with worker("cycle:lw", url=own_url, folder=APPS) as process:
         running = cycle.held.enqueue(history.path, str(gate))
         history.wait(1)
+        sleepers(own_url, "mail", 1)
         process.send(signal.SIGUSR1)
-        until(lambda: "quiet" in process.errors, "it is quiet")
+        sleepers(own_url, "mail", 0)
         waiting = cycle.send.enqueue(history.path)
         process.send(signal.SIGTERM)
         gate.touch()

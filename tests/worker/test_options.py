@@ -10,7 +10,7 @@ import pytest
 
 from lockwork import ConfigError
 from lockwork.worker import loops
-from processes import until, worker
+from processes import started, worker
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,9 @@ def test_a_server_that_is_not_there(apps: Path, tmp_path: Path) -> None:
 
 
 def test_help_names_every_option(own_url: str, apps: Path) -> None:
-    from processes import started
-
     with started([sys.executable, "-m", "lockwork", "worker", "--help"], folder=apps) as process:
         assert process.wait() == 0
         assert process.process.stdout is not None
         text = process.process.stdout.read().decode()
     for option in ("--queues", "--burst", "--once", "--max-jobs", "--max-memory", "--loop", "--reload", "SIGUSR1"):
         assert option in text
-    assert until(lambda: text, "help")

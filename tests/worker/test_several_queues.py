@@ -11,6 +11,7 @@ import redis
 
 from history import History
 from processes import until, worker
+from sleeping import sleepers
 
 
 def test_a_plain_list_is_strict_order(shift: Any, own_url: str, apps: Path, history: History) -> None:
@@ -76,11 +77,6 @@ def test_a_worker_that_stops_is_not_woken_any_more(
         sleepers(own_url, "b", 0)
         gate.touch()
         assert stopping.wait() == 0
-
-
-def sleepers(url: str, queue: str, count: int) -> None:
-    with redis.Redis.from_url(url) as admin:
-        until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle") == count, f"{count} workers sleep on {queue}")
 
 
 def test_very_many_queues_with_long_names(shift: Any, own_url: str, apps: Path, history: History) -> None:

@@ -13,6 +13,7 @@ import pytest
 from history import History
 from lockwork.worker.lanes import Lanes
 from processes import alive, until, worker
+from sleeping import sleepers
 
 
 def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
@@ -20,9 +21,10 @@ def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history
     with worker("shift:lw", "-p", "2", url=own_url, folder=apps) as process:
         job = shift.gated.enqueue(history.path, str(gate))
         history.wait(1)
+        sleepers(own_url, "default", 2)
         process.send(signal.SIGUSR1)
         until(lambda: "quiet" in process.errors, "it is quiet")
-        with_all_calls_done(process.children())
+        sleepers(own_url, "default", 0)
         waiting = shift.mark.enqueue(history.path)
         gate.touch()
         assert job.result(30) == 1
@@ -35,11 +37,6 @@ def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history
         assert process.wait() == 0
         assert waiting.state() == "active"
         assert (shift.lw.queue().status().ready, shift.lw.queue().workers()) == (1, [])
-
-
-def with_all_calls_done(children: list[int]) -> None:
-    assert children
-    threading.Event().wait(0.5)
 
 
 @pytest.mark.parametrize("task", ["gated", "gated_in_a_thread"])

@@ -35,9 +35,12 @@ def give_back(queue: QueueKeys, session: str, window_ms: int) -> Protocol[int]:
         given += sum(settled)
 
 
-def pass_on(queue: QueueKeys, channel: str) -> Protocol[bool]:
-    """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead."""
-    told = yield Call(script("jobs_pass"), [queue.jobs, queue.idle], [channel], patience=0.5)
+def pass_on(queue: QueueKeys, channel: str, *, awake: bool = False) -> Protocol[bool]:
+    """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
+
+    `awake`: so, too, if it woke up by itself, because what it waited for must be due.
+    """
+    told = yield Call(script("jobs_pass"), [queue.jobs, queue.idle], [channel, int(awake)], patience=0.5)
     return bool(told)
 
 

@@ -235,13 +235,13 @@ class Fetcher:
         """Let another worker have the wake-up that we cannot use."""
         if source.owed:
             source.owed = source.registered = False
-            task = asyncio.create_task(self._pass(source), name="lockwork-pass")
+            task = asyncio.create_task(self._pass(source, awake=source.awake), name="lockwork-pass")
             self._passing.add(task)
             task.add_done_callback(self._passing.discard)
 
-    async def _pass(self, source: Source) -> None:
+    async def _pass(self, source: Source, *, awake: bool) -> None:
         with contextlib.suppress(LockworkError):  # the others look again by themselves before long
-            await self._driver.run(hands.pass_on(source.keys, self._channel))
+            await self._driver.run(hands.pass_on(source.keys, self._channel, awake=awake))
 
     async def _leave(self) -> None:
         """Nobody shall be woken here any more."""

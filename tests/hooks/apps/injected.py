@@ -116,12 +116,12 @@ def fails_in_a_thread(connection: Connected, session: Session) -> None:
     raise ValueError("the task's own")
 
 
-@lw.task(retries=0, timeout=0.2)
+@lw.task(retries=0, timeout=1)
 async def too_slow(connection: Connected, session: Session) -> None:
     await asyncio.sleep(60)
 
 
-@lw.task(retries=0, timeout=0.2)
+@lw.task(retries=0, timeout=1)
 def too_slow_in_a_thread(connection: Connected, session: Session) -> None:
     while True:
         time.sleep(0.005)

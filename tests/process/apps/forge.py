@@ -90,31 +90,31 @@ async def gated_coroutine(path: str, gate: str) -> int:
     return current_job().attempt
 
 
-@lw.task(executor="process", hard_timeout=0.7, retries=1, backoff=0)
+@lw.task(executor="process", hard_timeout=1.5, retries=1, backoff=0)
 def stubborn(path: str) -> None:
     note(path)
     never_end()
 
 
-@lw.task(executor="process", timeout=0.3, hard_timeout=1, retries=0)
+@lw.task(executor="process", timeout=1, hard_timeout=3, retries=0)
 def stubborn_after_its_timeout(path: str) -> None:
     note(path)
     never_end(path)
 
 
-@lw.task(hard_timeout=0.7, retries=1, backoff=0)
+@lw.task(hard_timeout=1.5, retries=1, backoff=0)
 def stubborn_thread(path: str) -> None:
     note(path)
     never_end()
 
 
-@lw.task(hard_timeout=0.7, retries=1, backoff=0)
+@lw.task(hard_timeout=1.5, retries=1, backoff=0)
 async def blocks_the_loop(path: str) -> None:
     note(path)
     never_end()
 
 
-@lw.task(hard_timeout=0.7, retries=1, backoff=0)
+@lw.task(hard_timeout=1.5, retries=1, backoff=0)
 async def holds_the_interpreter(path: str) -> None:
     note(path)
     ctypes.PyDLL(None).sleep(600)
@@ -142,7 +142,7 @@ def never_end(path: str | None = None) -> None:
                 note(path, type(error).__name__)
 
 
-@lw.task(executor="process", timeout=0.3, retries=0)
+@lw.task(executor="process", timeout=1, retries=0)
 def slow(path: str) -> None:
     note(path)
     wait_for("/nowhere")
@@ -230,7 +230,7 @@ def starts_a_program(path: str) -> None:
         never_end()
 
 
-@lw.task(executor="process", hard_timeout=0.7, retries=0)
+@lw.task(executor="process", hard_timeout=1.5, retries=0)
 def hides_behind_a_program(path: str) -> None:
     program = subprocess.Popen(["sleep", "600"])
     note(path, program=program.pid)

@@ -95,7 +95,7 @@ async def too_slow(path: str) -> None:
         note(path, "cancelled")
 
 
-@lw.task(retries=0, timeout=0.2)
+@lw.task(retries=0, timeout=1)
 def too_slow_in_a_thread(path: str) -> None:
     note(path, "ran")
     try:

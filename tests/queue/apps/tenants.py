@@ -15,7 +15,7 @@ lw = Lockwork()
 def note(path: str, event: str, name: str) -> None:
     """Append one line in one write, so that lines of several processes never mix."""
     job = current_job()
-    line = {"event": event, "id": job.id, "name": name, "at": now(), "attempt": job.attempt}
+    line = {"event": event, "id": job.id, "name": name, "at": now(), "attempt": job.attempt, "fence": job.fence}
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, json.dumps(line).encode() + b"\n")

@@ -28,7 +28,7 @@ redis.call('ZREM', workers, session)
 
 local had = redis.call('HLEN', run)
 local held = held_jobs(run, 500)
-local moved, outcomes, buried, cancelled = 0, {}, 0, 0
+local moved, outcomes, buried, cancelled, freed = 0, {}, 0, 0, 0
 for at = 1, #held, 2 do
   local id, token = held[at], held[at + 1]
   local attempt = tonumber(string.match(token, '^%d+'))
@@ -45,7 +45,7 @@ for at = 1, #held, 2 do
       outcomes[#outcomes + 1] = ending('c', attempt, record)
       cancelled = cancelled + 1
       if special then
-        left(id, record, true)
+        freed = freed + left(id, record, true) - 1
         flow_ended(id, record, 'c', '')
       end
     elseif attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
@@ -55,7 +55,7 @@ for at = 1, #held, 2 do
       outcomes[#outcomes + 1] = 'f' .. problem
       buried = buried + 1
       if special then
-        left(id, record, true)
+        freed = freed + left(id, record, true) - 1
         flow_ended(id, record, 'f', problem)
       end
     else
@@ -85,5 +85,5 @@ local rest = redis.call('HLEN', run)
 count_freed(had - rest)
 -- should the caller die now, others find a session that is overdue, and go on; with 0 it cannot come back
 if rest > 0 then redis.call('ZADD', workers, 0, session) end
-wake(moved)
+wake(moved + freed)
 return {moved, rest}

@@ -52,10 +52,9 @@ for index, id in ipairs(ids) do
     if mark and (outcome == 's' or outcome == 'c') then redis.call('HDEL', notes, id) end
     if special == '*' then
       local record = redis.call('HGET', jobs, id) or ''
-      left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
+      again = again + left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')
       local letter = ({s = 's', d = 'f', c = 'c'})[outcome]
       if letter then flow_ended(id, record, letter, letter ~= 'c' and value or '') end
-      again = again + 1
     end
     if outcome == 's' then
       ended[#ended + 1] = id

@@ -102,11 +102,13 @@ local function left_key(key, id)
 end
 
 -- A leased job is not leased any more; `over`: it will not run again. Otherwise whoever calls puts it into the due set.
+-- Returns how many others may run for that: the next of its group, and the next of its key, which may be of another group.
 local function left(id, record, over)
   local _, key, group = header(record)
   left_group(group)
   if key and over then left_key(key, id) end
   if over then free_name(id, record) end
+  return over and key and group ~= '' and 2 or 1
 end
 
 -- A job that waits leaves its line, if it stands in one, and gives its key away.

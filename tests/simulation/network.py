@@ -1,0 +1,127 @@
+"""What lies between the processes and the server: calls, answers and wake-ups on their way, and what is lost there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lockwork.errors import ServerUnavailable
+from lockwork.protocol.effects import Call
+from simulation.faults import MS, SECOND, Mix
+from simulation.process import Link, Process, Task
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+_PATIENCE = 5.0
+
+
+class Network:
+    """The connections of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def send(self, task: Task, epoch: int, call: Call, began: int) -> None:
+        """Send a call on its way, or again; `began` is when its caller first asked."""
+        world, random = self._world, self._world.random
+        if not task.live or task.epoch != epoch:
+            return
+        if task.process.paused_until > world.now:
+            world.after(task.process.paused_until - world.now, self.send, task, epoch, call, began)
+            return
+        draw, mix = random.random(), world.mix
+        lost = ""
+        if not world.calm:
+            lost = "CALL" if draw < mix.unsent else "REPLY" if draw < mix.unsent + mix.unanswered else ""
+            lost = "LATE CALL" if mix.tardy and random.random() < mix.tardy else lost
+        lost = "CALL" if world.now < world.down_until else lost
+        ended = world.now if lost == "CALL" and draw < mix.unsent / 2 else self._end_abandoned(task.process)
+        arrival = max(ended + self._latency(), task.process.sent_until + 1)
+        if lost in ("", "REPLY"):
+            task.process.sent_until = arrival
+            world.after(arrival - world.now, self._arrive, task, epoch, call, lost == "REPLY")
+        elif lost == "LATE CALL":
+            task.link = Link()
+            held_up = random.randint(0, random.choice([100 * MS, 2 * SECOND, 10 * SECOND]))
+            world.after(arrival - world.now + held_up, self._arrive_late, task, epoch, call, task.link)
+        if lost:
+            task.disturbed = world.now
+            world.note(task.name, f"LOST {lost} {call.script.name}")
+            noticed = random.randint(70 * MS, 1000 * MS)
+            world.after(noticed, self._again, task, epoch, call, began)
+
+    def _end_abandoned(self, process: Process) -> int:
+        """Let the server end the connections that were given up, if there are any; returns when it has done so."""
+        if not process.abandoned:
+            return self._world.now
+        links = list(process.abandoned)
+
+        def end() -> None:
+            for link in links:
+                link.ended = True
+                process.abandoned.pop(link, None)
+
+        delay = self._latency()
+        self._world.after(delay, end)
+        return self._world.now + delay
+
+    def abandon(self, task: Task, *, again: bool) -> None:
+        """The connection of its call is known to be broken, or is closed: whoever calls next ends it first."""
+        ends = self._world.build.ends
+        if task.link is not None and (ends == "always" or (again and ends != "never")):
+            task.process.abandoned[task.link] = None
+        task.link = None
+
+    def _arrive_late(self, task: Task, epoch: int, call: Call, link: Link) -> None:
+        if link.ended:
+            self._world.note(task.name, f"never arrives: {call.script.name}")
+        else:
+            self._arrive(task, epoch, call, unanswered=True)
+
+    def _again(self, task: Task, epoch: int, call: Call, began: int) -> None:
+        """The connection broke: try again like the drivers do, or give up."""
+        world, random = self._world, self._world.random
+        if not task.live or task.epoch != epoch:
+            return
+        task.disturbed = world.now
+        pause = random.randint(5 * MS, 500 * MS)
+        patience = _PATIENCE if call.patience is None else call.patience
+        given_up = (world.now - began + pause) / SECOND > patience
+        self.abandon(task, again=not given_up)
+        if given_up:
+            world.note(task.name, f"GAVE UP {call.script.name}")
+            world.resume(task, epoch, ServerUnavailable("the simulated server does not answer"))
+        else:
+            world.after(pause, self.send, task, epoch, call.again(), began)
+
+    def _arrive(self, task: Task, epoch: int, call: Call, unanswered: bool) -> None:
+        reply = self._world.perform(task, call)
+        if not unanswered:
+            self._world.after(self._latency(), self._world.resume, task, epoch, reply)
+
+    def post(self, channel: str, text: str) -> None:
+        """Send a wake-up to its process, if chance lets it."""
+        world, random = self._world, self._world.random
+        process = next(process for process in world.processes if process.channel == channel)
+        draw, mix = random.random(), Mix() if world.calm else world.mix
+        if draw < mix.lost:
+            world.note(process.name, f"LOST WAKE-UP {text}")
+            process.unheard = world.now
+            return
+        delay = self._latency()
+        if random.random() < mix.late:
+            delay = random.randint(0, 2 * SECOND)
+            process.unheard = max(process.unheard, world.now + delay)
+        world.note(process.name, f"wake-up {text} in {delay / MS:.1f} ms")
+        for _ in range(2 if random.random() < mix.twice else 1):
+            world.after(delay, self._deliver, process, text)
+
+    def _deliver(self, process: Process, text: str) -> None:
+        if process.alive:
+            ticket, _, rest = text.partition(" ")
+            process.mail.deliver(ticket, rest)
+
+    def _latency(self) -> int:
+        if not self._world.calm and self._world.random.random() < self._world.mix.slow:
+            return self._world.random.randint(1 * MS, 60 * MS)
+        return self._world.random.randint(50, 1 * MS)

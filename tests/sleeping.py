@@ -1,0 +1,13 @@
+"""Workers that have nothing to do: the server knows the channels of those that sleep, to wake them."""
+
+from __future__ import annotations
+
+import redis
+
+from processes import until
+
+
+def sleepers(url: str, queue: str, count: int) -> None:
+    """Wait until so many worker processes sleep on a queue: all that are to fetch, or none once they fetch no more."""
+    with redis.Redis.from_url(url) as admin:
+        until(lambda: admin.zcard(f"lw:{{q:{queue}}}:idle") == count, f"{count} workers sleep on {queue}")
