@@ -15,6 +15,7 @@ import threading
 from lockwork.protocol.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.hearing import Hearing
 from lockwork.runtime.kept import Keeper
 from lockwork.runtime.mailboxes import Mailboxes
 from lockwork.runtime.renewing import Renewing
@@ -32,7 +33,7 @@ class Engine:
 
     def __init__(self, endpoint: Endpoint, channel: str, keeper: Keeper, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
-        self._channels = [channel]
+        self._channel = channel
         self._mail = Mailboxes()
         self._book = LeaseBook()
         self._keeper = keeper
@@ -124,13 +125,9 @@ class Engine:
         if self._thread is None:
             self._ensure()
 
-    def also_hear(self, channel: str) -> None:
-        """Hear another channel, too."""
-        self._channels.append(channel)
-        self._listen = True
-        self._ring()
-        if self._thread is None:
-            self._ensure()
+    def hearing(self, channel: str) -> Hearing:
+        """Another channel, whose messages are for the same who wait; the running loop is to hear it."""
+        return Hearing(self._endpoint, channel, self._mail)
 
     def _ensure(self) -> None:
         with self._start:
@@ -167,7 +164,7 @@ class Engine:
         except ValueError:  # closed before this thread came to its first step
             selector.close()
             return
-        subscription = Subscription(self._endpoint, self._channels, self._deliver, self._mail.wake_all, selector)
+        subscription = Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
         try:
             while not self._stop:
                 if self._listen:

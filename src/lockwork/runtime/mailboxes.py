@@ -133,6 +133,9 @@ class TaskBox:
 
     def deliver(self, text: str) -> None:
         """Wake the task, from any thread."""
+        if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - documented
+            self._set(text)
+            return
         with contextlib.suppress(RuntimeError):  # its loop is closed, and nobody waits there any more
             self._loop.call_soon_threadsafe(self._set, text)
 

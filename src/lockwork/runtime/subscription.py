@@ -18,26 +18,32 @@ from lockwork.runtime.wire import Wire
 
 log: logging.Logger = logging.getLogger("lockwork")
 
-_PING = 5.0
-_SILENCE = 12.0
+PING = 5.0
+"""Seconds between two pings."""
+SILENCE = 12.0
 """Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
 
 
+def message(reply: list[bytes]) -> tuple[str, str]:
+    """The ticket and the text of a message as the server brings it."""
+    ticket, _, text = reply[2].decode(errors="replace").partition(" ")
+    return ticket, text
+
+
 class Subscription:
-    """The one pub/sub connection of a process."""
+    """The pub/sub connection of a process, which its engine tends."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        channels: list[str],
+        channel: str,
         deliver: Callable[[str, str], None],
         missed: Callable[[], None],
         selector: selectors.BaseSelector,
     ) -> None:
         self._endpoint = endpoint
-        self._channels = channels
-        self._subscribed = 0
-        self._confirmed = 0
+        self._channel = channel
+        self._confirmed = False
         self._deliver = deliver
         self._missed = missed
         self._selector = selector
@@ -52,12 +58,10 @@ class Subscription:
         """Connect if need be, and keep the connection honest by pings."""
         at = now()
         if self._wire.connected:
-            if at - self._heard > _SILENCE:
+            if at - self._heard > SILENCE:
                 self._broken("it fell silent")
             elif self.next_event is not None and at >= self.next_event:
                 self._send("PING")
-            if self._subscribed < len(self._channels):
-                self._subscribe()
         if not self._wire.connected and (self.next_event is None or at >= self.next_event):
             self._connect()
 
@@ -72,15 +76,14 @@ class Subscription:
         for reply in replies:
             if isinstance(reply, hiredis.ReplyError):
                 # to a ping: it is busy or loads its data, and we hear it all the same
-                if self._confirmed < self._subscribed:
+                if not self._confirmed:
                     self._broken(reply)
-                    self.next_event = now() + _PING
+                    self.next_event = now() + PING
                     return
             elif reply[0] == b"message":
-                ticket, _, text = reply[2].decode(errors="replace").partition(" ")
-                self._deliver(ticket, text)
+                self._deliver(*message(reply))
             elif reply[0] == b"subscribe":
-                self._confirmed += 1
+                self._confirmed = True
                 self._tries = 0
                 self._missed()  # what was sent before we listened is lost
 
@@ -100,13 +103,8 @@ class Subscription:
         self._descriptor = self._wire.fileno()
         self._selector.register(self._descriptor, selectors.EVENT_READ)
         self._heard = now()
-        self._subscribed = self._confirmed = 0
-        self._subscribe()
-
-    def _subscribe(self) -> None:
-        new = self._channels[self._subscribed :]
-        self._subscribed += len(new)
-        self._send("SUBSCRIBE", *new)
+        self._confirmed = False
+        self._send("SUBSCRIBE", self._channel)
 
     def _send(self, *command: str) -> None:
         try:
@@ -114,12 +112,12 @@ class Subscription:
         except Retry as error:
             self._broken(error)
         else:
-            self.next_event = now() + _PING
+            self.next_event = now() + PING
 
     def _broken(self, why: object) -> None:
         self.close()
         self._tries += 1
         self.next_event = now() + backoff(self._tries)
-        if self._tries == 1 or now() - self._warned > _SILENCE:
+        if self._tries == 1 or now() - self._warned > SILENCE:
             self._warned = now()
             log.warning("wake-ups are not heard until the connection is back: %s", why)

@@ -58,9 +58,12 @@ class Parts:
         _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
-        self.cancelling: list[asyncio.Task[None]] = []
+        self.hearing: list[asyncio.Task[None]] = []
         sources: list[Source] = []
-        app.runtime.engine.also_hear(channel(app.config.prefix, orders.session))
+        # heard on this loop, so that no thread stands between a queue's word and its next job
+        heard = channel(app.config.prefix, orders.session)
+        hearing = app.runtime.engine.hearing(heard)
+        self.hearing.append(asyncio.create_task(hearing.run(), name="lockwork-hear"))
         weights = options.weights or [1] * len(options.queues)
         served = [
             (name, queue, weight)
@@ -76,7 +79,7 @@ class Parts:
                 desk, app.registry, app.config, settler, threads, caller, self.lanes, self.processes, limits
             )
             listening = cancel(driver, desk, self.lanes, executor)
-            self.cancelling.append(asyncio.create_task(listening, name="lockwork-cancel"))
+            self.hearing.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
             self.executors.append(executor)
             # each process begins with another partition
@@ -86,7 +89,7 @@ class Parts:
             driver,
             sources,
             orders.session,
-            app.runtime.channel,
+            heard,
             self.lanes,
             window_ms,
             order.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
@@ -123,9 +126,9 @@ class Parts:
 
     async def give_up(self, *, counted: bool) -> None:
         """End what still runs, and give it back; `counted`: only what has not begun; the rest counts as an attempt."""
-        for listening in self.cancelling:
+        for listening in self.hearing:
             listening.cancel()
-        await asyncio.gather(*self.cancelling, return_exceptions=True)
+        await asyncio.gather(*self.hearing, return_exceptions=True)
         for executor in self.executors:
             executor.giving_back, executor.counting = True, counted
         self.lanes.cancel()

@@ -1,0 +1,102 @@
+"""A channel that is heard on an event loop itself: no thread stands between the server and who waits there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import hiredis
+import redis
+
+from lockwork.errors import LockworkError
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.mailboxes import Mailboxes
+from lockwork.runtime.packing import NOTHING, new_reader, pack
+from lockwork.runtime.replies import Retry
+from lockwork.runtime.subscription import PING, SILENCE, message
+from lockwork.runtime.sync import backoff
+
+
+class Hearing:
+    """A subscription of its own, which delivers to the mailboxes of the process."""
+
+    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes) -> None:
+        self._endpoint = endpoint
+        self._channel = channel
+        self._mail = mail
+
+    async def run(self) -> None:
+        """Hear the channel until cancelled, whatever becomes of the server; the engine, which hears another, warns."""
+        tries = 0
+        while True:
+            ear = _Ear(self._mail)
+            try:
+                await self._listen(ear)
+            except (Retry, LockworkError, redis.RedisError, OSError):
+                tries = 1 if ear.confirmed else tries + 1
+            await asyncio.sleep(PING if ear.refused else backoff(tries))
+
+    async def _listen(self, ear: _Ear) -> None:
+        """Connect, and hear the channel until the connection breaks."""
+        connection: Any = self._endpoint.async_connection()
+        try:
+            await connection.connect()
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        mine = asyncio.current_task()
+        if mine is not None and mine.cancelling():
+            # redis-py's connect may swallow a cancellation (asyncio.wait_for of Python 3.11)
+            await connection.disconnect(nowait=True)
+            raise asyncio.CancelledError
+        writer: asyncio.StreamWriter = connection._writer  # noqa: SLF001 - no public name for it
+        connection._reader = connection._writer = None  # noqa: SLF001 - from here on it is ours alone
+        try:
+            writer.transport.set_protocol(ear)
+            writer.transport.write(pack("SUBSCRIBE", self._channel))
+            while not (await asyncio.wait([ear.over], timeout=PING))[0]:
+                if now() - ear.heard > SILENCE:
+                    return
+                writer.transport.write(pack("PING"))
+        finally:
+            writer.transport.abort()
+
+
+class _Ear(asyncio.Protocol):
+    """The receiving end of such a connection."""
+
+    def __init__(self, mail: Mailboxes) -> None:
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.heard: float = now()
+        self.confirmed: bool = False
+        self.refused: bool = False
+        self._mail = mail
+        self._parser = new_reader()
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver what has come."""
+        self.heard = now()
+        try:
+            self._parser.feed(data)
+            while (reply := self._parser.gets()) is not NOTHING:
+                self._take(reply)
+        except hiredis.HiredisError:
+            self.connection_lost(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
+        """Nothing comes any more."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def _take(self, reply: Any) -> None:
+        if isinstance(reply, hiredis.ReplyError):
+            # to a ping: it is busy or loads its data, and we hear it all the same
+            if not self.confirmed:
+                self.refused = True
+                self.connection_lost(None)
+        elif reply[0] == b"message":
+            self._mail.deliver(*message(reply))
+        elif reply[0] == b"subscribe":
+            self.confirmed = True
+            self._mail.wake_all()  # what was sent before we listened is lost
