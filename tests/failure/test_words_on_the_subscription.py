@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import redis
 
+from cancelling import auntil
 from lockwork import Lockwork
-from lockwork.runtime import subscription
+from lockwork.runtime import hearing, subscription
 from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
 from lockwork.runtime.kept import Keeper
+from lockwork.runtime.mailboxes import Mailboxes
 from processes import until
 
 _CHANNEL = "lw:wake:here"
@@ -42,25 +45,23 @@ class _Handler(socketserver.StreamRequestHandler):
 
 
 @pytest.fixture
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
-    """An engine whose server answers on the subscription as the test's parameter says."""
-    monkeypatch.setattr(subscription, "_PING", 0.05)
+def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    """A server that answers on the subscription as the test's parameter says."""
+    for module in (subscription, hearing):
+        monkeypatch.setattr(module, "PING", 0.05)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
         server.script = list(request.param)  # type: ignore[attr-defined]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        endpoint = Endpoint.from_url(f"redis://127.0.0.1:{server.server_address[1]}/0")
-        made = Engine(endpoint, _CHANNEL, Keeper(), allow_eviction=False)
         try:
-            yield made
+            yield Endpoint.from_url(f"redis://127.0.0.1:{server.server_address[1]}/0")
         finally:
-            made.close()
             server.shutdown()
             thread.join()
 
 
-@pytest.mark.parametrize(
-    "engine",
+_whatever_comes = pytest.mark.parametrize(
+    "endpoint",
     [
         [_SUBSCRIBED, _LOADING, _LOADING, _NEWS],
         [b"-BUSY it is busy running a script\r\n", _SUBSCRIBED, _NEWS],
@@ -72,8 +73,50 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     ids=["loading", "busy", "refused", "nonsense", "later nonsense", "no text"],
     indirect=True,
 )
-def test_a_wake_up_is_heard_after_whatever_came_before(engine: Engine) -> None:
-    until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
+
+
+@_whatever_comes
+def test_a_wake_up_is_heard_after_whatever_came_before(endpoint: Endpoint) -> None:
+    with contextlib.closing(Engine(endpoint, _CHANNEL, Keeper(), allow_eviction=False)) as engine:
+        until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
+
+
+@_whatever_comes
+async def test_a_loop_hears_it_itself_after_whatever_came_before(endpoint: Endpoint) -> None:
+    mail = Mailboxes()
+
+    async with _hearing(endpoint, mail):
+        await auntil(lambda: _comes(mail, "news"), "the wake-up is heard", 20)
+
+
+async def test_a_loop_hears_again_when_its_connection_is_back(url: str, admin: redis.Redis) -> None:
+    mail = Mailboxes()
+
+    async def heard_by(count: int) -> bool:
+        return bool(dict(admin.pubsub_numsub(_CHANNEL))[_CHANNEL.encode()] == count)
+
+    async with _hearing(Endpoint.from_url(url), mail):
+        for _ in range(3):
+            await auntil(lambda: heard_by(1), "it hears the channel")
+            admin.publish(_CHANNEL, "ticket news")
+            await auntil(lambda: _comes(mail, "news"), "the wake-up is heard")
+            admin.client_kill_filter(_type="pubsub")
+            await auntil(lambda: _comes(mail, ""), "who waits is told that some may have been lost")
+    await auntil(lambda: heard_by(0), "nobody is left")
+
+
+async def _comes(mail: Mailboxes, text: str) -> bool:
+    return await mail.async_wait("ticket", now() + 0.5) == text
+
+
+@contextlib.asynccontextmanager
+async def _hearing(endpoint: Endpoint, mail: Mailboxes) -> AsyncIterator[None]:
+    task = asyncio.create_task(hearing.Hearing(endpoint, _CHANNEL, mail).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def test_leases_are_renewed_for_a_user_who_may_hear_no_channel(spoiled: Embedded, spoil: redis.Redis) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import hiredis
 import redis
 
-from lockwork.errors import LockworkError
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.mailboxes import Mailboxes
 from lockwork.runtime.packing import NOTHING, new_reader, pack
-from lockwork.runtime.replies import Retry
 from lockwork.runtime.subscription import PING, SILENCE, message
 from lockwork.runtime.sync import backoff
 
@@ -31,10 +30,9 @@ class Hearing:
         tries = 0
         while True:
             ear = _Ear(self._mail)
-            try:
+            with contextlib.suppress(redis.RedisError, OSError):
                 await self._listen(ear)
-            except (Retry, LockworkError, redis.RedisError, OSError):
-                tries = 1 if ear.confirmed else tries + 1
+            tries = 1 if ear.confirmed else tries + 1
             await asyncio.sleep(PING if ear.refused else backoff(tries))
 
     async def _listen(self, ear: _Ear) -> None:
@@ -42,14 +40,13 @@ class Hearing:
         connection: Any = self._endpoint.async_connection()
         try:
             await connection.connect()
+            mine = asyncio.current_task()
+            if mine is not None and mine.cancelling():
+                # redis-py's connect may swallow it (asyncio.wait_for of Python 3.11)
+                raise asyncio.CancelledError
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        mine = asyncio.current_task()
-        if mine is not None and mine.cancelling():
-            # redis-py's connect may swallow a cancellation (asyncio.wait_for of Python 3.11)
-            await connection.disconnect(nowait=True)
-            raise asyncio.CancelledError
         writer: asyncio.StreamWriter = connection._writer  # noqa: SLF001 - no public name for it
         connection._reader = connection._writer = None  # noqa: SLF001 - from here on it is ours alone
         try:
