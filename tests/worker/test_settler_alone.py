@@ -17,7 +17,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.worker import settler as settling
 from lockwork.worker.settler import Settler
 
-Rule = Callable[[list[str]], LockworkError | None]
+Rule = Callable[[list[str]], Exception | None]
 
 
 class Server:
@@ -82,7 +82,7 @@ async def test_a_queue_that_takes_nothing_is_waited_for(
 ) -> None:
     """Nothing is given up: as soon as its key is put right, no job runs again. Meanwhile the log is not filled."""
     monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
-    trouble: list[LockworkError] = [error]
+    trouble = [error]
     server = Server(lambda _ids: trouble[0] if trouble else None)
     settler = make(server)
     add(settler, "a", "b")
