@@ -7,14 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 
+from lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
+from lockwork.protocol import jobs
 from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker import settler as settling
 from lockwork.worker.settler import Settler
 
-Rule = Callable[[list[str]], LockworkError | None]
+Rule = Callable[[list[str]], Exception | None]
 
 
 class Server:
@@ -79,7 +82,7 @@ async def test_a_queue_that_takes_nothing_is_waited_for(
 ) -> None:
     """Nothing is given up: as soon as its key is put right, no job runs again. Meanwhile the log is not filled."""
     monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)
-    trouble: list[LockworkError] = [error]
+    trouble = [error]
     server = Server(lambda _ids: trouble[0] if trouble else None)
     settler = make(server)
     add(settler, "a", "b")
@@ -112,3 +115,17 @@ async def test_what_is_settled_is_not_sent_again_with_what_is_not(monkeypatch: p
         await settler.drained()
     assert server.settled == [str(number) for number in range(1200)]
     assert [len(call) for call in server.calls] == [500, 500, 500, 500, 200]
+
+
+async def test_asking_by_nobodys_job_writes_nothing(alw: Lockwork, admin: redis.Redis) -> None:
+    """And it is refused like any other, when it is the queue that is wrong."""
+    keys = QueueKeys("lw", "default")
+    driver = await alw.runtime.driver()
+    asking = [settling._NOBODYS]
+    assert await driver.run(jobs.settle(keys, "host/1/a", asking, 1000)) == [False]
+    assert admin.keys() == []
+    for key in (keys.kept, keys.results[1], keys.dead):
+        admin.set(key, "text")
+        with pytest.raises(ServerRefused, match="somebody else's data"):
+            await driver.run(jobs.settle(keys, "host/1/a", asking, 1000))
+        admin.delete(key)

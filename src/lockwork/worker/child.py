@@ -35,7 +35,10 @@ async def _main(line: BinaryIO, descriptor: int) -> int:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LONGEST)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), line)
-    orders = msgspec.json.decode(await reader.readline(), type=ChildOrders)
+    ordered = await reader.readline()
+    if not ordered:
+        return FAILED  # the supervisor is gone already
+    orders = msgspec.json.decode(ordered, type=ChildOrders)
     control, reporter = Control(reader), Reporter(descriptor, orders.session)
     try:
         return await work(orders, control, reporter)

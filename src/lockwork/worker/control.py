@@ -57,8 +57,7 @@ class Control:
             if line.startswith(ENDED):
                 self.ended.put_nowait(line.removeprefix(ENDED))
                 continue
-            meant = _MEANINGS.get(line, Urgency.WORK)
-            self.raise_to(Urgency.NOW if meant == self.urgency == Urgency.STOP else meant)
+            self.raise_to(_MEANINGS.get(line, Urgency.WORK))
         self.gone = True
         self.deserted = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)

@@ -133,6 +133,7 @@ class Fetcher:
             want = source.held or want
         elif source.settler is not None and source.settler.failing:
             # what would run now could not be settled either, and would run again if this process dies
+            self._pass_on(source)
             self._sleep(source, asyncio.sleep(_UNSETTLED))
             return 0
         else:

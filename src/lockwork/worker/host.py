@@ -197,6 +197,7 @@ async def start(place: Place, owner: Owner) -> Host:
     try:
         await host.listen(ours)
     except BaseException:
+        host.leave()
         process.kill()
         process.wait()
         raise

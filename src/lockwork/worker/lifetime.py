@@ -23,6 +23,9 @@ from lockwork.worker.threads import Threads
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
+_ANSWER = 0.5
+"""Seconds to wait at the end for the answer to the last question for jobs: those that it brings go back uncounted."""
+
 
 async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:
     """Set up, run jobs, and take down; returns the exit status."""
@@ -63,7 +66,9 @@ async def _run(parts: Parts, orders: ChildOrders, control: Control, reporter: Re
         if control.urgency < Urgency.NOW:
             parts.hurry()
         await _finish(parts.done(fetching), control, orders.options.grace)
-    fetching.cancel()  # if the server does not answer; should it have leased jobs, they go back with the session
+    # a server that does not answer is not waited for; should it have leased jobs, they go back with the session
+    await asyncio.wait([fetching], timeout=_ANSWER)
+    fetching.cancel()
     await asyncio.gather(fetching, return_exceptions=True)
     if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")

@@ -43,7 +43,7 @@ QUIET = b"quiet\n"
 RETIRE = b"retire\n"
 """To fetch nothing more, finish what it has, however long that takes, and go."""
 STOP = b"stop\n"
-"""To finish what it has within the grace and go; a second one, or the end of its input, means at once."""
+"""To finish what it has within the grace and go; the end of its input means at once."""
 ENDED = b"ended "
 """How a line begins that tells of a job which has ended elsewhere."""
 

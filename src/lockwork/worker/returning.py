@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable
 
 from lockwork.errors import LockworkError
+from lockwork.runtime.clock import now
 from lockwork.worker.heartbeat import Heartbeat
+from lockwork.worker.logs import AGAIN
 from lockwork.worker.process import Child
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
@@ -21,10 +23,12 @@ class Returns:
     def __init__(self, heartbeat: Heartbeat, again: Callable[[float], None]) -> None:
         self._heartbeat = heartbeat
         self._again = again
+        self._complaint = 0.0
+        """When the next one about those below is due."""
         self._lingering: list[Child] = []
         """Children that have ended, and whose sessions could not be ended yet."""
 
-    def give_back(self, child: Child, *, leaving: bool = False) -> int:
+    def give_back(self, child: Child, *, leaving: bool = False, again: bool = False) -> int:
         """Give back what a child had, and return how many jobs that were; `leaving`: the supervisor has to go, too."""
         # a server that was not there a moment ago is asked no more by a supervisor that has to go
         if self._lingering and leaving:
@@ -33,7 +37,9 @@ class Returns:
             return self._heartbeat.leave(child.session, _PATIENCE, counted=not child.orderly, verdicts=child.verdicts)
         except LockworkError as error:
             # should we not live to do it, its lease runs out, and then any worker gives its jobs back
-            log.error("the jobs of worker process %d could not be given back yet: %s", child.pid, error)
+            if not again or now() >= self._complaint:
+                self._complaint = now() + AGAIN
+                log.error("the jobs of worker process %d could not be given back yet: %s", child.pid, error)
             self._lingering.append(child)
             self._again(_PATIENCE)
             return 0
@@ -42,7 +48,7 @@ class Returns:
         """Try again with those whose jobs could not be given back."""
         while self._lingering:
             child = self._lingering.pop()
-            given_back = self.give_back(child)
+            given_back = self.give_back(child, again=True)
             if child in self._lingering:
                 return
             log.info("the session of worker process %d has ended: %d jobs given back", child.pid, given_back)

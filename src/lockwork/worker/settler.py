@@ -85,11 +85,11 @@ class Settler:
                     return
             await asyncio.sleep(backoff(failures))
 
-    async def _try(self, batch: list[Outcome]) -> LockworkError | None:
+    async def _try(self, batch: list[Outcome]) -> Exception | None:
         """Make one call; returns what it failed with."""
         try:
             settled = await self._driver.run(jobs.settle(self._keys, self._session, batch, self._window_ms))
-        except LockworkError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, outcomes must not be lost by it
             self.failing = True
             return error
         self.failing = False
@@ -99,7 +99,8 @@ class Settler:
                     log.warning("job %s: the lease was over, or its outcome had been written before", outcome.id)
         return None
 
-    def _complain(self, batch: list[Outcome], problem: LockworkError) -> None:
+    def _complain(self, batch: list[Outcome], problem: Exception) -> None:
         if now() >= self._complaint:
             self._complaint = now() + AGAIN
-            log.warning("%d outcomes wait to be settled: %s", len(batch), problem)
+            unknown = None if isinstance(problem, LockworkError) else problem
+            log.warning("%d outcomes wait to be settled: %s", len(batch), problem, exc_info=unknown)

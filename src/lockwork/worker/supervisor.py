@@ -207,16 +207,15 @@ class Supervisor:
             self._status = FAILED
             self._on_stop()
             return
-        if child.retiring or self.condition.stopping:
-            if not child.orderly:
-                log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
-            return
-        if child.orderly and (self._options.once or (self._options.burst and not child.verdicts)):
-            # else its successor, which has been started already, is the one that counts
-            self._crew.wanted -= not child.worn
+        going = child.retiring or self.condition.stopping
+        if child.orderly and (going or self._options.once or (self._options.burst and not child.verdicts)):
+            if not going:
+                # a worn one has a successor already, and that is the one that counts
+                self._crew.wanted -= not child.worn
             return
         log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
-        self._crew.replace(child, TOO_LONG if child.verdicts else DIED)
+        if not going:
+            self._crew.replace(child, TOO_LONG if child.verdicts else DIED)
 
     @property
     def _leaving(self) -> bool:

@@ -70,7 +70,7 @@ class Teller:
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    raise  # the worker must go
+                    raise  # the worker must go, or the job is cancelled
                 complain(hook, kind, id, error)
             except BaseException as error:  # noqa: BLE001 - whatever a hook raises changes nothing
                 complain(hook, kind, id, error)

@@ -28,7 +28,7 @@ def killed_after(seconds: float) -> JobTimeout:
 
 
 class Threads:
-    """A pool of daemon-like threads, one per job at a time."""
+    """A pool of threads, one per job at a time; a process that has such a pool ends without waiting for them."""
 
     def __init__(self, size: int) -> None:
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")

@@ -1,0 +1,35 @@
+"""A runner process that nobody could watch, for want of a thread: it is ended, and leaves no socket behind."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from typing import Any, NoReturn
+
+import pytest
+
+from lockwork.worker import host
+from lockwork.worker.host import Place
+from lockwork.worker.options import ChildOrders, WorkerOptions
+
+
+async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawned: list[subprocess.Popen[bytes]] = []
+
+    def spawn(_place: Place, _descriptor: int) -> subprocess.Popen[bytes]:
+        spawned.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        return spawned[0]
+
+    def no_thread(_thread: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(host, "_spawn", spawn)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    owner: Any = None
+    place = Place(ChildOrders(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
+    with pytest.raises(RuntimeError, match="new thread"):
+        await host.start(place, owner)
+    assert spawned[0].returncode is not None
+    await asyncio.sleep(0)
