@@ -134,6 +134,8 @@ class Flow:
 
         Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
         """
+        if isinstance(calls, ResultCall | Promise):
+            raise ConfigError("a group is a list of calls, such as [fetch.call(1), fetch.call(2)], and this is one")
         return [call if isinstance(call, Promise | list | tuple) else self.add(call) for call in calls]
 
     def chord(self, calls: Iterable[Any], callback: Next[Any, R]) -> Node[R]:
