@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import selectors
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -74,6 +75,24 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 )
 def test_a_wake_up_is_heard_after_whatever_came_before(engine: Engine) -> None:
     until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
+
+
+@pytest.mark.parametrize("engine", [[_SUBSCRIBED, _SUBSCRIBED]], ids=["silent"], indirect=True)
+def test_a_channel_is_added_when_the_connection_has_fallen_silent(engine: Engine) -> None:
+    """The connection is given up in the same turn: nobody may be told of the new channel on it."""
+    channels = [_CHANNEL]
+    with selectors.DefaultSelector() as selector:
+        hearing = subscription.Subscription(engine._endpoint, channels, lambda *_: None, lambda: None, selector)
+        hearing.tend()
+        hearing._heard -= 60
+        channels.append("lw:wake:session")
+        hearing.tend()
+        assert not hearing._wire.connected
+        hearing.next_event = now()
+        hearing.tend()
+        assert hearing._wire.connected
+        assert hearing._subscribed == 2
+        hearing.close()
 
 
 def test_leases_are_renewed_for_a_user_who_may_hear_no_channel(spoiled: Embedded, spoil: redis.Redis) -> None:

@@ -56,8 +56,8 @@ class Subscription:
                 self._broken("it fell silent")
             elif self.next_event is not None and at >= self.next_event:
                 self._send("PING")
-            if self._subscribed < len(self._channels):
-                self._subscribe()
+        if self._wire.connected and self._subscribed < len(self._channels):  # it may just have been given up
+            self._subscribe()
         if not self._wire.connected and (self.next_event is None or at >= self.next_event):
             self._connect()
 
