@@ -69,8 +69,9 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         [b"HTTP/1.1 400 Bad Request\r\n\r\n", _SUBSCRIBED, _NEWS],
         [_SUBSCRIBED, b"$-7\r\nwhat\r\n", _SUBSCRIBED, _NEWS],
         [_SUBSCRIBED, _MESSAGE % (5, b"\xff\xfe \x00x"), _NEWS],
+        [_SUBSCRIBED, b":5\r\n$-1\r\n*0\r\n*1\r\n$7\r\nmessage\r\n*1\r\n:1\r\n", _NEWS],
     ],
-    ids=["loading", "busy", "refused", "nonsense", "later nonsense", "no text"],
+    ids=["loading", "busy", "refused", "nonsense", "later nonsense", "no text", "no message"],
     indirect=True,
 )
 def test_a_wake_up_is_heard_after_whatever_came_before(engine: Engine) -> None:

@@ -76,10 +76,12 @@ class Subscription:
                     self._broken(reply)
                     self.next_event = now() + _PING
                     return
-            elif reply[0] == b"message":
-                ticket, _, text = reply[2].decode(errors="replace").partition(" ")
+                continue
+            kind, *rest = reply if isinstance(reply, list) and reply else [None]
+            if kind == b"message" and len(rest) == 2:
+                ticket, _, text = rest[1].decode(errors="replace").partition(" ")
                 self._deliver(ticket, text)
-            elif reply[0] == b"subscribe":
+            elif kind == b"subscribe":
                 self._confirmed += 1
                 self._tries = 0
                 self._missed()  # what was sent before we listened is lost
