@@ -88,7 +88,7 @@ def test_a_channel_is_added_when_the_connection_has_fallen_silent(engine: Engine
         hearing._heard -= 60
         channels.append("lw:wake:session")
         hearing.tend()
-        assert not hearing._wire.connected
+        assert hearing._wire.fileno() == -1, "it has been given up"
         hearing.next_event = now()
         hearing.tend()
         assert hearing._wire.connected

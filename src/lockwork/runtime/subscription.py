@@ -77,11 +77,11 @@ class Subscription:
                     self.next_event = now() + _PING
                     return
                 continue
-            kind, *rest = reply if isinstance(reply, list) and reply else [None]
-            if kind == b"message" and len(rest) == 2:
-                ticket, _, text = rest[1].decode(errors="replace").partition(" ")
+            words = reply if isinstance(reply, list) else []
+            if words[:1] == [b"message"] and len(words) == 3:
+                ticket, _, text = words[2].decode(errors="replace").partition(" ")
                 self._deliver(ticket, text)
-            elif kind == b"subscribe":
+            elif words[:1] == [b"subscribe"]:
                 self._confirmed += 1
                 self._tries = 0
                 self._missed()  # what was sent before we listened is lost
