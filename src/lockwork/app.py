@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 from lockwork.config import Config, Settings
 from lockwork.delay_queues import DelayQueue
 from lockwork.fencing.factory import Fencing
-from lockwork.flows import Flows
+from lockwork.flow_factory import Flows
 from lockwork.jobs import Job, Origin
 from lockwork.lifespans import Lifespans
 from lockwork.locks.factory import Locks

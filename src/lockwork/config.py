@@ -32,13 +32,13 @@ class Settings(TypedDict, total=False):
 def check_names(given: Iterable[str], known: type, complaint: str, elsewhere: tuple[type, str] | None = None) -> None:
     """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have.
 
-    `elsewhere`: another TypedDict, whose names belong to another place, and what to say of them.
+    `elsewhere`: another TypedDict, whose names belong to another place, and what to say of a `{name}` of it.
     """
     names = list(get_annotations(known))
     for name in given:
         if name not in names:
             if elsewhere is not None and name in get_annotations(elsewhere[0]):
-                raise ConfigError(f"{complaint} {name!r}: {elsewhere[1]}")
+                raise ConfigError(f"{complaint} {name!r}: {elsewhere[1].format(name=name)}")
             close = get_close_matches(name, names, 1, cutoff=0.5)
             if close:
                 # another that is about as close may be what was meant, too

@@ -15,8 +15,7 @@ from lockwork.promises import Promise
 from lockwork.protocol import flows as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
-from lockwork.protocol.keys import QueueKeys, checked
-from lockwork.registry import Registry
+from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
 from lockwork.task_calls import ResultCall
 from lockwork.tasks import Task
@@ -129,6 +128,8 @@ class Flow:
 
         Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
         """
+        if isinstance(calls, ResultCall | Promise):
+            raise ConfigError("a group is a list of calls, such as [fetch.call(1), fetch.call(2)], and this is one")
         return [call if isinstance(call, Promise | list | tuple) else self.add(call) for call in calls]
 
     def chord(self, calls: Iterable[Any], callback: Next[Any, R]) -> Node[R]:
@@ -202,38 +203,6 @@ class Flow:
 
     def __repr__(self) -> str:
         return f"<Flow of {len(self._jobs)} jobs>"
-
-
-class Flows:
-    """The methods of Lockwork that make flows."""
-
-    runtime: Runtime
-    config: Config
-    registry: Registry
-
-    def flow(self, *, on_failure: Policy = "fail") -> Flow:
-        """An empty flow; `on_failure` is for each of its jobs that does not say otherwise: see `Flow.add`."""
-        return Flow(self.runtime, self.config, self.registry.around.errors, on_failure)
-
-    def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
-        """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
-        flow = self.flow(on_failure=on_failure)
-        return flow.returning(flow.chain(first, *steps))
-
-    def group(self, calls: Iterable[ResultCall[Any]], *, on_failure: Policy = "fail") -> Flow:
-        """A flow of calls that wait for nothing; its result is the list of theirs."""
-        flow = self.flow(on_failure=on_failure)
-        return flow.returning(flow.group(calls))
-
-    def chord(self, calls: Iterable[ResultCall[Any]], callback: Next[Any, Any], *, on_failure: Policy = "fail") -> Flow:
-        """A flow of calls, and a job that gets the list of their results; its result is that job's."""
-        flow = self.flow(on_failure=on_failure)
-        return flow.returning(flow.chord(calls, callback))
-
-    def find_flow(self, id: str, queue: str = "default") -> FlowRun:
-        """A flow that was enqueued elsewhere, found again by its id, and its `queue`."""
-        name, errors = self.config.partitions.single(queue, "a flow"), self.registry.around.errors
-        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
 
 
 def _policy(given: object) -> Policy:

@@ -59,7 +59,7 @@ class Tasks(Schedules):
         For the other options see lockwork.task_settings.TaskSettings; with `cron` or `every`, and what else
         lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
-        single = CallSettings, "it is for single jobs: task.options(...) has it"
+        single = CallSettings, "give it to single jobs, task.options({name}=...)"
         check_names(options, _TaskSettings, "a task has no option", single)
         batching = Batching.read(batch, linger)
         own, timing = split(options)

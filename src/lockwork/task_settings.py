@@ -144,7 +144,7 @@ class TaskOptions(RunOptions):
 
     def changed(self, changes: CallSettings) -> TaskOptions:
         """These options, but for what is given for single jobs; raises ConfigError."""
-        of_tasks = TaskSettings, "it is the task's: @lw.task(...) has it"
+        of_tasks = TaskSettings, "give it to the task, @lw.task({name}=...)"
         check_names(changes, CallSettings, "a job has no option", of_tasks)
         options = job_options.read(changes, self)
         if "priority" in changes:

@@ -14,7 +14,7 @@ from lockwork.batches import Batching
 from lockwork.commits.delivery import Way
 from lockwork.commits.enqueuing import OnCommit
 from lockwork.config import Config
-from lockwork.errors import ConfigError, JobNotReplicated
+from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.gathering import Gathering
 from lockwork.heads import Heads
 from lockwork.hooks import Enqueued
@@ -176,6 +176,10 @@ class Task(Generic[P, R, C]):
         except JobNotReplicated:
             if hooks.on_enqueue:
                 self._tell(jobs)
+            raise
+        except QueueFull as full:
+            if hooks.on_enqueue and self.options_in_force.unique is None:  # which of unique ones are new was not said
+                self._tell(jobs[: full.enqueued])
             raise
         if hooks.on_enqueue:
             new = {handle.id for handle in handles if handle.arrival == "new"}

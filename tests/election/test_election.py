@@ -194,3 +194,8 @@ def test_a_leader_that_dies_or_hangs_is_followed(
         gains = history.lines("gain")
         assert [gain["fence"] for gain in gains] == sorted({gain["fence"] for gain in gains})
         assert len({gain["pid"] for gain in gains[:2]}) == 2
+
+
+def test_a_name_that_cannot_be(lw: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="an election's name must be .*, not 'a b'"):
+        lw.election("a b")

@@ -50,6 +50,20 @@ def test_an_app_that_cannot_be_found(url: str, apps: Path, app: str, parts: list
         assert part in line
 
 
+def test_what_we_refuse_is_told_where_the_app_says_it(url: str, tmp_path: Path) -> None:
+    (tmp_path / "twice.py").write_text(
+        "from lockwork import Lockwork\n"
+        "lw = Lockwork()\n"
+        "for region in ('eu', 'us'):\n"
+        "    @lw.task(queue=region)\n"
+        "    def sync(): ...\n"
+    )
+    with worker("twice:lw", url=url, folder=tmp_path) as process:
+        line = refusal(process)
+    assert "task 'sync' is registered for queue 'eu' and for queue 'us'" in line
+    assert line.endswith("twice.py, line 4)")
+
+
 def test_a_module_with_a_syntax_error(url: str, tmp_path: Path) -> None:
     (tmp_path / "garbled.py").write_text("def broken(:\n")
     with worker("garbled:lw", url=url, folder=tmp_path) as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import selectors
 import socketserver
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -69,8 +70,9 @@ _whatever_comes = pytest.mark.parametrize(
         [b"HTTP/1.1 400 Bad Request\r\n\r\n", _SUBSCRIBED, _NEWS],
         [_SUBSCRIBED, b"$-7\r\nwhat\r\n", _SUBSCRIBED, _NEWS],
         [_SUBSCRIBED, _MESSAGE % (5, b"\xff\xfe \x00x"), _NEWS],
+        [_SUBSCRIBED, b":5\r\n$-1\r\n*0\r\n*1\r\n$7\r\nmessage\r\n*1\r\n:1\r\n", _NEWS],
     ],
-    ids=["loading", "busy", "refused", "nonsense", "later nonsense", "no text"],
+    ids=["loading", "busy", "refused", "nonsense", "later nonsense", "no text", "no message"],
     indirect=True,
 )
 
@@ -117,6 +119,24 @@ async def _hearing(endpoint: Endpoint, mail: Mailboxes) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("engine", [[_SUBSCRIBED, _SUBSCRIBED]], ids=["silent"], indirect=True)
+def test_a_channel_is_added_when_the_connection_has_fallen_silent(engine: Engine) -> None:
+    """The connection is given up in the same turn: nobody may be told of the new channel on it."""
+    channels = [_CHANNEL]
+    with selectors.DefaultSelector() as selector:
+        hearing = subscription.Subscription(engine._endpoint, channels, lambda *_: None, lambda: None, selector)
+        hearing.tend()
+        hearing._heard -= 60
+        channels.append("lw:wake:session")
+        hearing.tend()
+        assert hearing._wire.fileno() == -1, "it has been given up"
+        hearing.next_event = now()
+        hearing.tend()
+        assert hearing._wire.connected
+        assert hearing._subscribed == 2
+        hearing.close()
 
 
 def test_leases_are_renewed_for_a_user_who_may_hear_no_channel(spoiled: Embedded, spoil: redis.Redis) -> None:

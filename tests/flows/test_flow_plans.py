@@ -53,6 +53,9 @@ def test_what_is_no_call(own: Any) -> None:
         flow.add(own.number)
     with pytest.raises(ConfigError, match="a chain begins with a call"):
         flow.chain(own.number)
+    for one in (own.number.call(1), flow.add(own.number.call(1))):
+        with pytest.raises(ConfigError, match="a group is a list of calls"):
+            flow.group(one)
     with pytest.raises(ConfigError, match="what comes next is a task"):
         flow.chain(own.number.call(1), 5)
     for first in (5, "x", own.number, [5], [flow.add(own.number.call(1)), 5]):

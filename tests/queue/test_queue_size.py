@@ -15,6 +15,7 @@ import pytest
 from history import History
 from lockwork import Lockwork
 from lockwork.errors import JobNotReplicated, QueueFull
+from lockwork.hooks import Enqueued
 from processes import worker
 
 
@@ -55,6 +56,22 @@ def test_a_large_batch_says_what_it_has_enqueued(lw: Lockwork) -> None:
         work.enqueue_many([(number,) for number in range(4000)])
     assert caught.value.enqueued == 2000
     assert lw.queue().status().ready == 2000
+
+
+def test_hooks_are_told_of_what_was_enqueued_before_the_queue_was_full(lw: Lockwork) -> None:
+    told: list[int] = []
+
+    @lw.task
+    def work(number: int) -> None: ...
+
+    @lw.hooks.enqueue
+    def heard(event: Enqueued) -> None:
+        told.append(event.args[0])
+
+    lw.queue().limit(size=1500)
+    with pytest.raises(QueueFull):
+        work.enqueue_many([(number,) for number in range(2000)])
+    assert told == list(range(1000))
 
 
 async def test_tasks_that_enqueue_together_are_refused_one_by_one(alw: Lockwork) -> None:

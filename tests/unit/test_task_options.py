@@ -56,13 +56,15 @@ def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: s
 
 @pytest.mark.parametrize("name", ["queue", "name", "keep_result", "executor", "group_rate"])
 def test_an_option_of_tasks_is_none_of_single_jobs(app: Lockwork, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"a job has no option '{name}': it is the task's"):
+    with pytest.raises(ConfigError, match=rf"a job has no option '{name}': give it to the task, @lw.task\({name}="):
         app.task(print).options(**{name: "x"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["delay", "at"])
 def test_an_option_of_single_jobs_is_none_of_tasks(app: Lockwork, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"a task has no option '{name}': it is for single jobs: task.options"):
+    with pytest.raises(
+        ConfigError, match=rf"a task has no option '{name}': give it to single jobs, task.options\({name}="
+    ):
         app.task(**{name: "1s"})  # type: ignore[call-overload]
 
 

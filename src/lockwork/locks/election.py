@@ -21,6 +21,7 @@ from lockwork.locks.candidate import Callback, Candidate
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
 from lockwork.protocol.holders import Holder
+from lockwork.protocol.keys import checked
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 
@@ -43,7 +44,7 @@ class Election:
         on_loss: Callback | None,
         tags: Sequence[str],
     ) -> None:
-        self.name: str = name
+        self.name: str = checked(name, "an election's name")
         for what, called in (("on_gain", on_gain), ("on_loss", on_loss)):
             if called is not None and not callable(called):
                 raise ConfigError(f"{what} is a function that takes the grant, not {called!r}")

@@ -87,13 +87,14 @@ class _Ear(asyncio.Protocol):
             self.over.set_result(None)
 
     def _take(self, reply: Any) -> None:
+        words = reply if isinstance(reply, list) else []
         if isinstance(reply, hiredis.ReplyError):
             # to a ping: it is busy or loads its data, and we hear it all the same
             if not self.confirmed:
                 self.refused = True
                 self.connection_lost(None)
-        elif reply[0] == b"message":
-            self._mail.deliver(*message(reply))
-        elif reply[0] == b"subscribe":
+        elif words[:1] == [b"message"] and len(words) == 3:
+            self._mail.deliver(*message(words))
+        elif words[:1] == [b"subscribe"]:
             self.confirmed = True
             self._mail.wake_all()  # what was sent before we listened is lost

@@ -80,9 +80,11 @@ class Subscription:
                     self._broken(reply)
                     self.next_event = now() + PING
                     return
-            elif reply[0] == b"message":
-                self._deliver(*message(reply))
-            elif reply[0] == b"subscribe":
+                continue
+            words = reply if isinstance(reply, list) else []
+            if words[:1] == [b"message"] and len(words) == 3:
+                self._deliver(*message(words))
+            elif words[:1] == [b"subscribe"]:
                 self._confirmed = True
                 self._tries = 0
                 self._missed()  # what was sent before we listened is lost

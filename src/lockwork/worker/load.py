@@ -44,6 +44,7 @@ def load(reference: str) -> Lockwork:
 
 
 def _where(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
+    ours = f"{Path(__file__).parents[1]}/"  # what we raise of an app is told where the app said it
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
     place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"
