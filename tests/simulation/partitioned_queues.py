@@ -19,7 +19,6 @@ from simulation.server import Build, Server
 from simulation.unique_queue_actors import reviver
 from simulation.world import World
 
-
 FAULTLESS = 5
 """Seeds that this divides are runs in which nothing goes wrong."""
 
