@@ -14,7 +14,7 @@ from lockwork.protocol.jobs import Batch
 from lockwork.protocol.keys import QueueKeys
 from simulation.process import Actor, Sleep, Task
 from simulation.queue_actors import Child, Plant
-from simulation.unique_queue_actors import UniquePlant
+from simulation.unique_queue_actors import UniqueCall, UniquePlant
 
 PARTITIONS = 3
 
@@ -37,21 +37,15 @@ class PartitionedPlant(Plant):
     parts: list[UniquePlant] = field(init=False)
 
     def __post_init__(self) -> None:
-        first = UniquePlant(
-            self.world, self._keys(0), self.sessions, self.gone, self.died, self.watchers,
-            crews=self.crews, made=self.made, numbers=self.numbers,
-        )  # fmt: skip
-        others = [
+        calls: dict[str, UniqueCall] = {}
+        refused: set[str] = set()
+        self.parts = [
             UniquePlant(
-                self.world, self._keys(number), self.sessions, self.gone, self.died, self.watchers,
-                crews=self.crews, made=self.made, numbers=self.numbers, calls=first.calls, refused=first.refused,
+                self.world, QueueKeys("sim", f"{self.queue.name}/{number}"), self.sessions, self.gone, self.died,
+                self.watchers, crews=self.crews, made=self.made, numbers=self.numbers, calls=calls, refused=refused,
             )
-            for number in range(1, PARTITIONS)
+            for number in range(PARTITIONS)
         ]  # fmt: skip
-        self.parts = [first, *others]
-
-    def _keys(self, number: int) -> QueueKeys:
-        return QueueKeys("sim", f"{self.queue.name}/{number}")
 
     @property
     def desks(self) -> Sequence[Plant]:

@@ -72,4 +72,6 @@ class KeepsWakeUps(PartitionedPlant):
         yield Sleep(0)
 
 
-PLANTS: tuple[type[PartitionedPlant], ...] = (ServesSome, GivesBackSome, KeepsWakeUps)
+PLANTS: tuple[type[PartitionedPlant], ...] = (ServesSome, GivesBackSome)
+LATE: tuple[type[PartitionedPlant], ...] = (KeepsWakeUps,)
+"""These only make jobs wait; that shows in runs in which nothing else goes wrong."""

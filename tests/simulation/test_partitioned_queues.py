@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from simulation.catching import check_caught
 from simulation.partition_actors import PartitionedPlant
-from simulation.partition_twins import PLANTS, SHOPS
+from simulation.partition_twins import LATE, PLANTS, SHOPS
 from simulation.partition_users import Shop
-from simulation.partitioned_queues import play, run
+from simulation.partitioned_queues import FAULTLESS, play, run
 from simulation.seeds import blocks, label
 from simulation.server import Server
 
@@ -28,7 +26,16 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert run(simulated, seed).trace == run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", [*SHOPS, *PLANTS], ids=lambda twin: twin.__name__)
-def test_a_broken_twin_is_caught(simulated: Server, twin: type[Shop | PartitionedPlant]) -> None:
-    broken = partial(play, shop=twin) if issubclass(twin, Shop) else partial(play, plant=twin)
-    check_caught(lambda seed: broken(simulated, seed), twin.__doc__, _SEEDS)
+@pytest.mark.parametrize("shop", SHOPS, ids=lambda shop: shop.__name__)
+def test_a_broken_shop_is_caught(simulated: Server, shop: type[Shop]) -> None:
+    check_caught(lambda seed: play(simulated, seed, shop=shop), shop.__doc__, _SEEDS)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_broken_worker_is_caught(simulated: Server, plant: type[PartitionedPlant]) -> None:
+    check_caught(lambda seed: play(simulated, seed, plant=plant), plant.__doc__, _SEEDS)
+
+
+@pytest.mark.parametrize("plant", LATE, ids=lambda plant: plant.__name__)
+def test_a_worker_that_is_late_is_caught(simulated: Server, plant: type[PartitionedPlant]) -> None:
+    check_caught(lambda turn: play(simulated, turn * FAULTLESS, plant=plant), plant.__doc__, _SEEDS)
