@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import selectors
 import socketserver
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -14,7 +13,7 @@ import redis
 
 from cancelling import auntil
 from lockwork import Lockwork
-from lockwork.runtime import hearing, subscription
+from lockwork.runtime import hearing, mailboxes, subscription
 from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint
@@ -91,24 +90,31 @@ async def test_a_loop_hears_it_itself_after_whatever_came_before(endpoint: Endpo
         await auntil(lambda: _comes(mail, "news"), "the wake-up is heard", 20)
 
 
-async def test_a_loop_hears_again_when_its_connection_is_back(url: str, admin: redis.Redis) -> None:
+async def test_a_loop_hears_again_when_its_connection_is_back(
+    url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailboxes, "_JUST", -1.0)
     mail = Mailboxes()
 
-    async def heard_by(count: int) -> bool:
-        return bool(dict(admin.pubsub_numsub(_CHANNEL))[_CHANNEL.encode()] == count)
+    async def hears() -> bool:
+        admin.publish(_CHANNEL, "ticket news")
+        return await _comes(mail, "news")
+
+    async def nobody() -> bool:
+        return dict(admin.pubsub_numsub(_CHANNEL)) == {_CHANNEL.encode(): 0}
 
     async with _hearing(Endpoint.from_url(url), mail):
-        for _ in range(3):
-            await auntil(lambda: heard_by(1), "it hears the channel")
-            admin.publish(_CHANNEL, "ticket news")
-            await auntil(lambda: _comes(mail, "news"), "the wake-up is heard")
+        for number in range(3):
+            await auntil(hears, "it hears the channel")
+            waiting = asyncio.create_task(mail.async_wait(f"other {number}", now() + 20))
+            await asyncio.sleep(0)
             admin.client_kill_filter(_type="pubsub")
-            await auntil(lambda: _comes(mail, ""), "who waits is told that some may have been lost")
-    await auntil(lambda: heard_by(0), "nobody is left")
+            assert await waiting == "", "its message may have been lost"
+    await auntil(nobody, "the connection is closed")
 
 
 async def _comes(mail: Mailboxes, text: str) -> bool:
-    return await mail.async_wait("ticket", now() + 0.5) == text
+    return await mail.async_wait("ticket", now() + 0.2) == text
 
 
 @contextlib.asynccontextmanager
@@ -119,24 +125,6 @@ async def _hearing(endpoint: Endpoint, mail: Mailboxes) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-@pytest.mark.parametrize("engine", [[_SUBSCRIBED, _SUBSCRIBED]], ids=["silent"], indirect=True)
-def test_a_channel_is_added_when_the_connection_has_fallen_silent(engine: Engine) -> None:
-    """The connection is given up in the same turn: nobody may be told of the new channel on it."""
-    channels = [_CHANNEL]
-    with selectors.DefaultSelector() as selector:
-        hearing = subscription.Subscription(engine._endpoint, channels, lambda *_: None, lambda: None, selector)
-        hearing.tend()
-        hearing._heard -= 60
-        channels.append("lw:wake:session")
-        hearing.tend()
-        assert hearing._wire.fileno() == -1, "it has been given up"
-        hearing.next_event = now()
-        hearing.tend()
-        assert hearing._wire.connected
-        assert hearing._subscribed == 2
-        hearing.close()
 
 
 def test_leases_are_renewed_for_a_user_who_may_hear_no_channel(spoiled: Embedded, spoil: redis.Redis) -> None:
