@@ -207,7 +207,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
-        *lines_keys(queue), queue.notes, queue.withdrawn, queue.expiry, queue.flows
+        *lines_keys(queue), queue.notes, queue.expiry, queue.flows
     )  # fmt: skip
     moved, left = 0, 1
     while left:

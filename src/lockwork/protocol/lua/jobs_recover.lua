@@ -1,6 +1,6 @@
 -- Gives back the jobs of a worker session that is over; one that used up its deliveries goes to the dead set.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, withdrawn, expiry, flows
+--   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, flows
 -- ARGV: window ms, session, 1 when the caller knows that the session's process is gone
 -- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
 -- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing; one with jobs left is in workers
@@ -8,13 +8,11 @@
 -- include: push
 local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
 local results, older = KEYS[8], KEYS[9]
-local notes, withdrawn = KEYS[22], KEYS[23]
+local notes, expiry, flows = KEYS[22], KEYS[23], KEYS[24]
 -- include: finish
 local noted = redis.call('HLEN', notes) > 0
-touch('SCARD', 23, 23)
-local expiry, flows = KEYS[24], KEYS[25]
-touch('ZCARD', 24, 24)
-touch('HLEN', 25, 25)
+touch('ZCARD', 23, 23)
+touch('HLEN', 24, 24)
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
 touch('ZCARD', 15, 15)
@@ -68,8 +66,6 @@ for at = 1, #held, 2 do
       end
     end
     moved = moved + 1
-  else
-    redis.call('SREM', withdrawn, id)
   end
   redis.call('HDEL', run, id)
 end
