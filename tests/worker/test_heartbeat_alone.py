@@ -9,8 +9,10 @@ import pytest
 
 from lockwork.errors import ServerUnavailable
 from lockwork.protocol.dead_moves import Bounds
+from lockwork.protocol.jobs import Beat
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.runtime import Runtime
+from lockwork.worker import heartbeat as beating
 from lockwork.worker.bounds import Keeper
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.scheduler import Scheduler
@@ -87,3 +89,58 @@ def test_it_beats_on_whatever_goes_wrong(caplog: pytest.LogCaptureFixture) -> No
         heartbeat.stop()
     assert "no heartbeat for queue a: a fault of ours" in caplog.text
     assert "Traceback" in caplog.text
+
+
+class _Partly:
+    """A server that answers for some of the queues; on each of them a session is overdue."""
+
+    def __init__(self) -> None:
+        self.away: set[str] = set()
+        self.asked = ""
+        self.recovered: list[str] = []
+
+    def run(self, protocol: Any) -> Any:
+        effect = protocol.send(None)
+        protocol.close()
+        if self.asked in self.away:
+            raise ServerUnavailable("no server for this one")
+        if effect.script.name == "jobs_recover":
+            self.recovered.append(self.asked)
+            return 1
+        return Beat({}, "another", 0.0)
+
+
+def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All leases there have run out for want of a server. Who is still there beats again within a lease."""
+    clock = [1000.0]
+    monkeypatch.setattr(beating, "now", lambda: clock[0])
+    server = _Partly()
+    runtime = cast("Runtime", server)
+    nobody: list[Any] = []
+    queues = {name: QUEUES[name] for name in "ab"}
+    beats = Heartbeat(runtime, queues, 10.0, 1000, nobody.append, nobody.append, keeper=cast("Keeper", None))
+
+    def beat(*names: str) -> None:
+        clock[0] += 3.0
+        for name in names:
+            server.asked = name
+            try:
+                beats._beat(name, queues[name])
+            except ServerUnavailable:
+                assert name in server.away
+
+    for _ in range(3):
+        beat("a", "b")
+    assert server.recovered == []
+    beat("a", "b")
+    assert server.recovered == ["a", "b"]
+    server.away = {"b"}
+    for _ in range(4):
+        beat("a", "b")
+    server.away.clear()
+    server.recovered.clear()
+    for _ in range(4):
+        beat("b")
+    assert server.recovered == []
+    beat("b")
+    assert server.recovered == ["b"]

@@ -51,7 +51,9 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
-        self._steady_since = now()
+        self._heard = dict.fromkeys(queues, now())
+        self._steady_since = dict.fromkeys(queues, now())
+        """Since when the server has heard us for each queue without a pause of a lease."""
         self._complained = now() - AGAIN
         self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
@@ -135,9 +137,10 @@ class Heartbeat:
         answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), _PATIENCE))
         at = now()
         if at - self.last > self._lease:
-            self._steady_since = at
             log.info("the server answers again, after %.0f s", at - self.last)
-        self.last = at
+        if at - self._heard[name] > self._lease:
+            self._steady_since[name] = at
+        self.last = self._heard[name] = at
         for session, alive in answer.alive.items():
             if not alive and session in self._sessions:
                 self._on_over(session)
@@ -145,7 +148,7 @@ class Heartbeat:
             return self._lease / 3
         # After an outage everybody's lease has run out. Who was there all along beats again within a lease, so only who
         # has been heard by the server for a whole lease may call others dead.
-        patience = self._steady_since + self._lease - at
+        patience = self._steady_since[name] + self._lease - at
         if answer.overdue is not None and patience <= 0:
             ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False)
             given_back = self._runtime.run(hands.within(_PATIENCE, ending))
