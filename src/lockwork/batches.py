@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypedDict, Union
 
+from lockwork.codecs import type_hints
 from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
@@ -57,7 +58,7 @@ def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[
     Raises ConfigError for a function that does not take one list, or returns neither a list nor None.
     """
     found = [one for one in inspect.signature(function).parameters.values() if one.name not in injected]
-    hints = _hints(function)
+    hints = type_hints(function)
     if len(found) != 1 or found[0].kind not in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -112,10 +113,3 @@ def _without_errors(hint: Any) -> Any:
 
 def _is_error(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, BaseException)
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function)
-    except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is known
-        return {}

@@ -73,7 +73,7 @@ class Signature:
         self._simple = len(positional) == len(parameters)
         self._least = sum(p.default is inspect.Parameter.empty for p in positional)
         self._most = len(positional)
-        hints = _hints(function)
+        hints = type_hints(function)
         self.returns: Any = hints.get("return", Any)
         skipped = without | {"return"}
         self._wanted = {name: hint for name, hint in hints.items() if name not in skipped and not _is_plain(hint)}
@@ -118,8 +118,9 @@ def _is_plain(hint: Any) -> bool:
     return any(hint is plain for plain in _PLAIN)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def type_hints(thing: Callable[..., Any]) -> dict[str, Any]:
+    """What the parameters and the result of a function, or the attributes of a class, are annotated as."""
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(thing)
     except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
         return {}

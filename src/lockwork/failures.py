@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import traceback
-import typing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -108,7 +107,7 @@ class Errors:
         try:
             error = found.__new__(found, *args)
             error.args = tuple(args)
-            hints = _hints(found)
+            hints = codecs.type_hints(found)
             for attribute, value in state.items():
                 if not attribute.startswith("__"):
                     error.__dict__[attribute] = codecs.convert(value, hints.get(attribute, Any))
@@ -144,7 +143,7 @@ def sendable(given: str) -> str:
 def _taken_apart(name: str, error: BaseException) -> dict[str, Any] | None:
     try:
         state = {key: value for key, value in vars(error).items() if not key.startswith("__")}
-        hints = _hints(type(error))
+        hints = codecs.type_hints(type(error))
         if not all(_plain(value) for value in error.args):
             return None
         if not all(_plain(value) or key in hints for key, value in state.items()):
@@ -165,10 +164,3 @@ def _plain(value: object) -> bool:
     if type(value) is dict:
         return all(type(key) is str and _plain(one) for key, one in value.items())
     return False
-
-
-def _hints(found: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(found)
-    except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
-        return {}

@@ -92,8 +92,7 @@ class Holding(Decorating):
 
     def _enter(self) -> tuple[Owner, Grant | None]:
         """Who asks, and its grant entered once more if it has one."""
-        if self._template is not None:
-            raise self._template.unfilled()
+        self._used_key()
         owner = owners.current()
         grant = self._runtime.grants.get((self._key, owner))
         if grant is None or grant._lease is None:  # given up, but its body has not ended
@@ -101,6 +100,12 @@ class Holding(Decorating):
         grant.check()
         grant.depth += 1
         return owner, grant
+
+    def _used_key(self) -> str:
+        """The key; raises ConfigError for a name that only a call of the decorated function fills."""
+        if self._template is not None:
+            raise self._template.unfilled()
+        return self._key
 
     def _mine(self) -> Grant:
         grant: Grant | None = self._runtime.grants.get((self._key, owners.current()))

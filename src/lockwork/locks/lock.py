@@ -48,11 +48,11 @@ class Lock(Handle):
 
     def state(self) -> LockState:
         """Read from the server who holds the lock and how many wait."""
-        return self._runtime.run(protocol.state(self._known()))
+        return self._runtime.run(protocol.state(self._used_key()))
 
     async def astate(self) -> LockState:
         """The same for a task."""
-        return await self._runtime.arun(protocol.state(self._known()))
+        return await self._runtime.arun(protocol.state(self._used_key()))
 
     def locked(self) -> bool:
         """Whether anybody holds the lock, or it is kept for its minimum."""
@@ -120,7 +120,7 @@ class Lock(Handle):
         return passing.export(self, grant, ended[0], lease_ms)
 
     def _adopting(self, exported: str) -> Protocol[Grant]:
-        passed = passing.read(exported, self._known())
+        passed = passing.read(exported, self._used_key())
         owner, again = self._enter()
         if again is not None:
             again.depth -= 1
@@ -140,17 +140,10 @@ class Lock(Handle):
 
     def _force(self) -> Protocol[bool]:
         # the fence says which grant is meant: called again after a lost reply, it must not end the next one
-        seen = yield from protocol.state(self._known())
+        seen = yield from protocol.state(self._used_key())
         if not seen.expires_in:
             return False
-        return (
-            yield from protocol.force(self._key, seen.fence, self._runtime.channel.removesuffix(self._runtime.process))
-        )
-
-    def _known(self) -> str:
-        if self._template is not None:
-            raise self._template.unfilled()
-        return self._key
+        return (yield from protocol.force(self._key, seen.fence, self._runtime.channels))
 
     def _ending(self, grant: Grant) -> tuple[Any, ...]:
         left = grant._since + self._at_least - now()

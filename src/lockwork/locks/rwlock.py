@@ -64,11 +64,11 @@ class RWLock:
 
     def force_release(self) -> int:
         """Take it away from the writer, or from all readers; returns how many lost it. Who waits in line comes next."""
-        return self._runtime.run(protocol.force(self._key(), self._channels()))
+        return self._runtime.run(protocol.force(self._key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:
         """The same for a task."""
-        return await self._runtime.arun(protocol.force(self._key(), self._channels()))
+        return await self._runtime.arun(protocol.force(self._key(), self._runtime.channels))
 
     def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:
         holders = max(1, whole(readers, "readers", 0, protocol.ALL))
@@ -76,9 +76,6 @@ class RWLock:
 
     def _key(self) -> str:
         return self._read._used_key()
-
-    def _channels(self) -> str:
-        return self._runtime.channel.removesuffix(self._runtime.process)
 
     def __repr__(self) -> str:
         return f"<RWLock {self.name!r}>"

@@ -117,11 +117,11 @@ class Semaphore(Handle):
 
     def force_release(self) -> int:
         """Take all permits away from whoever has them; returns how many grants ended. Who waits in line comes next."""
-        return self._runtime.run(protocol.force(self._used_key(), self._channels()))
+        return self._runtime.run(protocol.force(self._used_key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:
         """The same for a task."""
-        return await self._runtime.arun(protocol.force(self._used_key(), self._channels()))
+        return await self._runtime.arun(protocol.force(self._used_key(), self._runtime.channels))
 
     # -- each permit is a place of its own --------------------------------------------------------------------------
 
@@ -186,20 +186,12 @@ class Semaphore(Handle):
         stack.discard(grant)  # from where it was before
         return None if grant._lease is None else grant
 
-    def _used_key(self) -> str:
-        if self._template is not None:
-            raise self._template.unfilled()
-        return self._key
-
     def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
         most = whole(holders, "holders", 0, protocol.ALL)
         return protocol.state(self._used_key(), holders=most, waiters=whole(waiters, "waiters", 0, protocol.ALL))
 
     def _shown(self, state: PermitsState) -> PermitsState:
         return state if state.capacity else replace(state, capacity=self.permits)
-
-    def _channels(self) -> str:
-        return self._runtime.channel.removesuffix(self._runtime.process)
 
 
 class _Stack(list[Grant]):

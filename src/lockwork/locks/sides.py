@@ -127,11 +127,6 @@ class Side(Handle):
     def _what(cls) -> str:
         return "a read-write lock's name"
 
-    def _used_key(self) -> str:
-        if self._template is not None:
-            raise self._template.unfilled()
-        return self._key
-
     def _known(self) -> RWGrant | None:
         grant: RWGrant | None = self._runtime.grants.get((self._key, owners.current()))
         return grant

@@ -75,6 +75,11 @@ class Runtime:
         assert self._engine is not None
         return self._engine
 
+    @property
+    def channels(self) -> str:
+        """What the channels of all processes begin with."""
+        return self.channel.removesuffix(self.process)
+
     def run(self, protocol: Protocol[T]) -> T:
         """Run a protocol on this thread."""
         driver = self._sync
