@@ -108,10 +108,7 @@ class Task(Generic[P, R, C]):
         options = self.options_in_force
         if options.unique is not None or options.expires_ms is not None:
             return (await self._runtime.arun(self._push([job])))[0]
-        await self._gathering.push(job, options.replicas)
-        if self._around.hooks.on_enqueue:
-            self._tell([job])
-        return self._handle(job.id)
+        return await self._gathered(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """Enqueue one call per tuple of positional arguments, a thousand per round trip.
@@ -170,21 +167,27 @@ class Task(Generic[P, R, C]):
 
     def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
         """Enqueue the jobs, and tell the hooks of those that are new, however that ends for them."""
-        hooks = self._around.hooks
         try:
             handles = yield from self._pushed(jobs)
-        except JobNotReplicated:
-            if hooks.on_enqueue:
-                self._tell(jobs)
+        except (JobNotReplicated, QueueFull) as error:
+            if self.options_in_force.unique is None:  # which of unique ones are new was not said
+                full = error if isinstance(error, QueueFull) else error.__cause__
+                self._tell(jobs[: full.enqueued] if isinstance(full, QueueFull) else jobs)
             raise
-        except QueueFull as full:
-            if hooks.on_enqueue and self.options_in_force.unique is None:  # which of unique ones are new was not said
-                self._tell(jobs[: full.enqueued])
-            raise
-        if hooks.on_enqueue:
+        if self._around.hooks.on_enqueue:
             new = {handle.id for handle in handles if handle.arrival == "new"}
             self._tell([job for job in jobs if job.id in new])
         return handles
+
+    async def _gathered(self, job: NewJob) -> Job[R]:
+        """The same for one job, which is not unique and does not expire, together with others of this loop."""
+        try:
+            await self._gathering.push(job, self.options_in_force.replicas)
+        except JobNotReplicated:
+            self._tell([job])
+            raise
+        self._tell([job])
+        return self._handle(job.id)
 
     def _pushed(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
         options = self.options_in_force
@@ -205,6 +208,8 @@ class Task(Generic[P, R, C]):
         return value
 
     def _tell(self, jobs: Sequence[NewJob]) -> None:
+        if not self._around.hooks.on_enqueue:
+            return
         queue = self.options_in_force.queue
 
         def event(job: NewJob) -> Enqueued:

@@ -48,10 +48,7 @@ class PartitionedTask(Task[P, R, C]):
         options = self.options_in_force
         if options.unique is not None or options.expires_ms is not None:
             return (await self._runtime.arun(part._push_here([job])))[0]
-        await part._gathering.push(job, options.replicas)
-        if self._around.hooks.on_enqueue:
-            part._tell([job])
-        return part._handle(job.id)
+        return await part._gathered(job)
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """As of any task."""
