@@ -90,10 +90,15 @@ async def test_tasks_that_enqueue_together_are_refused_one_by_one(alw: Lockwork)
 
 
 async def test_those_who_wait_for_replicas_hear_which_error_is_theirs(alw: Lockwork) -> None:
-    """The first are enqueued, though no replica has them; the others are not."""
+    """The first are enqueued, though no replica has them; the others are not. Hooks are told of what is enqueued."""
+    told: list[int] = []
 
     @alw.task(replicas=1)
     async def work(number: int) -> None: ...
+
+    @alw.hooks.enqueue
+    def heard(event: Enqueued) -> None:
+        told.append(event.args[0])
 
     await alw.queue().alimit(size=10)
     found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
@@ -101,11 +106,18 @@ async def test_those_who_wait_for_replicas_hear_which_error_is_theirs(alw: Lockw
     ids = [each.ids for each in found if isinstance(each, JobNotReplicated)]
     assert {id for one in ids for id in one} == {job.id for job in await alw.queue().apeek(100)}
     assert all(len(one) == 1 for one in ids)
+    assert sorted(told) == list(range(10))
 
 
 def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -> None:
+    told: list[int] = []
+
     @lw.task(replicas=1)
     def work(number: int) -> None: ...
+
+    @lw.hooks.enqueue
+    def heard(event: Enqueued) -> None:
+        told.append(event.args[0])
 
     lw.queue().limit(size=2500)
     text = "2000 jobs are enqueued, but only 0 of 1 replicas .* those after it are not enqueued: 2,000 jobs wait"
@@ -113,6 +125,7 @@ def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -
         work.enqueue_many([(number,) for number in range(4000)])
     assert len(caught.value.ids) == 2000
     assert isinstance(caught.value.__cause__, QueueFull)
+    assert told == list(range(2000))
     assert lw.queue().status().ready == 2000
 
 
