@@ -32,9 +32,21 @@ def until(found: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
 def alive(pid: int) -> bool:
     """Whether a process of this number runs; one that ended and was not yet waited for does not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return _state(Path(f"/proc/{pid}")) != "Z"
     except OSError:
         return False
+
+
+def stopped(pid: int) -> bool:
+    """Whether a signal has stopped a process, with all its threads."""
+    try:
+        return all(_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir())
+    except OSError:  # one of them has just ended
+        return False
+
+
+def _state(entry: Path) -> str:
+    return (entry / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def children(pid: int) -> list[int]:

@@ -19,7 +19,7 @@ from chaos.checkers import Line, lock_problems
 from chaos.test_chaos import APPS, SECONDS, SEED, send
 from history import History
 from lockwork.runtime.embedded import start_private
-from processes import Started, started, until
+from processes import Started, started, stopped, until
 
 CANDIDATES = 5
 pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
@@ -79,7 +79,7 @@ class Reigns:
         while True:
             pid: int = self.history.lines("enter")[-1]["pid"]
             send(pid, signal.SIGSTOP)
-            until(lambda pid=pid: _stopped(pid), "it is stopped")  # type: ignore[misc]
+            until(lambda pid=pid: stopped(pid), "it is stopped")  # type: ignore[misc]
             if self._of(pid)[-1]["event"] != "loss":
                 return pid
             send(pid, signal.SIGCONT)
@@ -89,10 +89,6 @@ class Reigns:
 
     def _one_more(self) -> Started:
         return self._stack.enter_context(started(self._command, folder=self._folder, url=self._url))
-
-
-def _stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import redis
 from cli.conftest import Run
 from lockwork import Lockwork
 from lockwork.runtime.embedded import start_private
-from processes import Started, alive, children, until
+from processes import Started, alive, children, stopped, until
 
 STUBBORN = "trap '' TERM; sleep 100 & echo $$ $!; while :; do sleep 0.1; done"
 MEEK = "sleep 100 & echo $$ $!; wait"
@@ -72,7 +72,7 @@ def test_a_lock_that_was_lost_when_the_program_had_just_ended(run: Run, lw: Lock
     with run("--", "sh", "-c", "echo began; read line; exit 3") as process:
         process.line()
         process.send(signal.SIGSTOP)  # it shall not see the loss before the end of the program
-        until(lambda: _state(process.pid) == "T", "it is stopped")
+        until(lambda: stopped(process.pid), "it is stopped")
         admin.delete("lw:{lock:x}")
         process.tell("go")
         program = [pid for pid in children(process.pid) if "watcher.py" not in _command(pid)]
@@ -150,7 +150,7 @@ def test_a_stopped_program_is_ended_with_its_lock(run: Run, lw: Lockwork) -> Non
     with run("--", "sh", "-c", MEEK) as process:
         pids = begun(process)
         os.kill(pids[0], signal.SIGSTOP)
-        until(lambda: _state(pids[0]) == "T", "it is stopped")
+        until(lambda: stopped(pids[0]), "it is stopped")
         lw.lock("x").force_release()
         assert process.wait() == 76
 
@@ -180,10 +180,6 @@ def test_nothing_is_left_after_a_good_end(run: Run, lw: Lockwork) -> None:
         assert process.wait() == 0
         assert gone(left)
     assert not lw.lock("x").locked()
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _command(pid: int) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from history import History
 from lockwork.worker.notify import Notify
-from processes import until, worker
+from processes import stopped, until, worker
 
 
 class Manager:
@@ -76,9 +76,7 @@ def test_a_frozen_supervisor_gives_no_sign_of_life(
     with worker("shift:lw", url=own_url, folder=apps) as process:
         until(lambda: manager.heard().count("WATCHDOG=1") >= 2, "it gives signs of life")
         process.send(signal.SIGSTOP)
-        until(
-            lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is frozen"
-        )
+        until(lambda: stopped(process.pid), "it is frozen")
         signs = manager.heard().count("WATCHDOG=1")
         with pytest.raises(AssertionError):
             until(lambda: manager.heard().count("WATCHDOG=1") > signs, "a sign", 1)
