@@ -39,7 +39,7 @@ class Lock(Handle):
         replicas: int = 0,
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self.replicas = whole(replicas, "replicas", 0, 100)
+        self.replicas: int = whole(replicas, "replicas", 0, 100)
         self._at_least = 0.0 if at_least is None else milliseconds(at_least, "at_least") / 1000
         if not self._renewed and self._at_least * 1000 > self._lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")

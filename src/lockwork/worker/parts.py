@@ -53,8 +53,8 @@ class Parts:
         options = orders.options
         self._driver = driver
         self._window_ms = window_ms = int(app.config.result_ttl * 1000)
-        self.lanes = Lanes(options.concurrency)
-        self.processes = Processes(orders, RunnerReports(reporter))
+        self.lanes: Lanes = Lanes(options.concurrency)
+        self.processes: Processes = Processes(orders, RunnerReports(reporter))
         _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
@@ -85,7 +85,7 @@ class Parts:
             # each process begins with another partition
             turn = random()  # noqa: S311 - no secret
             sources.append(Source(name, keys, executor, weight, family, turn, settler=settler))
-        self.fetcher = Fetcher(
+        self.fetcher: Fetcher = Fetcher(
             driver,
             sources,
             orders.session,
@@ -99,7 +99,7 @@ class Parts:
             on_worn=lambda: reporter.tell(WORN),
         )
         desks = {executor.desk.queue: executor.desk for executor in self.executors}
-        self.listener = Listener(ended, desks, app.registry.around.hooks)
+        self.listener: Listener = Listener(ended, desks, app.registry.around.hooks)
 
     async def settled(self) -> bool:
         """Wait until all outcomes are on the server; then it is true."""
