@@ -43,6 +43,7 @@ class JobNotReplicated(NotReplicated):
     """Too few replicas had the jobs in time: they are enqueued all the same, and run unless a failover forgets them.
 
     So enqueuing them once more would run them twice. `ids` are those of which it is not known, in order.
+    When a full queue refused those after them, `__cause__` is the QueueFull that says so.
     """
 
     def __init__(self, message: str, ids: tuple[str, ...]) -> None:
