@@ -101,7 +101,8 @@ class LimitChecker(QueueChecker):
             if came and self.size is not None and waits > self.size:
                 raise Broken(f"{came} came, and now {waits} jobs wait, at most {self.size} may")
             return
-        asked = [str(id) for id in step.args[_PUSHES[step.script] :: 3]]
+        begin = _PUSHES[step.script]
+        asked = [str(id) for id in step.args[begin : begin + 1 if step.script == "job_push" else None : 3]]
         new, size, (_, _, *first) = {*asked} - before.places.keys(), self.size or 0, step.reply
         if (
             came - {*asked[: sum(first)]}

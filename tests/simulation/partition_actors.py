@@ -84,10 +84,13 @@ class PartitionedPlant(Plant):
 
     def _doze(self, child: Child, source: Source, batch: Batch) -> Actor:
         """Sleep until the partition may have jobs."""
-        yield from jobs.idle(source.desk.queue, batch)
+        offered = yield from jobs.idle(source.desk.queue, batch, child.last.get(source.desk.queue.name, 0))
         source.awake = source.owed = True
+        if offered is not None and self.takes(child):
+            source.owed = False
+            source.desk.begin(child, [offered])
         child.process.mail.deliver("places", "one")
-        if not child.free:
+        if not child.free and source.owed:
             yield from self.pass_on(child, source)
 
     def _passer(self, child: Child, source: Source) -> Callable[[Task], Actor]:
@@ -98,4 +101,5 @@ class PartitionedPlant(Plant):
         source.owed = False
         yield Sleep(0)
         with suppress(LockworkError):
-            yield from hands.pass_on(source.desk.queue, child.process.channel, awake=True)
+            queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
+            yield from hands.pass_on(queue, child.session, child.process.channel, last, awake=True)

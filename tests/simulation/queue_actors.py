@@ -16,7 +16,7 @@ from lockwork.protocol.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queue_view import Made
-from simulation.world import World
+from simulation.world import Broken, World
 
 LEASE = 2.0
 WINDOW_MS = 3_600_000
@@ -38,6 +38,10 @@ class Child:
     free_since: int | None = 0
     """True time since which it has a free place, us; None while it has none."""
     fetcher: Task = field(init=False)
+    asking: int = 0
+    """Calls under way that may bring a job for each free place."""
+    last: dict[str, int] = field(default_factory=dict)
+    """The highest fence of the jobs that came from each queue."""
     held: dict[str, Leased] = field(default_factory=dict)
     stopping: set[str] = field(default_factory=set)
     """Jobs that its worker was told to cancel."""
@@ -205,15 +209,22 @@ class Plant:
             if batch is None:
                 return
             if not batch.jobs:
-                yield from jobs.idle(self.queue, batch)
+                offered = yield from jobs.idle(self.queue, batch, child.last.get(self.queue.name, 0))
+                if offered is not None and self.takes(child):
+                    self.begin(child, [offered])
+
+    def takes(self, child: Child) -> bool:
+        """Whether a child begins a job that comes with a wake-up; if not, it gets it when it asks."""
+        return bool(child.free) and not child.asking and self.world.random.random() < 0.9
 
     def reserve(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
         """Lease jobs for a child's free places and begin them; None when its session is over."""
-        again = False
+        again, last = False, child.last.get(self.queue.name, 0)
+        child.asking += 1
         while True:
             try:
                 batch = yield from jobs.reserve(
-                    self.queue, child.session, child.free, request, child.process.channel, again=again
+                    self.queue, child.session, child.free, request, child.process.channel, again=again, last=last
                 )
                 break
             except SessionOver:
@@ -222,13 +233,21 @@ class Plant:
             except LockworkError:
                 again = True
                 yield Sleep(0.2)
-        for job in batch.jobs:
+        child.asking -= 1
+        self.begin(child, batch.jobs)
+        return batch
+
+    def begin(self, child: Child, leased: Sequence[Leased]) -> None:
+        """Begin jobs in free places."""
+        for job in leased:
+            if job.id in child.held and child.held[job.id].token == job.token:
+                raise Broken(f"Q2: {child.session} begins {job.id} for the second time by {job.token!r}")
             child.free -= 1
+            child.last[self.queue.name] = job.fence
             child.held[job.id] = job
             self.world.start(child.process, job.id, self._runner(child, job), background=True)
         if not child.free:
             child.free_since = None
-        return batch
 
     def _runner(self, child: Child, job: Leased) -> Callable[[Task], Actor]:
         return lambda _: self._run(child, job)
@@ -251,7 +270,8 @@ class Plant:
         child.free += 1
         if child.free_since is None:
             child.free_since = self.world.now
-        child.held.pop(job.id, None)
+        if child.held.get(job.id) is job:  # else it was leased again meanwhile
+            del child.held[job.id]
         child.stopping.discard(job.id)
         child.process.mail.deliver("places", "one")
 

@@ -74,7 +74,7 @@ class QueueChecker:
         if was and was[0] == "run":
             self._left_run(step, before, after, id, was, is_)
         elif was is None:
-            self._came(step, id, route[1])
+            self._came(step, before, id, is_)
         elif route == ("line", "line"):
             # somebody else gave the key away
             if not (was[1].startswith("k ") and is_ and is_[1].startswith("g ")) or step.script == "jobs_reserve":
@@ -90,15 +90,30 @@ class QueueChecker:
         if was and was[0] == "due" and int(was[2]) > step.now // 1000 and step.script not in _HANDLING:
             raise Broken(f"Q6: {id} was due at {was[2]} and left at {step.now // 1000}")
 
-    def _came(self, step: Step, id: str, where: str) -> None:
-        fine = where == "due" or (where == "ready" and self._plant.made[id].plain)
+    def _came(self, step: Step, before: View, id: str, is_: Place | None) -> None:
+        where = is_[0] if is_ else ""
+        fine = where == "due" or (where in ("ready", "run") and self._plant.made[id].plain)
         if step.script not in self.brings or not fine:
             raise Broken(f"Q1: {step.script} brought {id} to {where}")
+        if is_ and where == "run":
+            self._offered(step, before, id, is_)
         self._recount["enqueued"] += 1
         if id in self.cleared:
             # the queue was cleared before its producer had an answer, and sent it again
             self.cleared.discard(id)
             self._deliveries[id] = 0
+
+    def _offered(self, step: Step, before: View, id: str, is_: Place) -> None:
+        """A new job was leased to a worker that slept."""
+        if step.script != "job_push" or step.args[2] != is_[1] or step.args[3] not in before.idle:
+            raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}, asleep are {before.idle}")
+        if before.leases.get(is_[1], 0) <= step.now // 1000:
+            raise Broken(f"Q2: {id} was leased to {is_[1]}, which is over")
+        if any(place[0] == "ready" and self._plant.made[other].level == self._plant.made[id].level
+               for other, place in before.places.items()):  # fmt: skip
+            raise Broken(f"Q2: {id} was leased before those that wait")
+        if is_[2].split()[0] != "1":
+            raise Broken(f"Q7: the first delivery of {id} is {is_[2]}")
 
     def _leased(self, step: Step, before: View, id: str, is_: Place) -> None:
         if step.script != "jobs_reserve" or step.args[3] != is_[1]:
@@ -158,6 +173,9 @@ class QueueChecker:
             raise Broken(f"{id} was to be cancelled, and is {is_} after {step.script}")
         if step.script == "jobs_settle":
             self._settled(step, after, id, was, is_, asked)
+        elif step.script == "jobs_pass" and was[2].endswith(" ~"):
+            if f":run:{was[1]}" not in step.keys[9] or is_ is None or is_[0] != "ready":
+                raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
         elif step.script == "jobs_recover" and step.args[1] == was[1]:
             lapsed = before.leases.get(was[1], 0) <= step.now // 1000
             if not lapsed and not (step.args[2] == 1 and was[1] in self._plant.gone):

@@ -24,7 +24,7 @@ TWINS = {
         ),
         Build(
             "a reserve call that is sent again forgets its jobs",
-            (("jobs_reserve", "if ARGV[1] == '1' then", "if false then"),),
+            (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if offered > known then"),),
         ),
         Build(
             "a retry is dropped",
@@ -55,7 +55,7 @@ TWINS = {
         Build(
             "a dead machine is not noticed", (("jobs_beat", "if left == 0 then overdue", "if left < 0 then overdue"),)
         ),
-        Build("nobody is woken", (("parts/wake", "if count <= 0 then return end", "do return end"),)),
+        Build("nobody is woken", (("parts/wake", "if count <= 0 then break end", "do break end"),)),
     ),
     "Q5": (
         Build(
@@ -137,6 +137,17 @@ TWINS = {
                 ),
             ),
         ),
+    ),
+    "offers": (
+        Build("an offer is not told again", (("jobs_reserve", "ARGV[1] == '1' or offered > known", "ARGV[1] == '1'"),)),
+        Build("an offer is answered twice", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
+        Build("an offer to one that is awake", (("parts/offer", "channel) or -1) < 0", "channel) or 1) < 0"),)),
+        Build("an offer before those that wait", (("parts/offer", "before ~= 0 or", "before == nil or"),)),
+        Build("an offer to a session that is over", (("parts/offer", "<= now / 1000", "< 0"),)),
+        Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
+        Build("an offer that is not noted", (("parts/offer", "'ZADD', idle, -fence", "'ZREM', idle"),)),
+        Build("an offer that is not counted", (("parts/offer", "count_leased(1)", ""),)),
+        Build("an offer with an old fence", (("parts/offer", "math.max(now, tonumber(rules[9] or 0) + 1)", "1"),)),
     ),
     "keys and groups": (
         Build(

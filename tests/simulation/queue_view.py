@@ -64,6 +64,8 @@ class View:
     """Jobs that are to be cancelled."""
     asleep: dict[str, int] = field(default_factory=dict)
     """Groups whose rate is used up, and when they may go on, in ms of server time."""
+    idle: set[str] = field(default_factory=set)
+    """Channels of workers that sleep."""
     unused: set[str] = field(default_factory=set)
     """Groups whose rate is to be forgotten."""
     flows: dict[str, list[Any]] = field(default_factory=dict)
@@ -97,6 +99,7 @@ def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
         ("ZRANGE", queue.sleeping, 0, -1, "WITHSCORES"),
         *(("LRANGE", key, 0, -1) for key in queue.rings),
         ("HGETALL", queue.flows),
+        ("ZRANGE", queue.idle, 0, -1, "WITHSCORES"),
         *(("HGETALL", queue.run(session)) for session in sessions),
     ]
 
@@ -117,7 +120,8 @@ def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made])
     _put(view, ((id, ("dead", "", "")) for id in dead))
     _put(view, map(_in_line, lines))
     _add_flows(view, seen[20])
-    for session, run in zip(sessions, seen[21:], strict=True):
+    view.idle = {channel.decode() for channel, since in seen[21] if since >= 0}
+    for session, run in zip(sessions, seen[22:], strict=True):
         _put(view, ((id, ("run", session, token.decode())) for id, token in run.items()))
     if view.places.keys() != {id.decode() for id in known}:
         raise Broken(f"Q1: in one place only: {view.places.keys() ^ {id.decode() for id in known}}")

@@ -46,6 +46,7 @@ class QueueWatch:
     def look(self) -> None:
         """Look at what takes too long; raises Broken."""
         self._recovered()
+        self._begun()
         self._idle()
 
     def _recovered(self) -> None:
@@ -63,6 +64,18 @@ class QueueWatch:
                 others = [beat for at, beat in self._plant.beats if at < begin and beat.undisturbed_since(begin)]
                 if others:
                     raise Broken(f"Q4: {session} is dead, its lease has ended, and nobody gives {id} back")
+
+    def _begun(self) -> None:
+        """Q4: a worker that is alive and well knows what it has."""
+        now, places = self._world.now, self._checker.view.places
+        for child in chain.from_iterable(self._plant.crews):
+            if child.over or not child.fetcher.undisturbed_since(now - self.bound):
+                continue
+            for id, (kind, session, token) in places.items():
+                if kind == "run" and session == child.session and now - self._checker.since[id] > self.bound:
+                    leased = child.held.get(id)
+                    if leased is None or leased.token != token.encode():
+                        raise Broken(f"Q4: {session} has {id} by {token}, and does not know of it")
 
     @property
     def bound(self) -> int:

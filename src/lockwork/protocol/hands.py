@@ -10,6 +10,7 @@ from lockwork.protocol import jobs
 from lockwork.protocol.effects import Call, Effect, Protocol
 from lockwork.protocol.jobs import SETTLE_BATCH, Outcome
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.pushing import push_keys
 from lockwork.protocol.scripts import script
 
 T = TypeVar("T")
@@ -35,12 +36,14 @@ def give_back(queue: QueueKeys, session: str, window_ms: int) -> Protocol[int]:
         given += sum(settled)
 
 
-def pass_on(queue: QueueKeys, channel: str, *, awake: bool = False) -> Protocol[bool]:
+def pass_on(queue: QueueKeys, session: str, channel: str, last: int, *, awake: bool = False) -> Protocol[bool]:
     """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
 
-    `awake`: so, too, if it woke up by itself, because what it waited for must be due.
+    `awake`: so, too, if it woke up by itself, because what it waited for must be due. A job that was offered to it,
+    with a higher fence than `last`, goes back.
     """
-    told = yield Call(script("jobs_pass"), [queue.jobs, queue.idle], [channel, int(awake)], patience=0.5)
+    keys = (*push_keys(queue), queue.run(session))
+    told = yield Call(script("jobs_pass"), keys, [channel, int(awake), last], patience=0.5)
     return bool(told)
 
 

@@ -112,12 +112,14 @@ def reserve(
     channel: str,
     *,
     again: bool = False,
+    last: int = 0,
     window_ms: int = WINDOW_MS,
 ) -> Protocol[Batch]:
     """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
 
     After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
-    Raises SessionOver.
+    `last` is the highest fence of the jobs that the session has had of this queue: should one have been offered to it
+    since, the answer is that one. Raises SessionOver.
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue),
@@ -126,7 +128,7 @@ def reserve(
     call = Call(
         script("jobs_reserve"),
         keys,
-        [int(again), min(want, RESERVE_BATCH), request, session, channel],
+        [int(again), min(want, RESERVE_BATCH), request, session, channel, last],
         marked=True,
     )
     state, fence, left, *found = yield call
@@ -148,11 +150,24 @@ def reserve(
     return Batch(jobs, None if left < 0 else left / 1000)
 
 
-def idle(queue: QueueKeys, batch: Batch) -> Protocol[None]:
-    """Wait, after an empty batch, until a reserve call may bring something."""
+def idle(queue: QueueKeys, batch: Batch, last: int = 0) -> Protocol[Leased | None]:
+    """Wait, after an empty batch, until a reserve call may bring something; returns a job that came with the word.
+
+    A job that the caller can take is leased to it, and has a higher fence than `last`; if it does not take it, the next
+    reserve call or `hands.pass_on` will deal with it.
+    """
     now = yield Clock()
     pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
-    yield Park(queue.jobs, now + pause)
+    text = yield Park(queue.jobs, now + pause)
+    offered = _offered(text) if text else None
+    return offered if offered is not None and offered.fence > last else None
+
+
+def _offered(text: str) -> Leased | None:
+    """Read a job that was sent along with a wake-up (offer.lua)."""
+    attempt, fence, mark, id, record = text.split(" ", 4)
+    token = f"{attempt} {fence} {mark}"
+    return Leased(id, token.encode(), record.encode(errors="surrogateescape"), int(attempt), int(fence))
 
 
 class Outcome(NamedTuple):

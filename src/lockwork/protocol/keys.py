@@ -27,6 +27,11 @@ def channel(prefix: str, process: str) -> str:
     return f"{prefix}:wake:{process}"
 
 
+def process(channel: str) -> str:
+    """The process that hears a channel."""
+    return channel.rpartition(":wake:")[2]
+
+
 def lock(prefix: str, name: str) -> str:
     """The one key of a lock: holder, fence and waiting line."""
     return f"{prefix}:{{lock:{name}}}"
@@ -103,6 +108,7 @@ class QueueKeys:
         "ready",
         "results",
         "rings",
+        "sleeper",
         "sleeping",
         "stats",
         "tries",
@@ -136,6 +142,8 @@ class QueueKeys:
         self.kept: str = f"{base}:kept"
         self.unique: tuple[str, str] = (f"{base}:unique", f"{base}:unique:ends")
         self.flows: str = f"{base}:flows"
+        self.sleeper: str = ""
+        """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""

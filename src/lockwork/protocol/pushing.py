@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lockwork.errors import JobNotReplicated, QueueFull
 from lockwork.protocol.effects import Argument, Call, Protocol
-from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.keys import QueueKeys, process
 from lockwork.protocol.queue_limits import room_for
 from lockwork.protocol.scripts import script
 
@@ -69,7 +69,7 @@ def push(
             return (yield from push_replicated(queue, call, jobs, replicas))
         args += push_arguments(jobs)
         if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
-            call = _one(queue, jobs[0], call)
+            return (yield from _one(queue, jobs[0], call))
         return room_for(queue, (yield call))
     new, batches = 0, _Batches(call, jobs, also)
     while (one := batches.take()) is not None:
@@ -77,11 +77,22 @@ def push(
     return new
 
 
-def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Call:
-    """The shorter call that enqueues one plain job which may run at once."""
-    ready = queue.ready[job.record[0] - 48]
-    keys = (queue.jobs, ready, queue.idle, queue.stats, queue.dead)
-    return Call(script("job_push"), keys, (job.id, job.record), otherwise=otherwise)
+def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Protocol[int]:
+    """Enqueue one plain job which may run at once, by a shorter call.
+
+    A worker that sleeps is given it by that call, if it is the one that the last such call has named.
+    """
+    keys: tuple[str, ...] = (queue.jobs, queue.ready[job.record[0] - 48], queue.idle, queue.stats, queue.dead)
+    args: tuple[Argument, ...] = (job.id, job.record)
+    if channel := queue.sleeper:
+        session = process(channel)
+        keys += (queue.workers, queue.run(session))
+        args += (session, channel)
+    reply = yield Call(script("job_push"), keys, args, otherwise=otherwise)
+    if isinstance(reply, bytes):
+        queue.sleeper = reply.decode()
+        return 1
+    return room_for(queue, reply)
 
 
 class _Batches:

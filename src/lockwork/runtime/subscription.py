@@ -25,8 +25,8 @@ SILENCE = 12.0
 
 
 def message(reply: list[bytes]) -> tuple[str, str]:
-    """The ticket and the text of a message as the server brings it."""
-    ticket, _, text = reply[2].decode(errors="replace").partition(" ")
+    """The ticket and the text of a message as the server brings it; bytes that are no text can be had back."""
+    ticket, _, text = reply[2].decode(errors="surrogateescape").partition(" ")
     return ticket, text
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, jobs
-from lockwork.protocol.jobs import RESERVE_BATCH, Batch
+from lockwork.protocol.jobs import RESERVE_BATCH, Leased
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.sync import backoff
@@ -141,8 +141,9 @@ class Fetcher:
             source.request = f"{self._requests:x}"
         source.owed = False
         asked = jobs.reserve(
-            source.keys, self._session, want, source.request, self._channel, again=again, window_ms=self._window_ms
-        )
+            source.keys, self._session, want, source.request, self._channel,
+            again=again, last=source.last, window_ms=self._window_ms,
+        )  # fmt: skip
         try:
             batch = await self._driver.run(asked)
         except LockworkError as error:
@@ -153,20 +154,21 @@ class Fetcher:
             source.failures, source.complaint = 0, 0.0
             log.info("jobs of queue %s can be fetched again", source.name)
         if batch.jobs:
-            self._take(source, batch)
+            self._take(source, batch.jobs)
             if len(batch.jobs) < min(want, RESERVE_BATCH):
                 await asyncio.sleep(0)  # they begin before the queue, which has no more, is asked again
         else:
             source.credit = 0.0
             source.registered = True
-            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch)))
+            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch, source.last)))
         return used
 
-    def _take(self, source: Source, batch: Batch) -> None:
-        count = len(batch.jobs)
+    def _take(self, source: Source, leased: list[Leased]) -> None:
+        count = len(leased)
+        source.last = leased[-1].fence
         source.credit -= count
         self._calm = False
-        self._lanes.start(batch.jobs, source.runner)
+        self._lanes.start(leased, source.runner)
         worn, self._fresh = self._fresh > 0 >= self._fresh - count, self._fresh - count
         if worn:
             self._on_worn()
@@ -185,18 +187,29 @@ class Fetcher:
         source.held = want
         return want
 
-    def _sleep(self, source: Source, waiting: Coroutine[Any, Any, None]) -> None:
+    def _sleep(self, source: Source, waiting: Coroutine[Any, Any, Leased | None]) -> None:
         source.awake = False
         source.sleep = asyncio.create_task(self._asleep(source, waiting), name="lockwork-sleep")
         source.sleep.add_done_callback(lambda _: waiting.close())  # cancelled early, it has not begun to wait
 
-    async def _asleep(self, source: Source, waiting: Coroutine[Any, Any, None]) -> None:
-        await waiting
+    async def _asleep(self, source: Source, waiting: Coroutine[Any, Any, Leased | None]) -> None:
+        offered = await waiting
         source.awake = True
         source.owed = source.registered
+        if offered is not None and self._may_take(source):
+            source.owed = source.registered = False
+            self._lanes.free -= 1
+            self._left -= 1
+            self._take(source, [offered])
         self._tell()
         if self._lanes.full:
             self._pass_on(source)
+
+    def _may_take(self, source: Source) -> bool:
+        """Whether a job can begin that nobody has asked for."""
+        left = self._left - sum(source.held for source in self._sources)
+        failing = source.settler is not None and source.settler.failing
+        return self._lanes.free > 0 and left > 0 and not self._stopped and not failing
 
     async def _rest(self) -> bool:
         """Wait until a queue may have jobs; True when there is nothing to wait for."""
@@ -242,7 +255,7 @@ class Fetcher:
 
     async def _pass(self, source: Source, *, awake: bool) -> None:
         with contextlib.suppress(LockworkError):  # the others look again by themselves before long
-            await self._driver.run(hands.pass_on(source.keys, self._channel, awake=awake))
+            await self._driver.run(hands.pass_on(source.keys, self._session, self._channel, source.last, awake=awake))
 
     async def _leave(self) -> None:
         """Nobody shall be woken here any more."""

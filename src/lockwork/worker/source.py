@@ -32,6 +32,8 @@ class Source:
     owed: bool = False
     """Whether we were woken for it and have not asked yet."""
     request: str = ""
+    last: int = 0
+    """The highest fence of the jobs that came from it."""
     unsure: bool = False
     """Whether the last request was not answered: it may have leased jobs, so it has to be sent again."""
     held: int = 0

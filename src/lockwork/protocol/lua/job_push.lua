@@ -1,24 +1,36 @@
 -- Enqueues one plain job that may run at once: the most frequent call, so it touches what it needs and no more.
--- KEYS: jobs, the ready list of its level, idle, stats, dead
--- ARGV: id, record
--- Reply: 1 if it is new, else 0; or {waiting, size} when the queue has no room for it
+-- KEYS: jobs, the ready list of its level, idle, stats, dead; with a guess at who sleeps also workers and that session's run hash
+-- ARGV: id, record; with such a guess also its session and its channel
+-- Reply: 0 if it is known; {waiting, size} when the queue has no room for it; if it is new 1, or the channel of a worker that
+--   probably sleeps when the next comes
 -- Invariants: as jobs_push; after a lost reply jobs_push is what can be sent again
 local jobs, ready, idle, stats, dead = unpack(KEYS)
-local asleep = redis.call('ZCARD', idle)
+local asleep = redis.call('ZCOUNT', idle, 0, '+inf')
 local size = tonumber(redis.call('HGET', stats, 'size') or nil)
 if size then
   local waiting = redis.call('HLEN', jobs) - (redis.call('HGET', stats, 'running') or 0) - redis.call('ZCARD', dead)
   if waiting >= size and redis.call('HEXISTS', jobs, ARGV[1]) == 0 then return {waiting, size} end
 end
 if redis.call('HSETNX', jobs, ARGV[1], ARGV[2]) == 0 then return 0 end
-local pushed = redis.pcall('RPUSH', ready, ARGV[1])
-if type(pushed) == 'table' then
-  redis.call('HDEL', jobs, ARGV[1])
-  return pushed
+local function stand()
+  local pushed = redis.pcall('RPUSH', ready, ARGV[1])
+  if type(pushed) == 'table' then
+    redis.call('HDEL', jobs, ARGV[1])
+    return pushed
+  end
+  redis.call('HINCRBY', stats, 'enqueued', 1)
 end
-redis.call('HINCRBY', stats, 'enqueued', 1)
-if asleep == 0 then return 1 end
+if asleep == 0 then return stand() or 1 end
+-- include: now
 -- include: limits
 -- include: wake
-wake(1)
-return 1
+-- include: offer
+local taker = offer(ARGV[3], ARGV[4], ARGV[1], ARGV[2])
+if taker then
+  redis.call('HINCRBY', stats, 'enqueued', 1)
+else
+  local refused = stand()
+  if refused then return refused end
+  taker = wake(1)
+end
+return redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 1)[1] or taker or 1

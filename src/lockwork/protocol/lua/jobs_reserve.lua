@@ -1,7 +1,8 @@
 -- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list or line.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, workers,
 --   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn
--- ARGV: again, want, request, session, channel (to be woken on when nothing was ready; '' for none)
+-- ARGV: again, want, request, session, channel (to be woken on when nothing was ready; '' for none), fence of the last job that
+--   the caller has of this queue: what was offered to it since, and it has not heard of, is its answer
 -- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over; 2: jobs have
 --   expired, and nothing is leased before jobs_expire has ended them; 3: as 1, and last comes {id, note, id, note ...}
 -- Invariants: a job leaves its ready list or line and enters the session's run hash in one step; a token is never given
@@ -52,12 +53,14 @@ local function with_notes()
   return reply
 end
 
-if ARGV[1] == '1' then
-  -- the reply of an earlier try was lost: what it leased is in the run hash under this request
+local offered, known = -(redis.call('ZSCORE', idle, ARGV[5]) or 0), tonumber(ARGV[6])
+redis.call('ZREM', idle, ARGV[5]) -- it is awake: it is not to be woken in place of one that sleeps
+if ARGV[1] == '1' or offered > known then
+  -- the reply of an earlier try was lost, or an offer: what was leased by it is in the run hash
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
     local given, asked = string.match(held[at + 1], ' (%d+) (%S+)$')
-    if asked == request then
+    if asked == request or (asked == '~' and tonumber(given) > known) then
       reply[2] = tonumber(given)
       reply[#reply + 1] = held[at]
       reply[#reply + 1] = held[at + 1]
@@ -67,7 +70,6 @@ if ARGV[1] == '1' then
   if #reply > 3 then return with_notes() end
 end
 
-redis.call('ZREM', idle, ARGV[5]) -- it is awake: it is not to be woken in place of one that sleeps
 local today = math.floor(now / 1000)
 if limit and tonumber(limit) <= today then return {2, now, 0} end
 local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
@@ -150,7 +152,7 @@ if budget <= 0 and room > 0 then
   reply[3] = 0 -- many were void: look again at once
 elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now, ARGV[5])
-  redis.call('ZREMRANGEBYSCORE', idle, '-inf', now - GONE) -- killed in their sleep
+  redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
 elseif #ripe > 0 and room <= 0 then
   wake(#ripe)
 end

@@ -20,11 +20,10 @@ for at = 2, #ARGV, 2 do
 end
 local found = redis.call('HMGET', stats, 'paused', 'rate', 'concurrency', 'size')
 if ARGV[1] == '1' and not found[1] then
-  for _ = 1, 500 do
-    local channel = redis.call('ZPOPMIN', idle)[1]
-    if not channel then break end
-    redis.call('PUBLISH', channel, jobs)
-  end
+  -- a score below 0 is an offer (offer.lua): such a worker is awake
+  local asleep = redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 500)
+  if #asleep > 0 then redis.call('ZREM', idle, unpack(asleep)) end
+  for _, channel in ipairs(asleep) do redis.call('PUBLISH', channel, jobs) end
 end
-local more = ARGV[1] == '1' and not found[1] and redis.call('ZCARD', idle) > 0
+local more = ARGV[1] == '1' and not found[1] and redis.call('ZCOUNT', idle, 0, '+inf') > 0
 return {more and 1 or 0, found[1] or '', found[2] or '', found[3] or '', found[4] or ''}
