@@ -68,6 +68,10 @@ class Bench:
         """What a hash on the server holds."""
         return {name.decode(): value.decode() for name, value in self._server.command("HGETALL", key).items()}
 
+    def list(self, key: str) -> list[str]:
+        """What a list on the server holds."""
+        return [entry.decode() for entry in self._server.command("LRANGE", key, 0, -1)]
+
     def scores(self, key: str) -> dict[str, float]:
         """What a sorted set on the server holds."""
         return {member.decode(): score for member, score in self._server.command("ZRANGE", key, 0, -1, "WITHSCORES")}

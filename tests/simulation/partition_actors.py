@@ -28,6 +28,8 @@ class Source:
     """Whether it may have jobs."""
     owed: bool = False
     """Whether it was woken for it, and has not asked yet."""
+    passing: bool = False
+    """Whether that is being passed on; sent again, it would pass on what comes from being asked now."""
 
 
 @dataclass
@@ -69,6 +71,8 @@ class PartitionedPlant(Plant):
                 if not child.free:
                     break
                 source.owed = False
+                while source.passing:
+                    yield Sleep(0.01)
                 batch = yield from source.desk.reserve(child, f"{request:x}.{at}")
                 if batch is None:
                     return
@@ -98,8 +102,9 @@ class PartitionedPlant(Plant):
 
     def pass_on(self, child: Child, source: Source) -> Actor:
         """Let another worker have a wake-up that is of no use here."""
-        source.owed = False
+        source.owed, source.passing = False, True
         yield Sleep(0)
         with suppress(LockworkError):
             queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
             yield from hands.pass_on(queue, child.session, child.process.channel, last, awake=True)
+        source.passing = False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockwork.errors import ServerRefused
-from lockwork.protocol.jobs import Batch
+from lockwork.protocol.jobs import Batch, Leased
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker import fetcher as fetching
 from lockwork.worker import order
@@ -21,15 +21,23 @@ from lockwork.worker.source import Source
 class Server:
     """Has no jobs, and wakes nobody."""
 
-    def __init__(self, error: Exception | None = None) -> None:
+    def __init__(self, error: Exception | None = None, offer: Leased | None = None) -> None:
         self.asked = 0
         self.passed_on = 0
+        self.last = 0
+        """What the fetcher said that it had when it asked."""
+        self.answers = asyncio.Event()
+        """Whether it says that something was passed on."""
+        self.answers.set()
         self._error = error
+        self.offer = offer
 
     def run(self, protocol: Any) -> Any:
         effect = protocol.send(None)
         protocol.close()
         name = effect.script.name if hasattr(effect, "script") else ""
+        if name == "jobs_reserve":
+            self.last = effect.args[5]
         return self._reserve() if name == "jobs_reserve" else self._other(name)
 
     async def _reserve(self) -> Batch:
@@ -39,18 +47,35 @@ class Server:
             raise self._error
         return Batch([], None)
 
-    async def _other(self, name: str) -> bool:
+    async def _other(self, name: str) -> Leased | bool:
         if not name:
-            await asyncio.Event().wait()
+            if self.offer is None:
+                await asyncio.Event().wait()
+            offer, self.offer = self.offer, None
+            assert offer is not None
+            return offer
         self.passed_on += name == "jobs_pass"
+        await self.answers.wait()
         return True
 
 
 def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
     driver, runner = [server], [None]
-    places: Any = Lanes(5)
+    places: Any = options.pop("places", Lanes(5))
     source = Source("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
     return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, order.strict, **options)  # type: ignore[arg-type]
+
+
+class Places(Lanes):
+    """Begins nothing."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.begun: list[Leased] = []
+
+    def start(self, jobs: list[Leased], runner: Any) -> None:
+        """Note what would begin."""
+        self.begun += jobs
 
 
 async def turns(condition: Any) -> None:
@@ -118,3 +143,60 @@ async def test_one_trouble_does_not_fill_the_log(
     made.stop()
     await running
     assert caplog.text.count("no jobs of queue default can be fetched") == 1
+
+
+_OFFER = Leased("j1", b"1 7 ~", b"1,4,,;", 1, 7)
+
+
+async def test_an_offer_begins_without_being_asked_for() -> None:
+    server, places = Server(offer=_OFFER), Places(5)
+    made = make(server, places=places)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked == 2)
+    assert (places.begun, places.free, server.last, server.passed_on) == ([_OFFER], 4, 7, 0)
+    made.stop()
+    await running
+
+
+@pytest.mark.parametrize("why", ["no place", "the last one", "outcomes that are not taken"])
+async def test_an_offer_that_cannot_begin_is_left_to_the_server(why: str) -> None:
+    """It is answered to the next who asks, or passed on: at once, if that can be known."""
+    server, places = Server(offer=_OFFER), Places(5)
+    settler = SimpleNamespace(failing=False)
+    made = make(server, settler, places=places, at_most=1 if why == "the last one" else None)
+    (source,) = made._sources
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked == 1)
+    if why == "no place":
+        places.free = 0
+    elif why == "the last one":
+        source.held = 1  # an earlier call may have brought it
+    else:
+        settler.failing = True
+    await turns(lambda: server.offer is None)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not places.begun
+    assert source.last == 0
+    source.held = 0
+    made.stop()
+    await running
+
+
+async def test_a_queue_is_not_asked_while_it_is_told_to_pass_something_on() -> None:
+    """A call that is sent again would pass on what was offered since, and has begun."""
+    server = Server()
+    made = make(server)
+    (source,) = made._sources
+    source.owed = source.registered = True
+    server.answers.clear()
+    made._pass_on(source)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.passed_on)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert server.asked == 0
+    server.answers.set()
+    await turns(lambda: server.asked == 1)
+    made.stop()
+    await running

@@ -70,7 +70,6 @@ class Fetcher:
         """Whether all queues were asked once more after the last job's end, and nothing has come since."""
         self._requests = 0
         self._news: asyncio.Future[None] | None = None
-        self._passing: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
         """Lease nothing more; a call under way is brought to its end, so that no lease is lost sight of."""
@@ -128,6 +127,9 @@ class Fetcher:
 
     async def _ask(self, source: Source, want: int) -> int:
         """Ask one queue; returns how many of the places it takes or keeps."""
+        if source.passing is not None:
+            # sent again, it would pass on what comes now
+            await asyncio.wait([source.passing])
         again = source.unsure
         if again:
             want = source.held or want
@@ -197,7 +199,7 @@ class Fetcher:
         source.awake = True
         source.owed = source.registered
         if offered is not None and self._may_take(source):
-            source.owed = source.registered = False
+            source.owed = False
             self._lanes.free -= 1
             self._left -= 1
             self._take(source, [offered])
@@ -249,13 +251,13 @@ class Fetcher:
         """Let another worker have the wake-up that we cannot use."""
         if source.owed:
             source.owed = source.registered = False
-            task = asyncio.create_task(self._pass(source, awake=source.awake), name="lockwork-pass")
-            self._passing.add(task)
-            task.add_done_callback(self._passing.discard)
+            source.passing = asyncio.create_task(self._pass(source, awake=source.awake), name="lockwork-pass")
 
     async def _pass(self, source: Source, *, awake: bool) -> None:
+        passing = hands.pass_on(source.keys, self._session, self._channel, source.last, awake=awake)
         with contextlib.suppress(LockworkError):  # the others look again by themselves before long
-            await self._driver.run(hands.pass_on(source.keys, self._session, self._channel, source.last, awake=awake))
+            await self._driver.run(passing)
+        source.passing = None
 
     async def _leave(self) -> None:
         """Nobody shall be woken here any more."""
@@ -264,7 +266,8 @@ class Fetcher:
             if source.registered:
                 source.owed = True
                 self._pass_on(source)
-        await asyncio.gather(*self._passing, return_exceptions=True)
+        passing = [source.passing for source in self._sources if source.passing is not None]
+        await asyncio.gather(*passing, return_exceptions=True)
 
     @staticmethod
     def _cancel_sleep(source: Source) -> None:

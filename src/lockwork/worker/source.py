@@ -31,6 +31,8 @@ class Source:
     """Whether the server wakes us for it, or has done so."""
     owed: bool = False
     """Whether we were woken for it and have not asked yet."""
+    passing: asyncio.Task[None] | None = None
+    """Passes a wake-up on to another worker; until that is done, the queue is not asked."""
     request: str = ""
     last: int = 0
     """The highest fence of the jobs that came from it."""

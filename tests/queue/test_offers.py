@@ -1,0 +1,93 @@
+"""A job for a worker that sleeps comes along with its wake-up: it is not asked for, and begins as it was made."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from history import History
+from lockwork.protocol import jobs
+from lockwork.protocol.jobs import Batch, Leased
+from lockwork.protocol.keys import QueueKeys
+from lockwork.runtime.subscription import message
+from processes import until, worker
+
+KEYS = QueueKeys("lw", "default")
+
+
+def _asleep(admin: redis.Redis, count: int) -> None:
+    until(lambda: admin.zcount(KEYS.idle, 0, "+inf") == count, f"{count} workers sleep")
+
+
+def _tokens(admin: redis.Redis) -> dict[str, str]:
+    """The token by which each job is leased that runs."""
+    runs: list[Any] = [admin.hgetall(key) for key in admin.scan_iter(KEYS.run("*"))]
+    return {id.decode(): token.decode() for run in runs for id, token in run.items()}
+
+
+def test_a_worker_that_sleeps_is_handed_its_job(
+    own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with redis.Redis.from_url(own_url) as admin, worker("chores:lw", url=own_url, folder=apps):
+        _asleep(admin, 1)
+        assert own.add.enqueue(1, 2).result(30) == 3  # from now on the app knows who sleeps
+        _asleep(admin, 1)
+        job = own.gated.enqueue(history.path, str(gate))
+        (began,) = history.wait(1)
+        assert _tokens(admin) == {job.id: f"1 {began['fence']} ~"}
+        assert own.lw.queue().status().running == 1
+        _asleep(admin, 1)  # it has places left
+        gate.touch()
+        assert job.result(30) == 1
+        assert own.lw.queue().status().running == 0
+
+
+def test_a_worker_without_a_place_is_handed_nothing(
+    own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """It was offered the first, and does not sleep while that runs: the second goes to another."""
+    gate = tmp_path / "gate"
+    options = ("--concurrency", "1")
+    with redis.Redis.from_url(own_url) as admin, worker("chores:lw", *options, url=own_url, folder=apps) as one:
+        _asleep(admin, 1)
+        assert own.add.enqueue(1, 2).result(30) == 3
+        _asleep(admin, 1)
+        first = own.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        second = own.gated.enqueue(history.path, str(gate))
+        assert own.lw.queue().status().ready == 1
+        with worker("chores:lw", *options, url=own_url, folder=apps) as two:
+            history.wait(2)
+            assert _tokens(admin).keys() == {first.id, second.id}
+            gate.touch()
+            assert (first.result(30), second.result(30)) == (1, 1)
+            for process in (one, two):
+                process.send(signal.SIGTERM)
+            assert (one.wait(), two.wait()) == (0, 0)
+        assert not admin.exists(KEYS.idle), "nobody is left on the list of those who sleep, or were offered a job"
+
+
+def _heard(text: str, last: int) -> Leased | None:
+    """What a worker makes of a message, which has a job with that fence."""
+    sleeping = jobs.idle(KEYS, Batch([], None), last)
+    next(sleeping)
+    sleeping.send(0.0)
+    with pytest.raises(StopIteration) as done:
+        sleeping.send(text)
+    found: Leased | None = done.value.value
+    return found
+
+
+def test_a_record_comes_as_it_was_made() -> None:
+    """Whatever its bytes are; a record is no text."""
+    record = b"1,4,,;" + bytes(range(256)) + b" \xff\xfe "
+    ticket, text = message([b"message", b"lw:wake:a", KEYS.jobs.encode() + b" 1 1800000000000007 ~ j1 " + record])
+    assert ticket == KEYS.jobs
+    assert _heard(text, 1800000000000006) == Leased("j1", b"1 1800000000000007 ~", record, 1, 1800000000000007)
+    assert _heard(text, 1800000000000007) is None, "it has come before"
+    assert _heard("", 0) is None, "a wake-up may come without a job"
