@@ -131,11 +131,10 @@ class Offers(RuleBasedStateMachine):
         alive = taker is not None and self.alive.get(taker, 0) > self.bench.now // 1000
         self.bench.messages.clear()
         assert self.bench.run(pushing.push(keys, [NewJob(id, record)])) == 1
-        if taker is not None and may and alive:
+        if taker is not None and may and alive and "deaf" not in taker:
             self.asleep.remove(taker)
-            if "deaf" not in taker:
-                self._offer(taker, id, record)
-                return
+            self._offer(taker, id, record)
+            return
         self.ready.append(id)
         woken = self._woken()
         self._told(woken)

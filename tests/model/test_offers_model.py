@@ -27,7 +27,7 @@ def test_offers_do_what_their_model_says(simulated: Server) -> None:
         Build("an offer overtakes those that wait", ((_OFFER, "before ~= 0 or", "before == nil or"),)),
         Build("an offer to a session that is over", ((_OFFER, "<= now / 1000", "< 0"),)),
         Build("large ones are offered", ((_OFFER, " or #record > LARGE", ""),)),
-        Build("an offer to nobody", ((_OFFER, "record) == 0 then", "record) < 0 then"),)),
+        Build("an offer to nobody", ((_OFFER, "[2] or 0) == 0 then", "[2] or 0) < 0 then"),)),
         Build("who was offered a job sleeps on", ((_OFFER, "redis.call('ZADD', idle, -fence, channel)", ""),)),
         Build("an offer leaves no mark", ((_OFFER, "'ZADD', idle, -fence", "'ZREM', idle"),)),
         Build("an offer without a lease", ((_OFFER, "redis.call('HSET', KEYS[7], id, token)", ""),)),

@@ -198,9 +198,8 @@ class Fetcher:
         offered = await waiting
         source.awake = True
         source.owed = source.registered
-        if offered is not None and self._may_take(source):
+        if offered is not None and self._may_take(source) and self._lanes.take_one():
             source.owed = False
-            self._lanes.free -= 1
             self._left -= 1
             self._take(source, [offered])
         self._tell()
@@ -209,9 +208,9 @@ class Fetcher:
 
     def _may_take(self, source: Source) -> bool:
         """Whether a job can begin that nobody has asked for."""
-        left = self._left - sum(source.held for source in self._sources)
-        failing = source.settler is not None and source.settler.failing
-        return self._lanes.free > 0 and left > 0 and not self._stopped and not failing
+        if self._stopped or (source.settler is not None and source.settler.failing):
+            return False
+        return self._left > sum(source.held for source in self._sources)
 
     async def _rest(self) -> bool:
         """Wait until a queue may have jobs; True when there is nothing to wait for."""

@@ -62,6 +62,13 @@ class Lanes:
         taken, self.free = self.free, 0
         return taken
 
+    def take_one(self) -> bool:
+        """Take one place, if one is free now."""
+        if self.free <= 0:
+            return False
+        self.free -= 1
+        return True
+
     async def freed(self) -> None:
         """Wait until a place has been put back."""
         self._room.clear()

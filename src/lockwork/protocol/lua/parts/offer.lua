@@ -1,6 +1,6 @@
--- Handing a new job to a worker that sleeps, along with its wake-up. The script that includes this names: jobs, ready, idle, stats;
--- KEYS[6] and KEYS[7]: workers and the session's run hash. `idle` then has the worker with minus the fence of the offer: it is awake,
--- and learns of a job whose message was lost when it asks for others.
+-- Handing a new job to a worker that sleeps, along with its wake-up. `idle` then has the worker with minus the fence of that offer:
+-- it is awake, and if the message was lost, it learns of the job when it asks for others.
+-- The script that includes this names: jobs, ready, idle, stats; KEYS[6] and KEYS[7] are workers and the session's run hash.
 local LARGE = 16384 -- bytes; a longer record is fetched
 
 -- Lease the job to the session, if it sleeps and may have it; returns its channel, or nil.
@@ -10,12 +10,11 @@ local function offer(session, channel, id, record)
   local before, held = redis.pcall('LLEN', ready), redis.pcall('HLEN', KEYS[7])
   if before ~= 0 or type(held) == 'table' then return nil end -- those that wait are first
   if tonumber(redis.call('ZSCORE', KEYS[6], session) or 0) <= now / 1000 then return nil end
+  -- not by what PUBLISH returns: then somebody whom this server does not count would have heard of a job that is not leased
+  if (redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0) == 0 then return nil end
   local fence = math.max(now, tonumber(rules[9] or 0) + 1)
   local token = string.format('1 %.0f ~', fence)
-  if redis.call('PUBLISH', channel, jobs .. ' ' .. token .. ' ' .. id .. ' ' .. record) == 0 then
-    redis.call('ZREM', idle, channel)
-    return nil
-  end
+  redis.call('PUBLISH', channel, jobs .. ' ' .. token .. ' ' .. id .. ' ' .. record)
   redis.call('ZADD', idle, -fence, channel)
   redis.call('HSET', KEYS[7], id, token)
   redis.call('HSET', stats, 'fence', string.format('%.0f', fence))
