@@ -21,6 +21,7 @@ from lockwork.runtime.engine import Engine
 from lockwork.runtime.kept import Keeper
 from lockwork.runtime.mailboxes import Mailboxes
 from processes import until
+from proxy import Proxy
 
 _CHANNEL = "lw:wake:here"
 _SUBSCRIBED = b"*3\r\n$9\r\nsubscribe\r\n$12\r\nlw:wake:here\r\n:1\r\n"
@@ -111,6 +112,43 @@ async def test_a_loop_hears_again_when_its_connection_is_back(
             admin.client_kill_filter(_type="pubsub")
             assert await waiting == "", "its message may have been lost"
     await auntil(nobody, "the connection is closed")
+
+
+class _Passwords(redis.CredentialProvider):
+    """Where passwords come from: the next `left` times with an error that is neither the server's nor the network's."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    async def get_credentials_async(self) -> tuple[str, str]:
+        self.left -= 1
+        if self.left >= 0:
+            raise ValueError("no password today")
+        return "default", "any"
+
+
+async def test_a_loop_hears_again_after_an_error_of_any_kind(
+    proxy: Proxy, admin: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task that ended by it would say nothing, and its worker would only look every five seconds."""
+    # by TCP: on a unix socket redis-py makes it an error of its own
+    passwords, mail = _Passwords(), Mailboxes()
+    endpoint = Endpoint.from_client(redis.Redis.from_url(proxy.url, credential_provider=passwords))
+
+    async def hears(text: str) -> bool:
+        admin.publish(_CHANNEL, f"ticket {text}")
+        return await _comes(mail, text)
+
+    async with _hearing(endpoint, mail):
+        await auntil(lambda: hears("before"), "it hears the channel", 20)
+        for outage in (1, 2):
+            passwords.left = 3
+            admin.client_kill_filter(_type="pubsub")
+            await auntil(lambda outage=outage: hears(f"after {outage}"), "it hears the channel again", 20)  # type: ignore[misc]
+            assert passwords.left < 0
+            told = [record for record in caplog.records if "no password today" in record.getMessage()]
+            assert len(told) == outage, "each outage is told of once"
+            assert told[-1].exc_info is not None
 
 
 async def _comes(mail: Mailboxes, text: str) -> bool:

@@ -22,6 +22,8 @@ from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
 from lockwork.runtime.embedded import Embedded
+from lockwork.worker.bounds import Keeper
+from lockwork.worker.heartbeat import Heartbeat
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -124,6 +126,34 @@ def test_every_operation_is_refused_whole_or_done(lw: Lockwork, admin: redis.Red
     admin.flushall()
     assert refused
     assert not problems
+
+
+def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.Redis) -> None:
+    """It is kept there, told of when the others would let it, too, and has nothing to give back to them."""
+    queues = {name: QueueKeys("lw", name) for name in "ab"}
+    nobody: list[Any] = []
+    possible: list[str] = []
+    keeper = Keeper(lw.runtime, dead_moves.Bounds(1000, 10))
+    beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, keeper, possible.append)
+    admin.set(queues["a"].workers, "text")
+    with pytest.raises(ServerRefused):
+        beats.join(SESSION, 5, whole=True)
+    assert list(beats.join(SESSION, 5, whole=False)) == ["a"]
+    with pytest.raises(ServerRefused):
+        beats._beat("a", queues["a"])
+    beats._beat("b", queues["b"])
+    assert possible == []
+    admin.delete(queues["a"].workers)
+    beats._beat("a", queues["a"])
+    assert (nobody, possible) == ([], [SESSION])
+    assert not admin.exists(queues["a"].workers), "a process that asks for no jobs there is no worker"
+    admin.set(queues["a"].workers, "text")
+    beats.leave(SESSION, 5, counted=True, without=["a"])
+    assert not admin.exists(queues["b"].workers)
+    admin.set(queues["b"].workers, "text")
+    with pytest.raises(ServerRefused):
+        beats.join(SESSION, 5, whole=False)
+    admin.flushall()
 
 
 def _add(a: int, b: int = 1) -> int:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from lockwork import ConfigError, LockLost, Lockwork, NotHeld
+from lockwork import ConfigError, Grant, LockLost, Lockwork, NotHeld
 from processes import until
 
 
@@ -113,6 +113,23 @@ async def test_a_body_whose_lease_cannot_be_extended_any_more(alw: Lockwork, adm
             with pytest.raises(LockLost):
                 await grant.aextend()
             assert grant.lost
+
+
+def test_another_thread_releases_while_it_is_extended(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the worst moment, when it has just been found to be held."""
+    told: list[Grant] = []
+    grant, check = lw.lock("x", on_lost=told.append).acquire(), Grant.check
+
+    def checked(held: Grant) -> None:
+        check(held)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(held.release).result()
+
+    monkeypatch.setattr(Grant, "check", checked)
+    with pytest.raises(LockLost, match="before it was extended"):
+        grant.extend("1h")
+    assert not lw.lock("x").locked()
+    assert not told, "it was released"
 
 
 def test_only_the_holder_extends(lw: Lockwork) -> None:

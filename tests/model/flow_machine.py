@@ -186,12 +186,7 @@ class FlowMachine(FlowWorkers):
             if self.leased:
                 outcomes = [Outcome(id, leased.token, "s", b"value") for id, leased in self.leased.items()]
                 assert all(self.bench.run(jobs.settle(self.queue, SESSION, outcomes, WINDOW_MS)))
-                known = self.jobs()
-                for outcome in outcomes:
-                    del self.leased[outcome.id]
-                    self._settled(known[outcome.id], outcome)
-                self._carry_on()
-                self.after()
+                self._note(outcomes)
         self.look()
         assert all(flow.state == "ended" for flow in self.flows.values()), "a flow hangs"
         self.bench.now += 1000 * (WINDOW_MS + 1000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -103,6 +105,10 @@ class FlowWorkers(RuleBasedStateMachine):
         ]
         settled = self.bench.run(jobs.settle(self.queue, SESSION, outcomes, WINDOW_MS), twice=twice)
         assert settled == [not twice] * len(outcomes)
+        self._note(outcomes)
+
+    def _note(self, outcomes: Sequence[Outcome]) -> None:
+        """The server has taken them, and goes on with what waited for these jobs."""
         known = self.jobs()
         for outcome in outcomes:
             del self.leased[outcome.id]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused, owners
+from lockwork.locks.multigrant import MultiGrant
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.grants import CLAIM_MS
@@ -106,6 +108,28 @@ def test_extend(lw: Lockwork, other: Lockwork, several: Several) -> None:
         grant.extend("1h")
         assert grant.remaining > 3000
         assert min(other.lock(name).remaining() for name in ("a", "b")) > 3000
+    assert free(other, "a", "b")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_another_thread_releases_while_it_is_extended(
+    lw: Lockwork, other: Lockwork, several: Several, monkeypatch: pytest.MonkeyPatch, *, whole: bool
+) -> None:
+    """At the worst moment, when it has just been found to be held: whoever extends must not take it for kept."""
+    grant, check = several(lw, "a", "b").acquire(), MultiGrant.check
+    released = grant if whole else grant.parts[0]
+
+    def checked(held: MultiGrant) -> None:
+        check(held)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(released.release).result()
+
+    monkeypatch.setattr(MultiGrant, "check", checked)
+    with pytest.raises(LockLost, match="before it was extended"):
+        grant.extend("1h")
+    if not whole:
+        with pytest.raises(LockLost):
+            grant.release()
     assert free(other, "a", "b")
 
 

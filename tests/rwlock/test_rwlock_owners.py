@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
 
 from lockwork import LockLost, LockTimeout, Lockwork, NotHeld
 from lockwork.errors import WouldDeadlock
+from lockwork.locks.sides import RWGrant
 from processes import script, until
 
 READ = """
@@ -104,6 +106,21 @@ def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
             doc.write().acquire()
     assert grant.lost
     assert readers(lw) == 0
+
+
+def test_another_thread_releases_while_it_is_downgraded(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the worst moment, when it has just been found to be held."""
+    grant, check = lw.rwlock("doc").write().acquire(), RWGrant.check
+
+    def checked(held: RWGrant) -> None:
+        check(held)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(held.release).result()
+
+    monkeypatch.setattr(RWGrant, "check", checked)
+    with pytest.raises(LockLost, match="before it was downgraded"):
+        grant.downgrade()
+    assert lw.rwlock("doc").state().writer is None
 
 
 async def test_downgrade_by_a_task(alw: Lockwork) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, NoReturn, cast
 
+import msgspec
 import pytest
 
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, ServerRefused
 from lockwork.runtime.clock import now
 from lockwork.worker import process
 from lockwork.worker.crew import Crew
@@ -32,20 +34,26 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 class _Sessions:
     """A heartbeat that needs no server."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, refusing: bool = False) -> None:
         self.known: set[str] = set()
+        self.whole: list[bool] = []
+        self._refusing = refusing
 
-    def join(self, session: str, _patience: float) -> None:
+    def join(self, session: str, _patience: float, *, whole: bool) -> dict[str, ServerRefused]:
+        self.whole.append(whole)
+        if self._refusing:
+            raise ServerRefused("somebody else's data")
         self.known.add(session)
+        return {}
 
     def forget(self, session: str) -> None:
         self.known.discard(session)
 
 
-def _crew(again: list[float], sessions: _Sessions | None = None) -> Crew:
+def _crew(again: list[float], sessions: _Sessions | None = None, options: WorkerOptions = _OPTIONS) -> Crew:
     nobody: list[Any] = []
     heartbeat = cast("Heartbeat", sessions or _Sessions())
-    return Crew(_OPTIONS, "asyncio", 0, heartbeat, on_exit=nobody.append, again=again.append)
+    return Crew(options, "asyncio", 0, heartbeat, on_exit=nobody.append, again=again.append)
 
 
 @pytest.mark.usefixtures("poor")
@@ -62,19 +70,37 @@ def test_a_worker_that_cannot_begin_says_why() -> None:
         _crew([]).fill(first=True)
 
 
-def test_a_process_that_nobody_could_watch_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last process that the system had to give, and then no thread: the supervisor must not end by that, either."""
-    started: list[Child] = []
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    """Those that were started; they only wait."""
+    found: list[Child] = []
 
     def start(*_: object) -> Child:
         waiting = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        started.append(Child(waiting, "host/1/a", now()))
-        return started[0]
+        found.append(Child(waiting, "host/1/a", now()))
+        return found[-1]
+
+    monkeypatch.setattr(process, "start", start)
+    return found
+
+
+@pytest.mark.usefixtures("started")
+@pytest.mark.parametrize(("first", "options"), [(True, {}), (False, {"burst": True}), (False, {"once": True})])
+def test_who_must_begin_on_every_queue(*, first: bool, options: dict[str, bool]) -> None:
+    """At the start somebody is there to be told; a worker that ends by itself would leave one queue's jobs undone."""
+    sessions = _Sessions(refusing=True)
+    crew = _crew([], sessions, msgspec.structs.replace(_OPTIONS, **options))
+    with pytest.raises(ServerRefused) if first else nullcontext():
+        crew.fill(first=first)
+    assert sessions.whole == [True]
+
+
+def test_a_process_that_nobody_could_watch_is_none(started: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last process that the system had to give, and then no thread: the supervisor must not end by that, either."""
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(process, "start", start)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     again: list[float] = []
     sessions = _Sessions()

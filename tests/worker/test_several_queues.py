@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -44,6 +45,32 @@ def test_a_queue_that_refuses_us_holds_nobody_up(shift: Any, own_url: str, apps:
             until(lambda: "jobs of queue a can be fetched again" in process.errors, "it is refused no more")
             shift.mark_a.enqueue(history.path)
             history.wait(21)
+
+
+def test_a_process_that_can_begin_on_the_other_queues_does(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """What says who works on a queue is spoilt, and the process is dead: without a new one all queues would stand."""
+    gate = tmp_path / "gate"
+    with redis.Redis.from_url(own_url) as admin:
+        with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:
+            shift.mark_b.enqueue(history.path)
+            (before,) = history.wait(1)
+            until(lambda: shift.lw.queue("b").status().succeeded == 1, "it is settled")
+            admin.set("lw:{q:a}:workers", "somebody else's")
+            os.kill(before["pid"], signal.SIGKILL)
+            shift.mark_a.enqueue(history.path)
+            shift.mark_b.enqueue_many([(history.path,)] * 20)
+            assert {line["queue"] for line in history.wait(21)} == {"b"}
+            assert "works without a for now" in process.errors
+            gated = shift.gated_b.enqueue(history.path, str(gate))
+            history.wait(22)
+            admin.delete("lw:{q:a}:workers")
+            assert history.wait(23)[-1]["queue"] == "a"
+            gate.touch()
+            assert gated.result(30) == 1
+            assert process.errors.count("ended (") == 1, "only the one that was killed"
+        assert shift.lw.queue("b").status().recovered == 0
 
 
 def test_a_wake_up_that_a_busy_worker_cannot_use_goes_to_another(

@@ -198,8 +198,8 @@ class Holding(Decorating):
             )
 
     def _lengthen(self, grant: Grant, lease: Duration | None) -> Protocol[None]:
+        kept = grant._lease  # before the check: another thread may release it at any time
         grant.check()
-        kept = grant._lease
         assert kept is not None
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
         if not (yield from extend(self._runtime.engine, [kept], wanted)):

@@ -214,12 +214,12 @@ class MultiLock(Handle):
 
     def _lengthen(self, grant: Grant, lease: Duration | None) -> Protocol[None]:
         assert isinstance(grant, MultiGrant)
+        # before the check: another thread may release it, or a part, at any time
+        kept = {had.renewal.key: had for part in grant.parts if (had := part._lease) is not None}
         grant.check()
         wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
-        kept = {part._lease.renewal.key: part._lease for part in grant.parts if part._lease is not None}
         for group in self._grouped(set()):
-            leases = [kept[key] for key in group if key in kept]
-            if not (yield from extend(self._runtime.engine, leases, wanted)):
+            if not (yield from extend(self._runtime.engine, [kept[key] for key in group], wanted)):
                 raise LockLost(f"the lease of {self.noun} {grant.name!r} ended before it was extended")
 
     # -- the same as in Handle, with what is granted here -------------------------------------------------------------

@@ -169,11 +169,11 @@ class Side(Handle):
         return grant.mode == "write" and not grant._entered["write"]
 
     def _downgraded(self, grant: RWGrant) -> Protocol[None]:
+        lease = grant._lease  # before the check: another thread may release it at any time
         grant.check()
         if grant.mode == "read" and not grant._entered["write"]:
             return
         grant.mode = "read"  # from now on, whether the server has heard of it or not
-        lease = grant._lease
         assert lease is not None
         renewal = lease.renewal
         if not (yield from protocol.downgrade(renewal.key, renewal.owner, renewal.fence, 1)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from typing import Any
 
 import hiredis
@@ -16,6 +16,8 @@ from lockwork.runtime.packing import NOTHING, new_reader, pack
 from lockwork.runtime.subscription import PING, SILENCE, message
 from lockwork.runtime.sync import backoff
 
+log: logging.Logger = logging.getLogger("lockwork")
+
 
 class Hearing:
     """A subscription of its own, which delivers to the mailboxes of the process."""
@@ -27,12 +29,21 @@ class Hearing:
 
     async def run(self) -> None:
         """Hear the channel until cancelled, whatever becomes of the server; the engine, which hears another, warns."""
-        tries = 0
+        tries, complained = 0, False
         while True:
-            ear = _Ear(self._mail)
-            with contextlib.suppress(redis.RedisError, OSError):
+            ear, unknown = _Ear(self._mail), None
+            try:
                 await self._listen(ear)
-            tries = 1 if ear.confirmed else tries + 1
+            except (redis.RedisError, OSError):
+                pass
+            except Exception as error:  # noqa: BLE001 - whatever it is, who waits here hears nothing without us
+                unknown = error
+            if ear.confirmed:
+                tries, complained = 0, False
+            if unknown is not None and not complained:
+                complained = True
+                log.warning("wake-ups are not heard until the connection is back: %s", unknown, exc_info=unknown)
+            tries += 1
             await asyncio.sleep(PING if ear.refused else backoff(tries))
 
     async def _listen(self, ear: _Ear) -> None:

@@ -95,7 +95,7 @@ class Crew:
         """Start those that are missing; raises a LockworkError only the `first` time, later it is tried again."""
         while self.open and sum(child.fresh for child in self.children.values()) < self.wanted:
             try:
-                self._start(_FIRST_PATIENCE if first else _PATIENCE)
+                self._start(first=first)
             except LockworkError as error:
                 if first:
                     raise
@@ -163,14 +163,16 @@ class Crew:
             log.error("%s", text)
         child.limit = max(limit, size + size // 5)
 
-    def _start(self, patience: float) -> None:
+    def _start(self, *, first: bool) -> None:
+        # a worker that begins is told what is wrong, and one that ends by itself must not end without having done all
+        whole = first or self._options.ends
         try:
             child = process.start(self._loop, self._descriptor)
         except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
             raise NoProcess(f"the system has no process for it: {error}") from error
         watch = threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{child.pid}", daemon=True)
         try:
-            self._heartbeat.join(child.session, patience)
+            refused = self._heartbeat.join(child.session, _FIRST_PATIENCE if first else _PATIENCE, whole=whole)
             watch.start()
         except BaseException as error:
             child.process.kill()
@@ -181,8 +183,12 @@ class Crew:
                 raise NoProcess(f"the system has no thread to watch it: {error}") from error
             raise
         self.children[child.session] = child
-        child.tell(msgspec.json.encode(ChildOrders(self._options, child.session)) + b"\n")
+        child.without = list(refused)
+        child.tell(msgspec.json.encode(ChildOrders(self._options, child.session, child.without)) + b"\n")
         log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
+        if refused:
+            why = next(iter(refused.values()))
+            log.error("worker process %d works without %s for now: %s", child.pid, ", ".join(refused), why)
 
     def _watch(self, child: Child) -> None:
         child.process.wait()

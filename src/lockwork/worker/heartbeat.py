@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, jobs
 from lockwork.protocol import job_control as control
 from lockwork.protocol.jobs import Leased
@@ -27,7 +27,8 @@ class Heartbeat:
     """Beats from a thread of its own, so that nothing the supervisor does can delay it.
 
     `on_over(session)` is called when the server counts one of our sessions as dead; `on_judged(verdict)`, on the thread
-    that says `leave`, when the job of a verdict has been settled.
+    that says `leave`, when the job of a verdict has been settled; `on_possible(session)` when a queue that refused to
+    let the session begin would let it now.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Heartbeat:
         on_over: Callable[[str], None],
         on_judged: Callable[[Verdict], None],
         keeper: Keeper,
+        on_possible: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._runtime = runtime
         self._queues = queues
@@ -47,7 +49,9 @@ class Heartbeat:
         self._on_over = on_over
         self._on_judged = on_judged
         self._keeper = keeper
-        self._sessions: set[str] = set()
+        self._on_possible = on_possible
+        self._sessions: dict[str, Collection[str]] = {}
+        """By name, each with the queues on which it could not begin."""
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
@@ -64,29 +68,47 @@ class Heartbeat:
         """Begin to beat."""
         self._thread.start()
 
-    def join(self, session: str, patience: float) -> None:
-        """Begin a session on every queue; raises a LockworkError, and then it is not begun."""
-        for keys in self._queues.values():
-            self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), patience))
+    def join(self, session: str, patience: float, *, whole: bool) -> dict[str, ServerRefused]:
+        """Begin a session; returns the queues that refuse it. Raises a LockworkError, and then it is not begun.
+
+        `whole`: it begins on every queue; otherwise one that refuses it does not keep it from the others.
+        """
+        refused: dict[str, ServerRefused] = {}
+        for name, keys in self._queues.items():
+            try:
+                self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), patience))
+            except ServerRefused as error:
+                refused[name] = error
+                if whole or len(refused) == len(self._queues):
+                    raise
         with self._lock:
-            self._sessions.add(session)
+            self._sessions[session] = refused.keys()
+        return refused
 
     def forget(self, session: str) -> None:
         """Beat no more for a session; what it has goes back when its lease has run out."""
         with self._lock:
-            self._sessions.discard(session)
+            self._sessions.pop(session, None)
 
-    def leave(self, session: str, patience: float, *, counted: bool, verdicts: Sequence[Verdict] = ()) -> int:
+    def leave(
+        self,
+        session: str,
+        patience: float,
+        *,
+        counted: bool,
+        verdicts: Sequence[Verdict] = (),
+        without: Collection[str] = (),
+    ) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
         `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
-        was killed; `on_judged` is told of each that had not ended before.
+        was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began.
         """
         self.forget(session)
         given = 0
         for verdict in verdicts:
             self._judge(session, verdict, patience)
-        for keys in self._queues.values():
+        for keys in (keys for name, keys in self._queues.items() if name not in without):
             if not counted:
                 given += self._runtime.run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
             given += self._runtime.run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
@@ -133,7 +155,8 @@ class Heartbeat:
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""
         with self._lock:
-            sessions = dict.fromkeys(self._sessions, False)
+            sessions = {session: False for session, refused in self._sessions.items() if name not in refused}
+            outside = self._sessions.keys() - sessions.keys()
         answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), _PATIENCE))
         at = now()
         if at - self.last > self._lease:
@@ -144,6 +167,8 @@ class Heartbeat:
         for session, alive in answer.alive.items():
             if not alive and session in self._sessions:
                 self._on_over(session)
+        for session in outside:
+            self._on_possible(session)
         if answer.next_deadline is None:
             return self._lease / 3
         # After an outage everybody's lease has run out. Who was there all along beats again within a lease, so only who

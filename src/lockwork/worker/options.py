@@ -36,6 +36,8 @@ class ChildOrders(msgspec.Struct, frozen=True):
 
     options: WorkerOptions
     session: str
+    without: list[str] = []
+    """Queues, or partitions, on which the session could not begin."""
 
 
 QUIET = b"quiet\n"

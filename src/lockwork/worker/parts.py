@@ -71,6 +71,8 @@ class Parts:
             for name in app.config.partitions.names(queue)
         ]
         for name, family, weight in served:
+            if name in orders.without:
+                continue
             keys = QueueKeys(app.config.prefix, name)
             settler = Settler(driver, keys, orders.session, window_ms)
             desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)

@@ -23,7 +23,7 @@ DONE = 77
 FAILED, SESSION_OVER = 1, 3
 NOT_SET_UP = 4
 """Exit status of a child that never came to run jobs, because what it needs first failed."""
-DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout")
+DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout", "refused")
 """Why a process is replaced, a child or a runner."""
 
 
@@ -41,6 +41,8 @@ class Child:
     """Whether it was told to end what it has and go."""
     killed: bool = False
     """Whether it was killed because it had to end."""
+    without: list[str] = field(default_factory=list)
+    """Queues that have refused its session: it does not ask them for jobs."""
     limit: int | None = None
     """Bytes of memory beyond which it is worn."""
     verdicts: list[Verdict] = field(default_factory=list)

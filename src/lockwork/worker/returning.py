@@ -34,7 +34,9 @@ class Returns:
         if self._lingering and leaving:
             return 0
         try:
-            return self._heartbeat.leave(child.session, _PATIENCE, counted=not child.orderly, verdicts=child.verdicts)
+            return self._heartbeat.leave(
+                child.session, _PATIENCE, counted=not child.orderly, verdicts=child.verdicts, without=child.without
+            )
         except LockworkError as error:
             # should we not live to do it, its lease runs out, and then any worker gives its jobs back
             if not again or now() >= self._complaint:

@@ -19,7 +19,7 @@ from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.notify import Notify
 from lockwork.worker.options import QUIET, READY, STOP, WORN, WorkerOptions
 from lockwork.worker.overruns import Overruns, Verdict
-from lockwork.worker.process import DIED, FAILED, MAX_JOBS, NOT_SET_UP, TOO_LONG, Child
+from lockwork.worker.process import DIED, FAILED, MAX_JOBS, NOT_SET_UP, REFUSED, TOO_LONG, Child
 from lockwork.worker.relay import Relay
 from lockwork.worker.reports import Reports
 from lockwork.worker.returning import Returns
@@ -36,7 +36,8 @@ _PULSE = 1.0
 _Event = (
     tuple[Literal["exit"], Child]
     | tuple[Literal["signal"], int]
-    | tuple[Literal["ready", "worn"], str]
+    | tuple[Literal["ready"], str]
+    | tuple[Literal["worn"], tuple[str, str, str]]
     | tuple[Literal["start", "leave", "kill"], None]
 )
 
@@ -57,7 +58,7 @@ class Supervisor:
         keeper = Keeper(app.runtime, bounds)
         self._relay = Relay(app.registry.around.hooks)
         self._heartbeat = Heartbeat(
-            app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper
+            app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper, self._possible
         )
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
@@ -119,7 +120,7 @@ class Supervisor:
         if text == READY:
             self._events.post(("ready", session))
         elif text == WORN:
-            self._events.post(("worn", session))
+            self._events.post(("worn", (session, MAX_JOBS, f"{self._options.max_jobs} jobs done")))
         elif runners.concerns(text):
             self._crew.hear_of_runner(session, text)
         else:
@@ -131,6 +132,9 @@ class Supervisor:
         if child is not None:
             log.error("the server gave up worker process %d: it is killed and replaced", child.pid)
             child.process.kill()
+
+    def _possible(self, session: str) -> None:
+        self._events.post(("worn", (session, REFUSED, "a queue that refused it would take it now")))
 
     def _too_long(self, session: str, verdicts: list[Verdict]) -> None:
         child = self._crew.children.get(session)
@@ -157,7 +161,7 @@ class Supervisor:
         elif event[0] == "ready":
             self._on_ready(event[1])
         elif event[0] == "worn":
-            self._crew.wear_out(event[1], MAX_JOBS, f"{self._options.max_jobs} jobs done")
+            self._crew.wear_out(*event[1])
         elif event[0] == "start":
             self._crew.fill()
         elif event[0] == "leave":

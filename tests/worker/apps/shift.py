@@ -52,6 +52,13 @@ async def gated_a(path: str, gate: str) -> None:
     note(path, "done")
 
 
+@lw.task(queue="b")
+async def gated_b(path: str, gate: str) -> int:
+    note(path, "ran")
+    await opened(gate)
+    return current_job().attempt
+
+
 @lw.task
 async def gated(path: str, gate: str) -> int:
     note(path, "ran")
