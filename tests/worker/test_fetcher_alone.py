@@ -26,6 +26,9 @@ class Server:
         self.passed_on = 0
         self.last = 0
         """What the fetcher said that it had when it asked."""
+        self.awake = False
+        """Whether what was passed on wakes another worker in any case."""
+        self.next_due: float | None = None
         self.answers = asyncio.Event()
         """Whether it says that something was passed on."""
         self.answers.set()
@@ -38,6 +41,8 @@ class Server:
         name = effect.script.name if hasattr(effect, "script") else ""
         if name == "jobs_reserve":
             self.last = effect.args[5]
+        elif name == "jobs_pass":
+            self.awake = bool(effect.args[1])
         return self._reserve() if name == "jobs_reserve" else self._other(name)
 
     async def _reserve(self) -> Batch:
@@ -45,7 +50,7 @@ class Server:
         self.asked += 1
         if self._error is not None:
             raise self._error
-        return Batch([], None)
+        return Batch([], self.next_due)
 
     async def _other(self, name: str) -> Leased | bool:
         if not name:
@@ -200,3 +205,17 @@ async def test_a_queue_is_not_asked_while_it_is_told_to_pass_something_on() -> N
     await turns(lambda: server.asked == 1)
     made.stop()
     await running
+
+
+@pytest.mark.parametrize("due", [True, False])
+async def test_who_leaves_hands_its_timer_on(due: bool) -> None:
+    """Else a job that only it knew of would wait for the others' next look."""
+    server = Server()
+    server.next_due = 60.0 if due else None
+    made = make(server)
+    (source,) = made._sources
+    running = asyncio.create_task(made.run())
+    await turns(lambda: source.sleep is not None)
+    made.stop()
+    await running
+    assert (server.passed_on, server.awake) == (1, due)

@@ -162,6 +162,7 @@ class Fetcher:
         else:
             source.credit = 0.0
             source.registered = True
+            source.timed = batch.next_due is not None
             self._sleep(source, self._driver.run(jobs.idle(source.keys, batch, source.last)))
         return used
 
@@ -264,6 +265,8 @@ class Fetcher:
             self._cancel_sleep(source)
             if source.registered:
                 source.owed = True
+                # another worker need not know when the next job is due
+                source.awake = source.awake or source.timed
                 self._pass_on(source)
         passing = [source.passing for source in self._sources if source.passing is not None]
         await asyncio.gather(*passing, return_exceptions=True)

@@ -29,6 +29,8 @@ class Source:
     """Whether it may have jobs: an empty queue sleeps until it is woken, or the next job is due."""
     registered: bool = False
     """Whether the server wakes us for it, or has done so."""
+    timed: bool = False
+    """Whether it sleeps until a job is due that it knows of."""
     owed: bool = False
     """Whether we were woken for it and have not asked yet."""
     passing: asyncio.Task[None] | None = None
