@@ -131,7 +131,8 @@ class Offers(RuleBasedStateMachine):
         alive = taker is not None and self.alive.get(taker, 0) > self.bench.now // 1000
         self.bench.messages.clear()
         assert self.bench.run(pushing.push(keys, [NewJob(id, record)])) == 1
-        if taker is not None and may and alive and "deaf" not in taker:
+        busy = any(holder == taker for holder, _ in self.held.values())
+        if taker is not None and may and alive and not busy and "deaf" not in taker:
             self.asleep.remove(taker)
             self._offer(taker, id, record)
             return

@@ -112,6 +112,8 @@ class QueueChecker:
         if any(place[0] == "ready" and self._plant.made[other].level == self._plant.made[id].level
                for other, place in before.places.items()):  # fmt: skip
             raise Broken(f"Q2: {id} was leased before those that wait")
+        if any(place[:2] == ("run", is_[1]) for place in before.places.values()):
+            raise Broken(f"Q2: {id} was leased to {is_[1]}, which runs others")
         if is_[2].split()[0] != "1":
             raise Broken(f"Q7: the first delivery of {id} is {is_[2]}")
 

@@ -142,7 +142,6 @@ TWINS = {
         Build("an offer is not told again", (("jobs_reserve", "ARGV[1] == '1' or offered > known", "ARGV[1] == '1'"),)),
         Build("an offer is answered twice", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
         Build("an offer to one that is awake", (("parts/offer", "channel) or -1) < 0", "channel) or 1) < 0"),)),
-        Build("an offer before those that wait", (("parts/offer", "before ~= 0 or", "before == nil or"),)),
         Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
         Build("an offer that is not noted", (("parts/offer", "'ZADD', idle, -fence", "'ZREM', idle"),)),
         Build("an offer that is not counted", (("parts/offer", "count_leased(1)", ""),)),

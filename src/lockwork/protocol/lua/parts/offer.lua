@@ -7,8 +7,8 @@ local LARGE = 16384 -- bytes; a longer record is fetched
 local function offer(session, channel, id, record)
   if not session or at_rest() or rate_jobs or #record > LARGE then return nil end
   if tonumber(redis.call('ZSCORE', idle, channel) or -1) < 0 then return nil end
-  local before, held = redis.pcall('LLEN', ready), redis.pcall('HLEN', KEYS[7])
-  if before ~= 0 or type(held) == 'table' then return nil end -- those that wait are first
+  -- those that wait are first; and who runs other jobs may be held up by one of them, while others sleep
+  if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', KEYS[7]) ~= 0 then return nil end
   if tonumber(redis.call('ZSCORE', KEYS[6], session) or 0) <= now / 1000 then return nil end
   -- not by what PUBLISH returns: then somebody whom this server does not count would have heard of a job that is not leased
   if (redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0) == 0 then return nil end
