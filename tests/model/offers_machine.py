@@ -47,6 +47,8 @@ class Offers(RuleBasedStateMachine):
         self.held: dict[str, tuple[str, Leased]] = {}
         self.last = dict.fromkeys(_SESSIONS, 0)
         self.fence = 0
+        self.slept: dict[str, Batch] = {}
+        """The answers with which sessions went to sleep, if they still wait for a word."""
         self.said: dict[str, str] = {}
         """The newest message to each session that holds a job."""
         self.alive: dict[str, int] = {}
@@ -94,6 +96,7 @@ class Offers(RuleBasedStateMachine):
         except SessionOver:
             return
         self._awake(session)
+        self.slept.pop(session, None)
         offered = self.offered.pop(session, None)
         found = [job.id for job in batch.jobs]
         if offered is not None:
@@ -107,6 +110,7 @@ class Offers(RuleBasedStateMachine):
         for job in batch.jobs:
             self._take(session, job)
         if not found:
+            self.slept[session] = batch
             self.asleep.append(session)
             self.since[session] = self.bench.now
             self.asleep = [each for each in self.asleep if self.since[each] > self.bench.now - _GONE]
@@ -173,10 +177,10 @@ class Offers(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(_SESSIONS))
     def hear(self, session: str) -> None:
-        """The newest message with a job comes to its worker; whether it was the first time, the fence says."""
-        if (text := self.said.get(session)) is None:
+        """The newest message with a job comes to its worker, if that waits; whether it is late, the fence says."""
+        if (text := self.said.get(session)) is None or session not in self.slept:
             return
-        sleeping = jobs.idle(self.queue, Batch([], None), self.last[session])
+        sleeping = jobs.idle(self.queue, self.slept.pop(session))
         effect, heard = next(sleeping), None
         assert isinstance(effect, Clock)
         assert isinstance(sleeping.send(0.0), Park)
@@ -194,6 +198,7 @@ class Offers(RuleBasedStateMachine):
         self.bench.messages.clear()
         passing = hands.pass_on(self.queue, session, channel("sim", session), self.last[session], awake=awake)
         told = self.bench.run(passing)
+        self.slept.pop(session, None)
         slept, marked = session in self.asleep, session in self.marks
         self._awake(session)
         if (offered := self.offered.pop(session, None)) is not None:

@@ -18,7 +18,10 @@ TWINS = (
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
     Build("low before high", (("jobs_reserve", "for level = 2, 4 do", "for level = 4, 2, -1 do"),)),
     Build("an ended session comes back", (("jobs_beat", "if ARGV[at + 1] == '1' or", "if true or"),)),
-    Build("a reserve call forgets its jobs", (("jobs_reserve", "if ARGV[1] == '1' or offered", "if false then"),)),
+    Build(
+        "a reserve call forgets its jobs",
+        (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if false then"),),
+    ),
 )
 
 

@@ -72,9 +72,9 @@ def test_a_worker_without_a_place_is_handed_nothing(
         assert not admin.exists(KEYS.idle), "nobody is left on the list of those who sleep, or were offered a job"
 
 
-def _heard(text: str, last: int) -> Leased | None:
-    """What a worker makes of a message, which has a job with that fence."""
-    sleeping = jobs.idle(KEYS, Batch([], None), last)
+def _heard(text: str, fence: int) -> Leased | None:
+    """What a worker makes of a message when it found nothing while the next fence was that one."""
+    sleeping = jobs.idle(KEYS, Batch([], None, fence))
     next(sleeping)
     sleeping.send(0.0)
     with pytest.raises(StopIteration) as done:
@@ -88,6 +88,6 @@ def test_a_record_comes_as_it_was_made() -> None:
     record = b"1,4,,;" + bytes(range(256)) + b" \xff\xfe "
     ticket, text = message([b"message", b"lw:wake:a", KEYS.jobs.encode() + b" 1 1800000000000007 ~ j1 " + record])
     assert ticket == KEYS.jobs
-    assert _heard(text, 1800000000000006) == Leased("j1", b"1 1800000000000007 ~", record, 1, 1800000000000007)
-    assert _heard(text, 1800000000000007) is None, "it has come before"
+    assert _heard(text, 1800000000000007) == Leased("j1", b"1 1800000000000007 ~", record, 1, 1800000000000007)
+    assert _heard(text, 1800000000000008) is None, "it was dealt with when the worker asked"
     assert _heard("", 0) is None, "a wake-up may come without a job"

@@ -88,7 +88,7 @@ class PartitionedPlant(Plant):
 
     def _doze(self, child: Child, source: Source, batch: Batch) -> Actor:
         """Sleep until the partition may have jobs."""
-        offered = yield from jobs.idle(source.desk.queue, batch, child.last.get(source.desk.queue.name, 0))
+        offered = yield from jobs.idle(source.desk.queue, batch)
         source.awake = source.owed = True
         if offered is not None and self.takes(child):
             source.owed = False

@@ -209,7 +209,7 @@ class Plant:
             if batch is None:
                 return
             if not batch.jobs:
-                offered = yield from jobs.idle(self.queue, batch, child.last.get(self.queue.name, 0))
+                offered = yield from jobs.idle(self.queue, batch)
                 if offered is not None and self.takes(child):
                     self.begin(child, [offered])
 

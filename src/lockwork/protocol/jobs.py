@@ -80,10 +80,14 @@ class Leased(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a reserve call brought; `next_due` is seconds until a scheduled job is due, None when there is none."""
+    """What a reserve call brought; `next_due` is seconds until a scheduled job is due, None when there is none.
+
+    `fence` is higher than that of any earlier delivery of the queue.
+    """
 
     jobs: list[Leased]
     next_due: float | None
+    fence: int = 0
 
 
 class SessionOver(Exception):
@@ -147,23 +151,23 @@ def reserve(
     if notes:
         noted = {notes[at].decode(): notes[at + 1] for at in range(0, len(notes), 2)}
         jobs = [job._replace(note=noted[job.id]) if job.id in noted else job for job in jobs]
-    return Batch(jobs, None if left < 0 else left / 1000)
+    return Batch(jobs, None if left < 0 else left / 1000, fence)
 
 
-def idle(queue: QueueKeys, batch: Batch, last: int = 0) -> Protocol[Leased | None]:
+def idle(queue: QueueKeys, batch: Batch) -> Protocol[Leased | None]:
     """Wait, after an empty batch, until a reserve call may bring something; returns a job that came with the word.
 
-    A job that the caller can take is leased to it, and has a higher fence than `last`; if it does not take it, the next
-    reserve call or `hands.pass_on` will deal with it.
+    That job is leased to the caller. If it cannot begin it, the next reserve call or `hands.pass_on` will deal with it.
     """
     now = yield Clock()
     pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
     text = yield Park(queue.jobs, now + pause)
     offered = _offered(text) if text else None
-    return offered if offered is not None and offered.fence > last else None
+    # what was offered before that batch was its answer, or has gone to somebody else
+    return offered if offered is not None and offered.fence >= batch.fence else None
 
 
-def _offered(text: str) -> Leased | None:
+def _offered(text: str) -> Leased:
     """Read a job that was sent along with a wake-up (offer.lua)."""
     attempt, fence, mark, id, record = text.split(" ", 4)
     token = f"{attempt} {fence} {mark}"

@@ -163,7 +163,7 @@ class Fetcher:
             source.credit = 0.0
             source.registered = True
             source.timed = batch.next_due is not None
-            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch, source.last)))
+            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch)))
         return used
 
     def _take(self, source: Source, leased: list[Leased]) -> None:
