@@ -203,7 +203,8 @@ class Offers(RuleBasedStateMachine):
         self._awake(session)
         if (offered := self.offered.pop(session, None)) is not None:
             self.ready.insert(0, offered)
-        woken = [] if (slept and not awake) or (marked and offered is None) else self._woken()
+        used = slept or (marked and offered is None)
+        woken = [] if used and not awake else self._woken()
         assert told == bool(woken)
         self._told(woken)
 

@@ -10,6 +10,7 @@ from simulation.server import Build, Server
 
 _OFFER = "parts/offer"
 _FENCE = "redis.call('HSET', stats, 'fence', string.format('%.0f', fence))"
+_USED = "if -since <= known and ARGV[2] ~= '1'"
 _SLEEPERS = "idle, 0, '+inf', 'LIMIT'"
 
 
@@ -42,7 +43,8 @@ def test_offers_do_what_their_model_says(simulated: Server) -> None:
         Build("who has an offer is woken", (("parts/wake", "idle, 0, '+inf'", "idle, '-inf', '+inf'"),)),
         Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
         Build("who falls asleep forgets offers", (("jobs_reserve", "0, now - GONE", "'-inf', now - GONE"),)),
-        Build("who used its offer wakes others", (("jobs_pass", "if -since <= known then return 0 end", ""),)),
+        Build("who used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),
+        Build("who has no place left keeps its timer", (("jobs_pass", _USED, "if -since <= known"),)),
         Build("marks of the dead stay", (("jobs_reserve", "if mark and", "if false and"),)),
         Build("marks of the living go", (("jobs_reserve", "'') or '0') == '0' then", "'') or '0') ~= '' then"),)),
         Build("who enqueues is told of nobody", (("job_push", "or taker or 1", "or 1"),)),

@@ -8,7 +8,9 @@ from lockwork import Lockwork
 from lockwork.protocol import jobs, pushing
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
+from model.bench import Bench
 from processes import until
+from simulation.server import Build, Server
 
 KEYS = QueueKeys("lw", "default")
 CHANNELS = {"host/1/a": "lw:wake:a", "host/2/b": "lw:wake:b"}
@@ -40,3 +42,15 @@ def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, ad
     assert not run(jobs.reserve(KEYS, "host/1/a", 1, "r1", "lw:wake:a")).jobs
     assert admin.zrange(KEYS.idle, 0, -1) == [b"lw:wake:b", b"lw:wake:a"]
     run(jobs.recover(KEYS, "host/1/a", 60_000, gone=True))
+
+
+def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Server) -> None:
+    """Who has taken the job that may run now may have no place left, and nobody else knows when the next is due."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
+    for session, channel in CHANNELS.items():
+        bench.hear(channel)
+        assert not bench.run(jobs.reserve(queue, session, 1, "r1", channel)).jobs
+    record = jobs.head(1, 4) + b'["work",[]]'
+    bench.run(pushing.push(queue, [NewJob("later", record, 200), NewJob("now", record)]))
+    assert sorted(bench.messages) == [(channel, queue.jobs) for channel in CHANNELS.values()]

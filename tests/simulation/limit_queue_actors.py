@@ -76,8 +76,10 @@ def producer(plant: Plant, checker: LimitChecker, rounds: int) -> Actor:
             except QueueFull as full:
                 plant.acknowledged += [job.id for job in new[: full.enqueued]]
                 refused = {job.id for job in new[full.enqueued :]}
-                checker.refused |= refused
-                if there := refused & checker.view.places.keys():
+                there = refused & checker.view.places.keys()
+                checker.refused |= refused - there
+                # cleared between two tries, the others seemed to be new
+                if there and not refused & checker.cleared:
                     raise Broken(f"the queue is full, and {there} are there") from None
             else:
                 plant.acknowledged += [job.id for job in new]

@@ -200,7 +200,7 @@ class Fetcher:
         source.awake = True
         source.owed = source.registered
         if offered is not None and self._may_take(source) and self._lanes.take_one():
-            source.owed = False
+            source.owed = source.timed  # should it have no place left, another must know when the next job is due
             self._left -= 1
             self._take(source, [offered])
         self._tell()

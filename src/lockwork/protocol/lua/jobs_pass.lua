@@ -13,7 +13,7 @@ local since = tonumber(redis.call('ZSCORE', idle, ARGV[1]) or nil)
 redis.call('ZREM', idle, ARGV[1])
 if since and since >= 0 and ARGV[2] ~= '1' then return 0 end
 if since and since < 0 then
-  if -since <= known then return 0 end -- it has the job
+  if -since <= known and ARGV[2] ~= '1' then return 0 end -- it has the job
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
     local given = tonumber(string.match(held[at + 1], ' (%d+) ~$') or 0)

@@ -60,6 +60,6 @@ local function push(from, again, first)
   end
   -- sent again it writes in any case: who asks whether replicas have it is answered for what the connection wrote last
   if pushed > 0 or again then redis.call('HINCRBY', stats, 'enqueued', pushed) end
-  wake(ready > 0 and ready or (sooner and 1 or 0))
+  wake(ready + (sooner and 1 or 0)) -- who takes a ready one may have no place left, and must not be alone to know the next time
   return pushed
 end
