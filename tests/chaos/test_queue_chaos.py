@@ -1,6 +1,7 @@
 """Workers are killed every second, and frozen past their lease: no job is lost, and none runs twice without a reason.
 
-LOCKWORK_CHAOS_JOBS is how many jobs there are: `make chaos` takes 200,000. A seed is printed with a failure.
+LOCKWORK_CHAOS_JOBS is how many jobs there are: `make chaos` takes 200,000. LOCKWORK_CHAOS_SECONDS is for how long they
+come one by one. A seed is printed with a failure.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import redis
 
 from chaos.checkers import job_problems
 from chaos.crew import Crew
@@ -29,6 +31,8 @@ JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "6000"))
 KEYS, TENANTS = 50, 10
 WAVES = 10
 """Seconds over which the jobs come, so that there is work while workers are killed."""
+ONE_BY_ONE = int(os.environ.get("LOCKWORK_CHAOS_SECONDS", "10"))
+"""Seconds over which jobs come one by one."""
 _SLOWEST = 150
 """Jobs a second, on the busiest machine."""
 
@@ -101,6 +105,39 @@ def test_jobs(chaos_url: str, tmp_path: Path) -> None:
     assert crew.stops
     assert problems == []
     assert status.recovered > 0
+
+
+def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many go to a worker that sleeps, along with its wake-up; and it may be killed or frozen at that moment."""
+    monkeypatch.setenv("CHAOS_LONGEST", "0.005")
+    draw, count = random.Random(SEED), 0
+    with ExitStack() as stack:
+        crew = Crew(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
+        admin = stack.enter_context(redis.Redis.from_url(chaos_url))
+        for tick in range(ONE_BY_ONE * 2):
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:
+                crew.step.enqueue(count)
+                count += 1
+                threading.Event().wait(draw.uniform(0, 0.01))
+            crew.kill(draw)
+            crew.thawed()
+            if tick % 10 == 4:
+                crew.freeze(draw, 4)
+        until(lambda: crew.thawed(), "all go on")
+        status = crew.finish()
+        handed = admin.info("commandstats")["cmdstat_pubsub|numsub"]["calls"]
+        lines = crew.history.lines()
+        runs = [line for line in lines if line["event"] == "run"]
+        problems = job_problems(runs, status, count)
+        duplicates = unexplained(lines, crew.troubles, crew.given_up())
+    lost = count - len({line["number"] for line in runs})
+    print(f"seed {SEED}: {count} jobs one by one, {handed} of them handed over, {crew.kills} killed, ", end="")
+    print(f"{crew.stops} frozen; lost {lost}, ran again {len(runs) - count + lost}, unexplained {len(duplicates)}")
+    assert handed > count / 10
+    assert crew.kills >= 3
+    assert crew.stops
+    assert problems + duplicates == []
 
 
 def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Path) -> None:
