@@ -6,12 +6,13 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 
-from lockwork.errors import LockworkError, ServerRefused
+from lockwork.errors import ServerRefused
 from lockwork.protocol import hands, jobs
 from lockwork.protocol import job_control as control
 from lockwork.protocol.jobs import Leased
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.bounds import Keeper
 from lockwork.worker.logs import AGAIN
@@ -149,8 +150,7 @@ class Heartbeat:
     def _complain(self, name: str, error: Exception) -> None:
         if now() - self._complained > AGAIN:
             self._complained = now()
-            unknown = None if isinstance(error, LockworkError) else error
-            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unknown)
+            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unforeseen(error))
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""
