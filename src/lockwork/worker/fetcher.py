@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, jobs
-from lockwork.protocol.jobs import RESERVE_BATCH, Batch
+from lockwork.protocol.jobs import RESERVE_BATCH, Batch, SessionOver
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import backoff
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.logs import AGAIN
@@ -145,7 +146,9 @@ class Fetcher:
         )
         try:
             batch = await self._driver.run(asked)
-        except LockworkError as error:
+        except SessionOver:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, jobs that run here must not end by it
             return self._put_off(source, want, error)
         used = len(batch.jobs) - source.held
         source.unsure, source.held = False, 0
@@ -171,11 +174,11 @@ class Fetcher:
         if worn:
             self._on_worn()
 
-    def _put_off(self, source: Source, want: int, error: LockworkError) -> int:
+    def _put_off(self, source: Source, want: int, error: Exception) -> int:
         source.failures += 1
         if now() >= source.complaint:
             source.complaint = now() + AGAIN
-            log.warning("no jobs of queue %s can be fetched: %s", source.name, error)
+            log.warning("no jobs of queue %s can be fetched: %s", source.name, error, exc_info=unforeseen(error))
         source.unsure = True
         self._sleep(source, asyncio.sleep(backoff(source.failures)))
         # A queue that refuses us must not keep the others' places. Should an earlier try of this very call have leased
