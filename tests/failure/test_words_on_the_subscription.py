@@ -20,6 +20,7 @@ from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
 from lockwork.runtime.kept import Keeper
 from lockwork.runtime.mailboxes import Mailboxes
+from passwords import Passwords
 from processes import until
 from proxy import Proxy
 
@@ -114,25 +115,12 @@ async def test_a_loop_hears_again_when_its_connection_is_back(
     await auntil(nobody, "the connection is closed")
 
 
-class _Passwords(redis.CredentialProvider):
-    """Where passwords come from: the next `left` times with an error that is neither the server's nor the network's."""
-
-    def __init__(self) -> None:
-        self.left = 0
-
-    async def get_credentials_async(self) -> tuple[str, str]:
-        self.left -= 1
-        if self.left >= 0:
-            raise ValueError("no password today")
-        return "default", "any"
-
-
 async def test_a_loop_hears_again_after_an_error_of_any_kind(
     proxy: Proxy, admin: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A task that ended by it would say nothing, and its worker would only look every five seconds."""
     # by TCP: on a unix socket redis-py makes it an error of its own
-    passwords, mail = _Passwords(), Mailboxes()
+    passwords, mail = Passwords(), Mailboxes()
     endpoint = Endpoint.from_client(redis.Redis.from_url(proxy.url, credential_provider=passwords))
 
     async def hears(text: str) -> bool:

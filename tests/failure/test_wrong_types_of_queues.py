@@ -17,13 +17,15 @@ from lockwork import Lockwork, ServerRefused
 from lockwork.protocol import dead, dead_moves, hands, jobs, pushing, queue_status, schedules, waiting
 from lockwork.protocol import job_control as control
 from lockwork.protocol.dead import Filter
-from lockwork.protocol.effects import Protocol
+from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from lockwork.worker.bounds import Keeper
 from lockwork.worker.heartbeat import Heartbeat
+from lockwork.worker.overruns import Verdict
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -154,6 +156,71 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
     with pytest.raises(ServerRefused):
         beats.join(SESSION, 5, whole=False)
     admin.flushall()
+
+
+@pytest.fixture
+def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]:
+    """A heartbeat on the queues a, b and c, whose session has a job of each in hand."""
+
+    def make(on_judged: Callable[[Verdict], None] = lambda _: None) -> Heartbeat:
+        queues = {name: QueueKeys("lw", name) for name in "abc"}
+        nobody: list[Any] = []
+        keeper = Keeper(lw.runtime, dead_moves.Bounds(1000, 10))
+        beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
+        beats.join(SESSION, 5, whole=True)
+        for name, keys in queues.items():
+            lw.runtime.run(pushing.push(keys, [NewJob(f"of {name}", jobs.head(1, 4) + b'["work",[]]')]))
+            assert lw.runtime.run(jobs.reserve(keys, SESSION, 1, "r1", "")).jobs
+        return beats
+
+    yield make
+    admin.flushall()
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_session_ends_on_the_queues_that_let_it(
+    lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat], *, counted: bool
+) -> None:
+    """Those that came after one which refused had their jobs back only when the lease had run out."""
+    beats = busy()
+    refuses = QueueKeys("lw", "b").workers
+    admin.rename(refuses, "aside")
+    admin.set(refuses, "text")
+    with pytest.raises(ServerRefused):
+        beats.leave(SESSION, 5, counted=counted)
+    assert [lw.queue(name).status().ready for name in "ac"] == [1, 1]
+    admin.rename("aside", refuses)
+    beats.leave(SESSION, 5, counted=counted)
+    assert lw.queue("b").status().ready == 1
+
+
+def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
+    lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
+) -> None:
+    """Given back without it, it would run again as if the process had died of something else."""
+    judged: list[Verdict] = []
+    beats = busy(judged.append)
+    verdicts = []
+    for name in "ab":
+        held = lw.runtime.run(hands_of(QueueKeys("lw", name)))
+        verdicts.append(Verdict(name, Outcome(held[0].decode(), held[1], "d", b"{}"), 1.0, "work"))
+    refuses = f"{QueueKeys('lw', 'a').base}:results:0"
+    admin.set(refuses, "text")
+    with pytest.raises(ServerRefused):
+        beats.leave(SESSION, 5, counted=True, verdicts=verdicts)
+    assert [verdict.queue for verdict in judged] == ["b"]
+    assert lw.queue("a").status().running == 1
+    assert [lw.queue(name).status().ready for name in "bc"] == [0, 1]
+    admin.delete(refuses)
+    assert beats.leave(SESSION, 5, counted=True, verdicts=verdicts) == 0
+    assert [verdict.queue for verdict in judged] == ["b", "a"]
+    assert [lw.queue(name).status().dead for name in "ab"] == [1, 1]
+
+
+def hands_of(keys: QueueKeys) -> Protocol[list[bytes]]:
+    """The id and the token of the job that the session has of a queue."""
+    found: list[bytes] = yield Call(script("jobs_held"), [keys.run(SESSION)], [1])
+    return found
 
 
 def _add(a: int, b: int = 1) -> int:

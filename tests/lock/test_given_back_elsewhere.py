@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any, NoReturn
 
 import pytest
 
 from lock.kinds import HANDLES, taken
-from lockwork import LockLost, Lockwork
+from lockwork import Grant, LockLost, Lockwork
 from lockwork.errors import ServerUnavailable
 from lockwork.locks.handle import Handle
 from lockwork.protocol.scripts import script
@@ -61,3 +63,35 @@ async def test_a_body_that_is_cancelled_for_a_lease_that_the_server_prolonged(
                 assert await asyncio.to_thread(taken, lw, kind, "x")
                 await asyncio.sleep(30)
         await asyncio.to_thread(until, lambda: not taken(lw, kind, "x"), "it is free", 5)
+
+
+class _Released(Grant):
+    """Another thread releases it when its lease has just been looked at."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name == "_lease":
+            self.__class__ = Grant  # type: ignore[assignment]
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(self.release).result()
+        return found
+
+
+def test_by_another_thread_while_an_interrupted_acquire_is_undone(
+    lw: Lockwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clean-up looks through all grants of the process for what it has to forget."""
+
+    def interrupted(_lease: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    grant = lw.lock("other").acquire()
+    monkeypatch.setattr(lw.runtime.engine, "keep", interrupted)
+    grant.__class__ = _Released
+    with pytest.raises(KeyboardInterrupt):
+        lw.lock("x").acquire()
+    assert grant.lost, "the other thread has released it"
+    assert not lw.lock("x").locked()
+    assert not list(lw.runtime.live)

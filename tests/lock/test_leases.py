@@ -242,3 +242,28 @@ def test_what_a_lock_cannot_be_asked(lw: Lockwork, admin: redis.Redis, options: 
     with pytest.raises(ConfigError, match="wait must be"):
         lw.lock("x").acquire(wait=-0.5)
     assert not admin.keys()
+
+
+def test_a_system_without_a_thread_for_on_lost(
+    lw: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine ended by it, and none of the other locks was renewed any more."""
+    start = threading.Thread.start
+
+    def scarce(thread: threading.Thread) -> None:
+        if thread.name == "lockwork-on-lost":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    told: list[Grant] = []
+    with lw.lock("other"):
+        grant = lw.lock("x", on_lost=told.append).acquire()
+        take_away(admin)
+        until(lambda: grant.lost, "it hears of it")
+        before = admin.hget("lw:{lock:other}", "d")
+        until(lambda: admin.hget("lw:{lock:other}", "d") != before, "the other lock is renewed", 20)
+    assert not told
+    assert "on_lost of lock 'x' could not be called" in caplog.text
+    with pytest.raises(LockLost):
+        grant.release()

@@ -10,7 +10,7 @@ import redis
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.checks import check
-from lockwork.runtime.replies import NoScript, Retry, connecting, gone, raise_error
+from lockwork.runtime.replies import NoScript, Retry, gone, raise_connecting, raise_error, unforeseen
 
 WHERE = "redis://db:6379/0"
 
@@ -88,12 +88,31 @@ def test_an_unknown_script_is_sent_in_full() -> None:
 
 
 def test_the_handshake() -> None:
-    refused = connecting(redis.AuthenticationError("WRONGPASS invalid username-password pair"), WHERE)
-    assert isinstance(refused, ServerRefused)
-    assert "password" in str(refused)
-    assert "check the URL" in str(refused)
-    for error in (ConnectionRefusedError(111, "refused"), redis.ConnectionError("gone"), redis.TimeoutError("slow")):
-        assert isinstance(connecting(error, WHERE), Retry)
+    with pytest.raises(ServerRefused, match="password.*check the URL"):
+        raise_connecting(redis.AuthenticationError("WRONGPASS invalid username-password pair"), WHERE)
+    with pytest.raises(ServerRefused, match="refuses the connection: odd"):
+        raise_connecting(redis.ResponseError("odd"), WHERE)
+    for error in (
+        ConnectionRefusedError(111, "refused"),
+        redis.ConnectionError("gone"),
+        redis.TimeoutError("slow"),
+        redis.BusyLoadingError("loading"),
+        EOFError("cut off"),
+    ):
+        with pytest.raises(Retry, match="no server answers") as caught:
+            raise_connecting(error, WHERE)
+        assert unforeseen(caught.value) is None
+
+
+def test_a_handshake_that_is_broken_off_by_somebody_else() -> None:
+    wrapped = redis.ConnectionError("as redis-py has it")
+    wrapped.__cause__ = fault = ZeroDivisionError("a fault of theirs")
+    for error in (fault, wrapped):
+        with pytest.raises(Retry) as caught:
+            raise_connecting(error, WHERE)
+        assert unforeseen(caught.value) is fault
+        text = str(gone(WHERE, caught.value, 10.04))
+        assert text == f"gave up after 10.0 s: connecting to {WHERE} failed: ZeroDivisionError: a fault of theirs"
 
 
 def test_giving_up_says_how_long_and_what_to_look_at() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lockwork.errors import ServerRefused
-from lockwork.protocol.jobs import Batch, Leased
+from lockwork.errors import ServerRefused, ServerUnavailable
+from lockwork.protocol.jobs import Batch, Leased, SessionOver
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker import fetcher as fetching
 from lockwork.worker import order
@@ -34,6 +34,9 @@ class Server:
         self.answers.set()
         self._error = error
         self.offer = offer
+
+    def end_trouble(self) -> None:
+        self._error = None
 
     def run(self, protocol: Any) -> Any:
         effect = protocol.send(None)
@@ -219,3 +222,31 @@ async def test_who_leaves_hands_its_timer_on(due: bool) -> None:
     made.stop()
     await running
     assert (server.passed_on, server.awake) == (1, due)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a fault of ours"), ServerUnavailable("a fault of ours")])
+async def test_it_asks_on_whatever_goes_wrong(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its process ended by it, and so did the jobs that it ran."""
+    if isinstance(error, ServerUnavailable):
+        error.__cause__ = ValueError("no password today")
+    monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
+    server = Server(error)
+    made = make(server)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked >= 20 or running.done())
+    server.end_trouble()
+    await turns(lambda: not made._sources[0].failures or running.done())
+    made.stop()
+    await running
+    (complaint,) = (record for record in caplog.records if record.levelname == "WARNING")
+    assert complaint.getMessage() == "no jobs of queue default can be fetched: a fault of ours"
+    assert complaint.exc_info is not None
+
+
+async def test_it_ends_with_its_session() -> None:
+    made = make(Server(SessionOver("host/1/a")))
+    with pytest.raises(SessionOver):
+        async with asyncio.timeout(5):
+            await made.run()

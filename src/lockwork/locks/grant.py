@@ -133,7 +133,10 @@ class Grant:
                 loop.call_soon_threadsafe(self._cancel_body)
         if self.on_lost is not None:
             # on a thread of its own: whatever it does, the engine has other leases to keep
-            threading.Thread(target=self._call_back, name="lockwork-on-lost", daemon=True).start()
+            try:
+                threading.Thread(target=self._call_back, name="lockwork-on-lost", daemon=True).start()
+            except RuntimeError as error:  # the system has none to give
+                log.error("on_lost of %s %r could not be called: %s", self._handle.noun, self.name, error)
 
     def _call_back(self) -> None:
         assert self.on_lost is not None

@@ -141,7 +141,8 @@ class Holding(Decorating):
     def _disown(self, asked: Request, granted: Granted) -> None:
         """Forget what an interrupted `_keep` has noted."""
         for grant in list(self._runtime.live):
-            renewal = grant._lease and grant._lease.renewal
+            lease = grant._lease  # once: another thread may release it at any time
+            renewal = lease and lease.renewal
             if renewal and (renewal.key, renewal.owner, renewal.fence) == (asked.key, asked.owner, granted.fence):
                 grant._handle._forget(grant)
 

@@ -15,7 +15,7 @@ from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
 from lockwork.runtime.packing import pack_ahead, pack_call, pack_wait
-from lockwork.runtime.replies import NoScript, Retry, gone, raise_error
+from lockwork.runtime.replies import NoScript, Retry, gone, raise_error, unforeseen
 from lockwork.runtime.sync import backoff
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class AsyncDriver:
                 pause = backoff(tries)
                 patience = self._patience if call.patience is None else min(call.patience, self._patience)
                 if now() - began + pause > patience:
-                    raise gone(self._endpoint.shown, error, now() - began) from error
+                    raise gone(self._endpoint.shown, error, now() - began) from unforeseen(error) or error
                 await asyncio.sleep(pause)
                 call = call.again()
 

@@ -16,7 +16,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, Identity, end, identify
 from lockwork.runtime.packing import NOTHING, new_reader
-from lockwork.runtime.replies import Retry, connecting
+from lockwork.runtime.replies import Retry, raise_connecting
 
 _READ_SIZE = 1 << 18
 _SOON = 8
@@ -64,7 +64,7 @@ class Mux:
     async def _open(self) -> None:
         connection: Any = self._endpoint.async_connection()
         try:
-            await connection.connect()
+            await self._handshake(connection)
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
             info, number = await self._ask(reader, writer, ASK, 2)
             check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
@@ -79,7 +79,7 @@ class Mux:
                 raise ConnectionResetError("closed by the server")
         except (redis.RedisError, OSError) as error:
             await self._disconnect(connection)
-            raise connecting(error, self._endpoint.shown) from error
+            raise_connecting(error, self._endpoint.shown)
         except BaseException:
             await self._disconnect(connection)
             raise
@@ -88,6 +88,12 @@ class Mux:
         writer.transport.set_protocol(self._answers)
         self._writer, self._identity = writer, identity
         self._end = self._loop.create_task(self._with_the_loop(self._answers), name="lockwork-connection")
+
+    async def _handshake(self, connection: Any) -> None:
+        try:
+            await connection.connect()
+        except Exception as error:  # noqa: BLE001 - the app's own source of passwords may raise anything
+            raise_connecting(error, self._endpoint.shown)
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         self._opening = None

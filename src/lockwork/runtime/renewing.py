@@ -6,10 +6,10 @@ import logging
 from collections import deque
 from itertools import groupby
 
-from lockwork.errors import LockworkError
 from lockwork.protocol import grants
 from lockwork.protocol.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import SyncDriver
 
 log: logging.Logger = logging.getLogger("lockwork")
@@ -29,6 +29,8 @@ class Renewing:
         self._driver = driver
         self.back: deque[Lease] = deque()
         """What is to be given back; any thread may add to it."""
+        self._traced = False
+        """Whether the log shows where the trouble comes from that lasts."""
 
     def renew(self) -> bool:
         """Renew what is due; whether the server has said of any that it lasts on, or is over."""
@@ -46,10 +48,11 @@ class Renewing:
         self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
         try:
             answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN))
-        except LockworkError as error:
-            log.warning("leases could not be renewed yet: %s", error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
+            self._complain("leases could not be renewed yet", error)
             self._book.postponed(batch, now())
             return False
+        self._traced = False
         self._book.renewed(batch, answer, now())
         return True
 
@@ -62,8 +65,15 @@ class Renewing:
             kind = _kind(lease).removesuffix("_renew")
             try:
                 self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
-            except LockworkError as error:
-                log.warning("a lock that was asked for could not be given back, and ends with its lease: %s", error)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._complain("a lock that was asked for could not be given back, and ends with its lease", error)
+            else:
+                self._traced = False
+
+    def _complain(self, what: str, error: Exception) -> None:
+        traced = None if self._traced else unforeseen(error)
+        self._traced = self._traced or traced is not None
+        log.warning("%s: %s", what, error, exc_info=traced)
 
 
 def _kind(lease: Lease) -> str:

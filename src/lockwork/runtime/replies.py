@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import NoReturn, TypeGuard
+
+import hiredis
 import redis
 from redis.exceptions import AuthorizationError
 
@@ -9,6 +12,8 @@ from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, Ser
 
 # The server is there but cannot serve just now; the same call will do later.
 _PASSING = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
+# What a server that is away, or talks nonsense, makes its clients raise.
+_FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
 
 
 class Retry(Exception):
@@ -39,22 +44,40 @@ def raise_error(message: str, where: str, script: str) -> None:
     raise ServerRefused(f"the server at {where} refused {script}: {message}")
 
 
-def connecting(error: Exception, where: str) -> LockworkError | Retry:
-    """Translate an error of the handshake."""
-    # redis-py's asyncio side wraps what the server said
-    while isinstance(error, redis.ConnectionError) and isinstance(error.__cause__, redis.RedisError):
+def raise_connecting(error: Exception, where: str) -> NoReturn:
+    """Raise what an error of the handshake means."""
+    # redis-py's asyncio side wraps what the server said, and what the app's own source of passwords raised
+    while isinstance(error, redis.ConnectionError) and _says_more(error.__cause__):
         error = error.__cause__
     if isinstance(error, redis.AuthenticationError | AuthorizationError):
-        return ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL")
-    if isinstance(error, redis.BusyLoadingError | redis.ConnectionError | redis.TimeoutError | OSError):
-        return Retry(f"no server answers at {where}: {error}")
-    return ServerRefused(f"the server at {where} refuses the connection: {error}")
+        raise ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL") from error
+    if isinstance(error, redis.RedisError) and not isinstance(
+        error, redis.BusyLoadingError | redis.ConnectionError | redis.TimeoutError
+    ):
+        raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
+    if isinstance(error, _FORESEEN):
+        raise Retry(f"no server answers at {where}: {error}") from error
+    # such a source may be out of order for a moment, as a server may
+    raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
+
+
+def _says_more(cause: BaseException | None) -> TypeGuard[Exception]:
+    return isinstance(cause, Exception) and (isinstance(cause, redis.RedisError) or not isinstance(cause, _FORESEEN))
+
+
+def unforeseen(error: object) -> Exception | None:
+    """The error of a kind that neither server nor network raises which is behind this one, for a log that shows it."""
+    while isinstance(error, LockworkError | Retry):
+        error = error.__cause__
+    return error if isinstance(error, Exception) and not isinstance(error, _FORESEEN) else None
 
 
 def gone(where: str, why: object, tried: float) -> ServerUnavailable:
     """The error for a call that could not be completed in time."""
-    text = str(why).rstrip(".") or type(why).__name__
-    return ServerUnavailable(f"gave up after {tried:.1f} s: {text}. Is the server at {where} running and reachable?")
+    text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
+    if unforeseen(why) is not None:
+        return ServerUnavailable(text)  # whether the server is there, nobody knows
+    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable?")
 
 
 def read_only(where: str) -> str:

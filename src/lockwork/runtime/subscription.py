@@ -8,11 +8,10 @@ from collections.abc import Callable
 
 import hiredis
 
-from lockwork.errors import LockworkError
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.packing import pack
-from lockwork.runtime.replies import Retry
+from lockwork.runtime.replies import Retry, unforeseen
 from lockwork.runtime.sync import backoff
 from lockwork.runtime.wire import Wire
 
@@ -52,6 +51,7 @@ class Subscription:
         self._tries = 0
         self._heard = 0.0
         self._warned = 0.0
+        self._traced = False
         self.next_event: float | None = None
 
     def tend(self) -> None:
@@ -86,7 +86,7 @@ class Subscription:
                 self._deliver(*message(words))
             elif words[:1] == [b"subscribe"]:
                 self._confirmed = True
-                self._tries = 0
+                self._tries, self._traced = 0, False
                 self._missed()  # what was sent before we listened is lost
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class Subscription:
     def _connect(self) -> None:
         try:
             self._wire.connect()
-        except (Retry, LockworkError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, this thread also renews the leases
             self._broken(error)
             return
         self._descriptor = self._wire.fileno()
@@ -120,6 +120,8 @@ class Subscription:
         self.close()
         self._tries += 1
         self.next_event = now() + backoff(self._tries)
-        if self._tries == 1 or now() - self._warned > SILENCE:
+        traced = None if self._traced else unforeseen(why)
+        if self._tries == 1 or traced is not None or now() - self._warned > SILENCE:
             self._warned = now()
-            log.warning("wake-ups are not heard until the connection is back: %s", why)
+            self._traced = self._traced or traced is not None
+            log.warning("wake-ups are not heard until the connection is back: %s", why, exc_info=traced)

@@ -16,7 +16,7 @@ from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.packing import pack_wait
-from lockwork.runtime.replies import Retry, gone
+from lockwork.runtime.replies import Retry, gone, unforeseen
 from lockwork.runtime.wire import Wire
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class SyncDriver:
                 tries += 1
                 pause = backoff(tries)
                 if now() - began + pause > patience:
-                    raise gone(self._endpoint.shown, error, now() - began) from error
+                    raise gone(self._endpoint.shown, error, now() - began) from unforeseen(error) or error
                 time.sleep(pause)
                 call = call.again()
             finally:

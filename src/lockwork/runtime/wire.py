@@ -17,7 +17,7 @@ from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, Identity, end, identify
 from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
-from lockwork.runtime.replies import NoScript, Retry, connecting, raise_error
+from lockwork.runtime.replies import NoScript, Retry, raise_connecting, raise_error
 
 _READ_SIZE = 65536
 
@@ -34,13 +34,15 @@ class Wire:
         self.identity: Identity | None = None
 
     def connect(self) -> None:
-        """Connect and authenticate; raises Retry or a LockworkError."""
+        """Connect and authenticate; raises Retry or a LockworkError, whatever goes wrong."""
         connection = self._endpoint.connection(self._timeout)
         try:
             connection.connect()  # type: ignore[no-untyped-call]
-        except (redis.RedisError, OSError) as error:
+        except BaseException as error:
             connection.disconnect()  # type: ignore[no-untyped-call]
-            raise connecting(error, self._endpoint.shown) from error
+            if isinstance(error, Exception):
+                raise_connecting(error, self._endpoint.shown)
+            raise
         self._connection = connection
         self._socket = connection._sock  # noqa: SLF001 - redis-py has no public name for it
         self._reader = new_reader()

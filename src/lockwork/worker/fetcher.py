@@ -11,22 +11,22 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, jobs
-from lockwork.protocol.jobs import RESERVE_BATCH, Leased
+from lockwork.protocol.jobs import RESERVE_BATCH, Leased, SessionOver
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import backoff
 from lockwork.worker.lanes import Lanes
 from lockwork.worker.logs import AGAIN
+from lockwork.worker.news import News
 from lockwork.worker.order import Allot
 from lockwork.worker.source import Source
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
-
-T = TypeVar("T")
 
 _UNSETTLED = 1.0
 """Seconds until a queue is asked again whose outcomes the server does not take."""
@@ -69,12 +69,12 @@ class Fetcher:
         self._calm = False
         """Whether all queues were asked once more after the last job's end, and nothing has come since."""
         self._requests = 0
-        self._news: asyncio.Future[None] | None = None
+        self._news = News()
 
     def stop(self) -> None:
         """Lease nothing more; a call under way is brought to its end, so that no lease is lost sight of."""
         self._stopped = True
-        self._tell()
+        self._news.tell()
 
     async def run(self) -> None:
         """Fetch until stopped or done; raises SessionOver when the server counts this session as dead."""
@@ -83,9 +83,9 @@ class Fetcher:
                 if await self._asked_again():
                     continue
                 if not self._left:
-                    await self._unless_news(None)
+                    await self._news.unless()
                     continue
-                places = self._lanes.take_now() or await self._unless_news(self._lanes.take())
+                places = self._lanes.take_now() or await self._news.unless(self._lanes.take())
                 if not places:
                     continue
                 awake = [source for source in self._sources if source.awake]
@@ -130,6 +130,8 @@ class Fetcher:
         if source.passing is not None:
             # sent again, it would pass on what comes now
             await asyncio.wait([source.passing])
+            if self._stopped:
+                return 0
         again = source.unsure
         if again:
             want = source.held or want
@@ -148,7 +150,9 @@ class Fetcher:
         )  # fmt: skip
         try:
             batch = await self._driver.run(asked)
-        except LockworkError as error:
+        except SessionOver:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, jobs that run here must not end by it
             return self._put_off(source, want, error)
         used = len(batch.jobs) - source.held
         source.unsure, source.held = False, 0
@@ -176,11 +180,11 @@ class Fetcher:
         if worn:
             self._on_worn()
 
-    def _put_off(self, source: Source, want: int, error: LockworkError) -> int:
+    def _put_off(self, source: Source, want: int, error: Exception) -> int:
         source.failures += 1
         if now() >= source.complaint:
             source.complaint = now() + AGAIN
-            log.warning("no jobs of queue %s can be fetched: %s", source.name, error)
+            log.warning("no jobs of queue %s can be fetched: %s", source.name, error, exc_info=unforeseen(error))
         source.unsure = True
         self._sleep(source, asyncio.sleep(backoff(source.failures)))
         # A queue that refuses us must not keep the others' places. Should an earlier try of this very call have leased
@@ -203,7 +207,7 @@ class Fetcher:
             source.owed = source.timed  # should it have no place left, another must know when the next job is due
             self._left -= 1
             self._take(source, [offered])
-        self._tell()
+        self._news.tell()
         if self._lanes.full:
             self._pass_on(source)
 
@@ -216,36 +220,18 @@ class Fetcher:
     async def _rest(self) -> bool:
         """Wait until a queue may have jobs; True when there is nothing to wait for."""
         if self._settled is None or any(source.failures for source in self._sources):
-            await self._unless_news(None)
+            await self._news.unless()
         elif self._lanes.running:
-            await self._unless_news(self._lanes.freed())
+            await self._news.unless(self._lanes.freed())
         elif self._calm:
             return True
-        elif await self._unless_news(self._settled()):
+        elif await self._news.unless(self._settled()):
             # a job that has just ended may run again at once, or have enqueued others
             self._calm = True
             for source in self._sources:
                 self._cancel_sleep(source)
                 source.awake = True
         return False
-
-    async def _unless_news(self, waiting: Coroutine[Any, Any, T] | None) -> T | None:
-        """Wait for something, but no longer than until a queue wakes up or `stop` is called."""
-        news = self._news = asyncio.get_running_loop().create_future()
-        if waiting is None:
-            await news
-            return None
-        task = asyncio.ensure_future(waiting)
-        try:
-            await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    def _tell(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
 
     def _pass_on(self, source: Source) -> None:
         """Let another worker have the wake-up that we cannot use."""
@@ -255,9 +241,11 @@ class Fetcher:
 
     async def _pass(self, source: Source, *, awake: bool) -> None:
         passing = hands.pass_on(source.keys, self._session, self._channel, source.last, awake=awake)
-        with contextlib.suppress(LockworkError):  # the others look again by themselves before long
-            await self._driver.run(passing)
-        source.passing = None
+        try:
+            with contextlib.suppress(LockworkError):  # the others look again by themselves before long
+                await self._driver.run(passing)
+        finally:
+            source.passing = None
 
     async def _leave(self) -> None:
         """Nobody shall be woken here any more."""

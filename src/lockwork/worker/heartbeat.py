@@ -6,12 +6,13 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 
-from lockwork.errors import LockworkError, ServerRefused
+from lockwork.errors import ServerRefused
 from lockwork.protocol import hands, jobs
 from lockwork.protocol import job_control as control
 from lockwork.protocol.jobs import Leased
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.bounds import Keeper
 from lockwork.worker.logs import AGAIN
@@ -102,17 +103,33 @@ class Heartbeat:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
         `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
-        was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began.
+        was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began. A
+        ServerRefused of one queue is raised when all others have been asked; said again, it ends the session there.
         """
         self.forget(session)
         given = 0
+        refused: dict[str, ServerRefused] = {}
         for verdict in verdicts:
-            self._judge(session, verdict, patience)
-        for keys in (keys for name, keys in self._queues.items() if name not in without):
-            if not counted:
-                given += self._runtime.run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
-            given += self._runtime.run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
+            try:
+                self._judge(session, verdict, patience)
+            except ServerRefused as error:
+                refused[verdict.queue] = error
+        for name, keys in self._queues.items():
+            if name in without or name in refused:  # a job goes back with its verdict, or not at all
+                continue
+            try:
+                given += self._give_back(session, keys, patience, counted=counted)
+            except ServerRefused as error:
+                refused[name] = error
+        if refused:
+            raise next(iter(refused.values()))
         return given
+
+    def _give_back(self, session: str, keys: QueueKeys, patience: float, *, counted: bool) -> int:
+        given, run = 0, self._runtime.run
+        if not counted:
+            given += run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
+        return given + run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
 
     def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
         keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
@@ -149,8 +166,7 @@ class Heartbeat:
     def _complain(self, name: str, error: Exception) -> None:
         if now() - self._complained > AGAIN:
             self._complained = now()
-            unknown = None if isinstance(error, LockworkError) else error
-            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unknown)
+            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unforeseen(error))
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from lockwork.app import Lockwork
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol import hands, queue_status
 from lockwork.protocol.hands import Heads
 from lockwork.protocol.keys import QueueKeys
@@ -96,7 +97,8 @@ class Metrics:
         found: dict[str, _Seen] = {}
         try:
             for name, keys in self._queues.items():
-                found[name] = self._seen(keys)
+                with contextlib.suppress(ServerRefused):  # it answers, and the other queues are no worse for it
+                    found[name] = self._seen(keys)
         except LockworkError:
             yield _family("server_up", "gauge", "Whether the server answers", [("", 0)])
             return

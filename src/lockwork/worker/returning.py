@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, ServerRefused
 from lockwork.runtime.clock import now
 from lockwork.worker.heartbeat import Heartbeat
 from lockwork.worker.logs import AGAIN
@@ -27,17 +27,20 @@ class Returns:
         """When the next one about those below is due."""
         self._lingering: list[Child] = []
         """Children that have ended, and whose sessions could not be ended yet."""
+        self._away = False
+        """Whether the server was not there when it was last asked."""
 
     def give_back(self, child: Child, *, leaving: bool = False, again: bool = False) -> int:
         """Give back what a child had, and return how many jobs that were; `leaving`: the supervisor has to go, too."""
         # a server that was not there a moment ago is asked no more by a supervisor that has to go
-        if self._lingering and leaving:
+        if self._away and leaving:
             return 0
         try:
-            return self._heartbeat.leave(
+            given = self._heartbeat.leave(
                 child.session, _PATIENCE, counted=not child.orderly, verdicts=child.verdicts, without=child.without
             )
         except LockworkError as error:
+            self._away = not isinstance(error, ServerRefused)
             # should we not live to do it, its lease runs out, and then any worker gives its jobs back
             if not again or now() >= self._complaint:
                 self._complaint = now() + AGAIN
@@ -45,11 +48,13 @@ class Returns:
             self._lingering.append(child)
             self._again(_PATIENCE)
             return 0
+        self._away = False
+        return given
 
     def catch_up(self) -> None:
         """Try again with those whose jobs could not be given back."""
         while self._lingering:
-            child = self._lingering.pop()
+            child = self._lingering.pop(0)  # who could not go back is the last to be tried again
             given_back = self.give_back(child, again=True)
             if child in self._lingering:
                 return

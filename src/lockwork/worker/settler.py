@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from lockwork.errors import LockworkError, ServerRefused
+from lockwork.errors import ServerRefused
 from lockwork.protocol import jobs
 from lockwork.protocol.jobs import SETTLE_BATCH, Outcome
 from lockwork.protocol.keys import QueueKeys
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import backoff
 from lockwork.worker.logs import AGAIN
 
@@ -102,5 +103,4 @@ class Settler:
     def _complain(self, batch: list[Outcome], problem: Exception) -> None:
         if now() >= self._complaint:
             self._complaint = now() + AGAIN
-            unknown = None if isinstance(problem, LockworkError) else problem
-            log.warning("%d outcomes wait to be settled: %s", len(batch), problem, exc_info=unknown)
+            log.warning("%d outcomes wait to be settled: %s", len(batch), problem, exc_info=unforeseen(problem))

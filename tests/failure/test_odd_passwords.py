@@ -1,0 +1,170 @@
+"""Where passwords come from fails with an error of its own: that is an outage like any other, and says what it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import Lockwork, ServerUnavailable
+from lockwork.protocol import grants
+from lockwork.protocol.leases import Lease
+from lockwork.runtime import wire
+from passwords import Passwords
+from processes import until
+from proxy import Proxy
+
+_FOR_EVER = 1 << 30
+
+
+@pytest.fixture
+def passwords() -> Passwords:
+    return Passwords()
+
+
+# by both: on a unix socket redis-py's asyncio side makes it an error of its own
+@pytest.fixture(params=["tcp", "unix"])
+def app(request: pytest.FixtureRequest, passwords: Passwords, admin: redis.Redis) -> Iterator[Lockwork]:
+    """An app that gets its passwords there."""
+    where = request.getfixturevalue("proxy").url if request.param == "tcp" else request.getfixturevalue("url")
+    client = redis.Redis.from_url(where, credential_provider=passwords)
+    with Lockwork(client=client, lock_lease="10s", patience="0.5s") as made:
+        yield made
+
+
+def test_locks_are_renewed_when_it_is_over(
+    app: Lockwork, passwords: Passwords, admin: redis.Redis, other: Lockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The engine's thread died by it for good, and somebody else got the lock while its holder was in its body."""
+    with app.lock("held") as grant:
+        app.runtime.engine.listen()
+        until(lambda: _heard(app, admin), "it hears its channel")
+        passwords.left = _FOR_EVER
+        _cut_off(admin)
+        until(lambda: "leases could not be renewed yet" in caplog.text, "a renewal fails", 20)
+        until(lambda: passwords.left < _FOR_EVER - 5, "it tries again and again", 20)
+        before = admin.hget("lw:{lock:held}", "d")
+        passwords.left = 0
+        until(lambda: admin.hget("lw:{lock:held}", "d") != before, "it is renewed again", 20)
+        until(lambda: _heard(app, admin), "it hears its channel again", 20)
+        assert not grant.lost
+        assert other.lock("held").try_acquire() is None
+    for text in ("wake-ups are not heard", "leases could not be renewed yet"):
+        told = [record for record in caplog.records if text in record.getMessage()]
+        (traced,) = (record for record in told if record.exc_info)
+        assert "no password today" in traced.getMessage()
+
+
+def test_each_outage_is_traced(
+    app: Lockwork, passwords: Passwords, admin: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    app.lock("x").state()
+    app.runtime.engine.listen()
+    for outage in (1, 2):
+        until(lambda: _heard(app, admin), "it hears its channel", 20)
+        passwords.left = 4
+        admin.client_kill_filter(_type="pubsub")
+        until(lambda: passwords.left < 0, "it has tried again", 20)
+        assert len([record for record in caplog.records if record.exc_info]) == outage
+
+
+def test_a_lock_is_given_back_by_an_engine_that_outlives_it(
+    app: Lockwork, passwords: Passwords, admin: redis.Redis, other: Lockwork, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What could not be given back ends with its lease; what comes later is given back at once."""
+    for name in ("early", "late"):
+        app.lock(name).acquire()
+    held = {grant.name: grant for grant in app.runtime.live}
+    passwords.left = _FOR_EVER
+    _cut_off(admin)
+    app.runtime.engine.give_back(_lease(held["early"]))
+    until(lambda: "could not be given back" in caplog.text, "it fails", 20)
+    passwords.left = 0
+    app.runtime.engine.give_back(_lease(held["late"]))
+    until(lambda: other.lock("late").state().owner is None, "it is given back", 20)
+
+
+def test_a_thread_is_told_what_it_was(app: Lockwork, passwords: Passwords) -> None:
+    passwords.left = _FOR_EVER
+    with pytest.raises(ServerUnavailable, match=r"ValueError: no password today$") as caught:
+        app.lock("x").acquire()
+    assert isinstance(caught.value.__cause__, ValueError)
+    passwords.left = 2
+    assert app.lock("x").acquire().fence
+
+
+def test_a_task_is_told_what_it_was(app: Lockwork, passwords: Passwords) -> None:
+    async def main() -> None:
+        passwords.left = _FOR_EVER
+        with pytest.raises(ServerUnavailable, match=r"ValueError: no password today$") as caught:
+            await app.lock("x").aacquire()
+        assert isinstance(caught.value.__cause__, ValueError)
+        passwords.left = 2
+        assert (await app.lock("x").aacquire()).fence
+        await app.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_connection_is_closed_by_whatever_interrupts_its_beginning(proxy: Proxy, admin: redis.Redis) -> None:
+    passwords = Passwords(KeyboardInterrupt)
+    before = len(admin.client_list())
+    with Lockwork(client=redis.Redis.from_url(proxy.url, credential_provider=passwords)) as app:
+        passwords.left = 1
+        with pytest.raises(KeyboardInterrupt) as caught:
+            app.lock("x").state()
+        # what was raised holds on to all that was at work there
+        until(lambda: len(admin.client_list()) == before, "it is closed", 20)
+        assert caught.value is not None
+
+
+def test_the_engine_goes_on_after_a_fault_of_ours(
+    lw: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left = {"connect": 3, "renew": 3}
+    connect, renew = wire.Wire.connect, grants.renew
+
+    def fail(what: str) -> None:
+        left[what] -= 1
+        if left[what] >= 0:
+            raise ZeroDivisionError(f"a fault of ours: {what}")
+
+    def connect_(self: wire.Wire) -> None:
+        fail("connect")
+        connect(self)
+
+    def renew_(*arguments: Any) -> Any:
+        fail("renew")
+        return renew(*arguments)
+
+    with lw.lock("held") as grant:
+        before = admin.hget("lw:{lock:held}", "d")
+        monkeypatch.setattr(wire.Wire, "connect", connect_)
+        monkeypatch.setattr(grants, "renew", renew_)
+        lw.runtime.engine.listen()
+        until(lambda: _heard(lw, admin), "it hears its channel", 20)
+        until(lambda: admin.hget("lw:{lock:held}", "d") != before, "it is renewed", 20)
+        assert not grant.lost
+    traced = {record.getMessage() for record in caplog.records if record.exc_info}
+    assert traced == {
+        "wake-ups are not heard until the connection is back: a fault of ours: connect",
+        "leases could not be renewed yet: a fault of ours: renew",
+    }
+
+
+def _lease(grant: Any) -> Lease:
+    lease: Lease = grant._handle._forget(grant)[0]
+    return lease
+
+
+def _cut_off(admin: redis.Redis) -> None:
+    for kind in ("pubsub", "normal"):
+        admin.client_kill_filter(_type=kind, skipme=True)
+
+
+def _heard(app: Lockwork, admin: redis.Redis) -> bool:
+    channel = app.runtime.channel
+    return dict(admin.pubsub_numsub(channel)) == {channel.encode(): 1}

@@ -1,0 +1,63 @@
+"""Giving back what children had, by itself: one queue that refuses keeps nothing from the other children's jobs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
+from lockwork.worker.heartbeat import Heartbeat
+from lockwork.worker.process import Child
+from lockwork.worker.returning import Returns
+
+
+class _Sessions:
+    """A heartbeat that needs no server: who leaves, and who cannot."""
+
+    def __init__(self) -> None:
+        self.left: list[str] = []
+        self.trouble: dict[str, LockworkError] = {}
+
+    def leave(self, session: str, _patience: float, **_: Any) -> int:
+        if session in self.trouble:
+            raise self.trouble[session]
+        self.left.append(session)
+        return 1
+
+
+def _child(session: str) -> Child:
+    return cast("Child", SimpleNamespace(session=session, pid=1, orderly=False, verdicts=(), without=()))
+
+
+def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
+    """It was tried again before all others, which so were never tried."""
+    sessions = _Sessions()
+    returns = Returns(cast("Heartbeat", sessions), lambda _: None)
+    sessions.trouble = {name: ServerUnavailable("no server") for name in "abc"}
+    for name in "abc":
+        assert returns.give_back(_child(name)) == 0
+    sessions.trouble = {"c": ServerRefused("somebody else's data")}
+    for _ in range(3):
+        returns.catch_up()
+    assert sorted(sessions.left) == ["a", "b"]
+    sessions.trouble = {}
+    returns.catch_up()
+    assert sorted(sessions.left) == ["a", "b", "c"]
+
+
+def test_a_supervisor_that_has_to_go_asks_on_when_one_queue_refuses() -> None:
+    sessions = _Sessions()
+    returns = Returns(cast("Heartbeat", sessions), lambda _: None)
+    sessions.trouble = {"a": ServerRefused("somebody else's data")}
+    returns.give_back(_child("a"), leaving=True)
+    assert returns.give_back(_child("b"), leaving=True) == 1
+
+
+def test_a_supervisor_that_has_to_go_asks_a_server_that_is_away_once() -> None:
+    """Each time would take a second, and it may be killed before long."""
+    sessions = _Sessions()
+    returns = Returns(cast("Heartbeat", sessions), lambda _: None)
+    sessions.trouble = {"a": ServerUnavailable("no server")}
+    returns.give_back(_child("a"), leaving=True)
+    assert returns.give_back(_child("b"), leaving=True) == 0
+    assert sessions.left == []
