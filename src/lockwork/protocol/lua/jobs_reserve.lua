@@ -155,7 +155,7 @@ elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
   local mark = redis.call('ZREVRANGEBYSCORE', idle, '(0', '-inf', 'LIMIT', 0, 1)[1]
   -- an offer to a session that is over: its job went back with its others
-  if mark and (redis.call('ZSCORE', workers, string.match(mark, ':wake:(.*)$') or '') or '0') == '0' then
+  if mark and (redis.call('ZSCORE', workers, string.match(mark, '^.*:wake:(.*)$') or '') or '0') == '0' then
     redis.call('ZREM', idle, mark)
   end
 elseif #ripe > 0 and room <= 0 then
