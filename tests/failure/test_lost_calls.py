@@ -213,7 +213,7 @@ async def test_a_request_that_arrives_after_its_retry(lw: Lockwork, proxy: Proxy
             proxy.lose(sha("job_push"), "late")
             job = await asyncio.to_thread(task.enqueue)
         else:
-            await app.lock("warm").astate()
+            await app.task(name="warm", queue="other")(work).aenqueue()  # it sends the script whole the first time
             proxy.lose(sha("job_push"), "late")
             job = await task.aenqueue()
         keys = QueueKeys("lw", "default")

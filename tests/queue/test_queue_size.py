@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 from history import History
 from lockwork import Lockwork
@@ -74,13 +75,22 @@ def test_hooks_are_told_of_what_was_enqueued_before_the_queue_was_full(lw: Lockw
     assert told == list(range(1000))
 
 
-async def test_tasks_that_enqueue_together_are_refused_one_by_one(alw: Lockwork) -> None:
+@pytest.mark.parametrize("forgotten", [False, True], ids=["", "a server that has forgotten a script"])
+async def test_tasks_that_enqueue_together_are_refused_one_by_one(
+    alw: Lockwork, admin: redis.Redis, forgotten: bool
+) -> None:
     """They share a round trip, and whoever came first is not refused for those who came later."""
 
     @alw.task
     async def work(number: int) -> None: ...
 
+    @alw.task(queue="other")
+    async def other(number: int) -> None: ...
+
     await alw.queue().alimit(size=10)
+    if forgotten:
+        admin.script_flush()
+        await other.aenqueue_many([(1,), (2,)])  # and knows the other of the two
     found = await asyncio.gather(*(work.aenqueue(number) for number in range(40)), return_exceptions=True)
     refused = [each for each in found if isinstance(each, BaseException)]
     assert len(refused) == 30

@@ -35,6 +35,8 @@ class Call:
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
     otherwise: Call | None = None
     """What is sent instead of it after a lost reply."""
+    ordered: bool = False
+    """Calls that follow on the same connection must not overtake it, as they would if it had to be sent again."""
     replicas: int = 0
     """Wait for so many replicas to have what the script wrote: the result is then the reply, and how many had it."""
     behind: bool = False

@@ -61,7 +61,7 @@ def push(
     else:
         name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
     args: list[Argument] = [0, int(some) if expires_ms is None else expires_ms]
-    call = Call(script(name), keys, args, marked=True)
+    call = Call(script(name), keys, args, marked=True, ordered=True)
     if replicas or len(jobs) <= PUSH_BATCH:
         if also is not None:
             also(jobs)
@@ -88,7 +88,7 @@ def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Protocol[int]:
         session = process(channel)
         keys += (queue.workers, queue.run(session))
         args += (session, channel)
-    reply = yield Call(script("job_push"), keys, args, otherwise=otherwise)
+    reply = yield Call(script("job_push"), keys, args, otherwise=otherwise, ordered=True)
     if isinstance(reply, bytes):
         queue.sleeper = reply.decode()
         return 1

@@ -14,7 +14,7 @@ from lockwork.runtime.driving import adrive
 from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
-from lockwork.runtime.packing import pack_ahead, pack_call, pack_wait
+from lockwork.runtime.packing import pack_ahead, pack_wait
 from lockwork.runtime.replies import NoScript, Retry, gone, raise_error, unforeseen
 from lockwork.runtime.sync import backoff
 
@@ -49,7 +49,7 @@ class AsyncDriver:
         while True:
             try:
                 if call.patience is None and mux.connected and not call.replicas:
-                    answer = mux.submit(pack_call(call, whole=whole))
+                    answer = mux.call(call, whole=whole)
                     if call.ahead is not None:
                         pack_ahead(call)
                     reply = await answer
@@ -77,7 +77,7 @@ class AsyncDriver:
             async with asyncio.timeout(seconds):
                 if not mux.connected:
                     await mux.connect()
-                reply = mux.submit(pack_call(call, whole=whole))
+                reply = mux.call(call, whole=whole)
                 if not call.replicas:
                     return await reply
                 acknowledged = mux.submit(pack_wait(call.replicas, REPLICAS))

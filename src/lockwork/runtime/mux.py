@@ -10,12 +10,13 @@ from typing import Any
 import redis
 
 from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Call
 from lockwork.runtime.answers import Answers
 from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, Identity, end, identify
-from lockwork.runtime.packing import NOTHING, new_reader
+from lockwork.runtime.packing import NOTHING, new_reader, pack_call
 from lockwork.runtime.replies import Retry, raise_connecting
 
 _READ_SIZE = 1 << 18
@@ -45,6 +46,8 @@ class Mux:
         self._end: asyncio.Task[None] | None = None
         self._progress = 0.0
         self._skip = 0
+        self._sent: set[str] = set()
+        """Scripts that have come to the server by this connection."""
         self._watch: asyncio.TimerHandle | None = None
 
     @property
@@ -84,6 +87,7 @@ class Mux:
             await self._disconnect(connection)
             raise
         connection._reader = connection._writer = None  # noqa: SLF001 - from here on it is ours alone
+        self._sent.clear()
         self._answers = Answers(self._pending, self._progressed, self._drop)
         writer.transport.set_protocol(self._answers)
         self._writer, self._identity = writer, identity
@@ -99,6 +103,18 @@ class Mux:
         self._opening = None
         if not opening.cancelled():
             opening.exception()  # those who wait for it raise it; nobody may be left
+
+    def call(self, call: Call, *, whole: bool) -> asyncio.Future[Any]:
+        """Submit a call: with its script if `whole`, or if it keeps its order and is the first of that script here.
+
+        A script that the server does not know has to be sent again, behind the calls that came after it.
+        """
+        if call.ordered and call.script.sha not in self._sent:
+            whole = True
+        future = self.submit(pack_call(call, whole=whole))
+        if whole:
+            self._sent.add(call.script.sha)
+        return future
 
     def submit(self, packed: bytes) -> asyncio.Future[Any]:
         """Send a command, soon and with others; the future gets its reply, errors as values, or raises Retry.
