@@ -6,10 +6,10 @@ import redis
 
 from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
-from lockwork.protocol import jobs, pushing
-from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.pushing import NewJob
 
 FEW, MANY = 1_000, 5_000_000
 BATCH, ROUNDS, TURNS = 500, 40, 6

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from lockwork.injection import Depends
 
     # what the app hands out
-    from lockwork.jobs import Job
+    from lockwork.jobs.job import Job
     from lockwork.locks import Grant, Lock
-    from lockwork.queues import Queue
+    from lockwork.queues.queue import Queue
     from lockwork.stocks import Stock
-    from lockwork.tasks import Task
+    from lockwork.tasks.task import Task
 
     # inside a worker
-    from lockwork.worker.context import JobContext, current_job
+    from lockwork.worker.job.context import JobContext, current_job
 
 __all__ = [
     "BlockingCallError",
@@ -83,14 +83,14 @@ __all__ = [
 _ELSEWHERE = {
     "Depends": "injection",
     "Grant": "locks",
-    "Job": "jobs",
-    "JobContext": "worker.context",
+    "Job": "jobs.job",
+    "JobContext": "worker.job.context",
     "Lock": "locks",
     "Lockwork": "app",
-    "Queue": "queues",
+    "Queue": "queues.queue",
     "Stock": "stocks",
-    "Task": "tasks",
-    "current_job": "worker.context",
+    "Task": "tasks.task",
+    "current_job": "worker.job.context",
 }
 """The module of each public name that is no error."""
 

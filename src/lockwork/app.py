@@ -8,21 +8,21 @@ from typing import Any, Self, Unpack
 from lockwork.config import Config, Settings
 from lockwork.delay_queues import DelayQueue
 from lockwork.fencing.factory import Fencing
-from lockwork.flow_factory import Flows
-from lockwork.jobs import Job, Origin
+from lockwork.flows.factory import Flows
+from lockwork.jobs.job import Job, Origin
 from lockwork.lifespans import Lifespans
 from lockwork.locks.factory import Locks
 from lockwork.partitions.queue import PartitionedQueue
-from lockwork.protocol import waiting
 from lockwork.protocol.keys import QueueKeys, checked
-from lockwork.protocol.schedules import Plan
-from lockwork.queues import Queue
-from lockwork.registry import Registry
+from lockwork.protocol.queues import waiting
+from lockwork.protocol.queues.schedules import Plan
+from lockwork.queues.queue import Queue
 from lockwork.runtime.opening import opener
 from lockwork.runtime.runtime import Runtime
 from lockwork.stocks import Stock
 from lockwork.synchronizers.factory import Synchronizers
 from lockwork.task_factory import Tasks
+from lockwork.tasks.registry import Registry
 
 
 class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):

@@ -53,7 +53,7 @@ class Succeeded:
 class Failed:
     """An attempt failed, the last one or not; `task` is empty when what came from the server cannot be read.
 
-    `error` is a lockwork.worker.context.Again if the job itself called `retry`.
+    `error` is a lockwork.worker.job.context.Again if the job itself called `retry`.
     """
 
     id: str

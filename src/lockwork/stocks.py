@@ -7,13 +7,13 @@ from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
-from lockwork.protocol import stock as protocol
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
-from lockwork.protocol.pushing import NewJob
-from lockwork.protocol.stock import Books, Reservation, StockStatus
+from lockwork.protocol.queues import stock as protocol
+from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.stock import Books, Reservation, StockStatus
 from lockwork.runtime.runtime import Runtime
-from lockwork.task_calls import TaskCall
+from lockwork.tasks.calls import TaskCall
 
 MOST = 10**12
 

@@ -7,9 +7,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from lockwork import registry
-from lockwork.batch_tasks import BatchTask
-from lockwork.batches import Batching, BatchSettings
 from lockwork.config import check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
@@ -20,8 +17,11 @@ from lockwork.partitions.tasks import PartitionedBatchTask, PartitionedTask
 from lockwork.protocol.keys import QueueKeys
 from lockwork.schedules.factory import Schedules
 from lockwork.schedules.options import ScheduledTaskSettings, call_without_arguments, split
-from lockwork.task_settings import CallSettings, TaskOptions
-from lockwork.tasks import Task
+from lockwork.tasks import registry
+from lockwork.tasks.batch_task import BatchTask
+from lockwork.tasks.batches import Batching, BatchSettings
+from lockwork.tasks.settings import CallSettings, TaskOptions
+from lockwork.tasks.task import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,8 +55,8 @@ class Tasks(Schedules):
     ) -> Any:
         """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
 
-        With `batch`, one call runs up to so many jobs: see lockwork.batches.BatchSettings.
-        For the other options see lockwork.task_settings.TaskSettings; with `cron` or `every`, and what else
+        With `batch`, one call runs up to so many jobs: see lockwork.tasks.batches.BatchSettings.
+        For the other options see lockwork.tasks.settings.TaskSettings; with `cron` or `every`, and what else
         lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
         single = CallSettings, "give it to single jobs, task.options({name}=...)"

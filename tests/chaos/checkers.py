@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from lockwork.protocol.queue_status import QueueStatus
+from lockwork.protocol.queues.status import QueueStatus
 
 Line = dict[str, Any]
 

@@ -16,7 +16,7 @@ import pytest
 from chaos.job_checks import Trouble
 from history import History
 from lockwork import Lockwork
-from lockwork.protocol.queue_status import QueueStatus
+from lockwork.protocol.queues.status import QueueStatus
 from processes import Started, alive, until, worker
 
 APPS = Path(__file__).parent / "apps"

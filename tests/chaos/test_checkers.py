@@ -8,7 +8,7 @@ import pytest
 
 from chaos.checkers import Line, job_problems, lock_problems
 from chaos.job_checks import Trouble, group_problems, key_problems, unexplained
-from lockwork.protocol.queue_status import QueueStatus
+from lockwork.protocol.queues.status import QueueStatus
 
 FINE = QueueStatus(ready=0, scheduled=0, running=0, dead=0, enqueued=3, succeeded=3, failed=0, retried=0, recovered=0)
 

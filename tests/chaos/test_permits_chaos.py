@@ -19,7 +19,7 @@ from chaos.checkers import Line
 from chaos.test_chaos import APPS, SECONDS, SEED, freeze
 from history import History
 from lockwork import Lockwork
-from lockwork.protocol.permits import ALL
+from lockwork.protocol.locks.permits import ALL
 from lockwork.runtime.embedded import start_private
 from processes import Started, started, until
 

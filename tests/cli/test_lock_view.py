@@ -13,7 +13,7 @@ from rich.console import Console
 from lockwork import Lockwork
 from lockwork.cli.lockview import show
 from lockwork.cli.printable import time_left
-from lockwork.protocol.overview import Overview
+from lockwork.protocol.locks.overview import Overview
 from processes import until
 
 

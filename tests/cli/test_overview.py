@@ -11,7 +11,7 @@ import redis
 
 from lockwork import LockTimeout, Lockwork
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.overview import Overview, look
+from lockwork.protocol.locks.overview import Overview, look
 from processes import until
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
-from lockwork.queue_limits import QueueLimits
+from lockwork.queues.limits import QueueLimits
 
 
 @pytest.fixture

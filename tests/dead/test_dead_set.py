@@ -15,11 +15,11 @@ from rich.console import Console
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
 from lockwork.cli.deadview import show_jobs
 from lockwork.ids import new_ids
-from lockwork.protocol import dead_moves, jobs, pushing
-from lockwork.protocol.dead_moves import Bounds
-from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import dead_moves, jobs, pushing
+from lockwork.protocol.queues.dead_moves import Bounds
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.pushing import NewJob
 from processes import started
 
 KEYS = QueueKeys("lw", "default")

@@ -10,7 +10,7 @@ import redis
 import redis.asyncio
 
 from lockwork import ReservationEnded, SoldOut, Task
-from lockwork.protocol.stock import Reservation, StockStatus
+from lockwork.protocol.queues.stock import Reservation, StockStatus
 
 URL = os.environ["LOCKWORK_URL"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from lockwork.demo.audit import Verdict, audit
 from lockwork.demo.evidence import Delivery, Entry, Evidence, Told, Victim
-from lockwork.protocol.queue_status import QueueStatus
-from lockwork.protocol.stock import StockStatus
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.queues.stock import StockStatus
 
 ANN = [Entry("r1", "placed", "ann"), Entry("r1", "paid")]
 BOB = [Entry("r2", "placed", "bob"), Entry("r2", "expired")]

@@ -12,8 +12,8 @@ from rich.console import Console
 from lockwork.demo.crowd import Crowd, Seen
 from lockwork.demo.live import LiveScreen, Stacked
 from lockwork.demo.screen import Lines, Moment, counted
-from lockwork.protocol.queue_status import QueueStatus
-from lockwork.protocol.stock import StockStatus
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.queues.stock import StockStatus
 
 MOMENT = Moment(
     seconds=7.0,

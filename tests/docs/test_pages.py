@@ -10,14 +10,14 @@ import pytest
 
 import lockwork.errors
 from docs.pages import links, problems
-from lockwork.batches import BatchSettings
 from lockwork.cli.run import run
 from lockwork.cli.worker import worker
 from lockwork.config import Settings
 from lockwork.hooks import Hooks
-from lockwork.queue_limits import LimitSettings
+from lockwork.queues.limits import LimitSettings
 from lockwork.schedules.options import ScheduleSettings
-from lockwork.task_settings import CallSettings, TaskSettings
+from lockwork.tasks.batches import BatchSettings
+from lockwork.tasks.settings import CallSettings, TaskSettings
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

@@ -11,8 +11,8 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import jobs
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs
 from lockwork.protocol.scripts import script
 from processes import until, worker
 from proxy import Phase, Proxy

@@ -20,9 +20,9 @@ import redis
 
 from history import History
 from lockwork import JobFailed, Lockwork
-from lockwork.protocol import job_control, pushing
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import job_control, pushing
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker

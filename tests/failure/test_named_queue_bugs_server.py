@@ -11,12 +11,12 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import dead_moves, hands, jobs, pushing, waiting
-from lockwork.protocol import job_control as control
-from lockwork.protocol.dead import Filter
-from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import dead_moves, hands, jobs, pushing, waiting
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.dead import Filter
+from lockwork.protocol.queues.jobs import Leased, Limits, Outcome
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
 

@@ -11,8 +11,8 @@ import redis
 
 from leftovers import open_sockets
 from lockwork import Lockwork, ServerUnavailable
-from lockwork.protocol import grants
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime import wire
 from passwords import Passwords
 from processes import until

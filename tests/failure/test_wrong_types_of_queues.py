@@ -14,18 +14,19 @@ import pytest
 import redis
 
 from lockwork import Lockwork, ServerRefused
-from lockwork.protocol import dead, dead_moves, hands, jobs, pushing, queue_status, schedules, waiting
-from lockwork.protocol import job_control as control
-from lockwork.protocol.dead import Filter
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.jobs import Leased, Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import dead, dead_moves, hands, jobs, pushing, schedules, waiting
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.dead import Filter
+from lockwork.protocol.queues.jobs import Leased, Limits, Outcome
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
-from lockwork.worker.bounds import Keeper
-from lockwork.worker.heartbeat import Heartbeat
-from lockwork.worker.overruns import Verdict
+from lockwork.worker.children.overruns import Verdict
+from lockwork.worker.supervising.bounds import Keeper
+from lockwork.worker.supervising.heartbeat import Heartbeat
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")

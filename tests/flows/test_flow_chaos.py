@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from history import History
-from lockwork.protocol import flows, jobs
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows, jobs
 from processes import Started, until, worker
 
 _CHORDS, _SIZE, _KILLS = 5, 10, 4

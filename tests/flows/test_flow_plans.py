@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError
-from lockwork.protocol import flows
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows
 
 
 def test_one_queue(own: Any) -> None:

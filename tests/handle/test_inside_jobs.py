@@ -16,10 +16,10 @@ import pytest
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
-from lockwork.protocol import job_control, jobs, pushing
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
-from lockwork.worker.context import Desk, JobContext
+from lockwork.protocol.queues import job_control, jobs, pushing
+from lockwork.protocol.queues.pushing import NewJob
+from lockwork.worker.job.context import Desk, JobContext
 from processes import until, worker
 
 

@@ -146,7 +146,7 @@ def _nothing(x: int) -> None:
 def test_options_that_cannot_be_read(handled: Any, extra: bytes) -> None:
     """What the wire brings may be anything: its job is dead with a reason, and the worker goes on."""
     from lockwork.ids import new_id
-    from lockwork.protocol import pushing
+    from lockwork.protocol.queues import pushing
 
     id = new_id()
     record = b'1,1,,;["add",[1],{},' + extra + b"]"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lockwork import Lockwork, current_job
-from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker.context import Desk, Slot, slot
-from lockwork.worker.executor import Executor
-from lockwork.worker.lanes import Lanes
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.worker.executing.executor import Executor
+from lockwork.worker.job.context import Desk, Slot, slot
+from lockwork.worker.job.lanes import Lanes
 
 lw = Lockwork("redis://127.0.0.1:1", patience=0)
 

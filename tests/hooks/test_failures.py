@@ -11,7 +11,7 @@ import pytest
 from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.failures import Errors, Failure
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.schedules import Ticker
+from lockwork.protocol.queues.schedules import Ticker
 
 Load = Callable[[str], Any]
 

@@ -15,9 +15,9 @@ from lockwork import ConfigError, JobFailed, Lockwork
 from lockwork.errors import JobCancelled
 from lockwork.hooks import Enqueued, Started
 from lockwork.ids import new_id
-from lockwork.protocol import jobs, pushing
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues.pushing import NewJob
 from processes import until
 
 Load = Callable[[str], Any]

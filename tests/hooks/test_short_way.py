@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import pytest
 
 from lockwork import Depends, Lockwork
-from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker.context import Desk, Slot
-from lockwork.worker.endings import Endings
-from lockwork.worker.executor import Executor
-from lockwork.worker.lanes import Lanes
-from lockwork.worker.threads import Threads
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.worker.executing.endings import Endings
+from lockwork.worker.executing.executor import Executor
+from lockwork.worker.job.context import Desk, Slot
+from lockwork.worker.job.lanes import Lanes
+from lockwork.worker.job.threads import Threads
 
 
 async def plain(number: int) -> int:

@@ -12,7 +12,7 @@ import redis
 from interop.old_clients import ExpiringLock, GetsetLock
 from lockwork import LockLost, LockTimeout, Lockwork
 from lockwork.compat.timestamp import TimestampLock
-from lockwork.protocol.timestamp import Unit
+from lockwork.protocol.locks.timestamp import Unit
 from processes import until
 
 KEY = "goods100"

@@ -41,9 +41,9 @@ def collected() -> Iterator[None]:
 
 
 _ACQUIRE = (
-    "protocol/grants.py",
-    "protocol/lock.py",
-    "protocol/multilock.py",
+    "protocol/locks/grants.py",
+    "protocol/locks/lock.py",
+    "protocol/locks/multilock.py",
     "runtime/driving.py",
     "runtime/sync.py",
     "runtime/wire.py",
@@ -58,7 +58,7 @@ _ACQUIRE = (
     "locks/multilock.py",
 )
 """Everything that runs between a caller and the server when a lock is acquired."""
-_RELEASE = (*_ACQUIRE, "locks/grant.py", "locks/multigrant.py", "runtime/runtime.py", "protocol/leases.py")
+_RELEASE = (*_ACQUIRE, "locks/grant.py", "locks/multigrant.py", "runtime/runtime.py", "protocol/locks/leases.py")
 
 
 def test_ctrl_c_in_a_blocking_wait(lw: Lockwork, url: str) -> None:

@@ -13,9 +13,9 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.protocol import lock as protocol
 from lockwork.protocol.effects import Call
-from lockwork.protocol.holders import plain
+from lockwork.protocol.locks import lock as protocol
+from lockwork.protocol.locks.holders import plain
 from lockwork.protocol.scripts import script as script_of
 from model.bench import Bench
 from processes import script, until

@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.protocol import grants
 from lockwork.protocol.effects import Park, Protocol
-from lockwork.protocol.grants import Granted
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Granted
 from processes import until
 
 

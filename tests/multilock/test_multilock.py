@@ -13,7 +13,7 @@ from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, Serv
 from lockwork.locks.multigrant import MultiGrant
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.grants import CLAIM_MS
+from lockwork.protocol.locks.grants import CLAIM_MS
 from lockwork.protocol.scripts import script
 from multilock.parts import Several, free
 from processes import until

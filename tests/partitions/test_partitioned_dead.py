@@ -9,10 +9,10 @@ import redis
 
 from lockwork import ConfigError, Lockwork
 from lockwork.ids import new_ids
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob, push
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.pushing import NewJob, push
 from processes import until
 
 SESSION = "host/1/a"

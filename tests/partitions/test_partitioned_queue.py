@@ -9,10 +9,10 @@ import pytest
 
 from lockwork import ConfigError, Lockwork, WaitTimeout
 from lockwork.errors import QueueFull
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.queue_limits import QueueLimits
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.queues.limits import QueueLimits
 from processes import until
 
 SESSION = "host/1/a"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError, Lockwork, SoldOut
-from lockwork.partitions.places import numbered
+from lockwork.partitioning import numbered
 
 
 def plain(app: Lockwork, **options: Any) -> Any:

@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.partitions.places import Partitions, numbered, routing_name
-from lockwork.protocol.jobs import Limits, head
+from lockwork.partitioning import Partitions, numbered, routing_name
 from lockwork.protocol.keys import QueueKeys, checked_queue
+from lockwork.protocol.queues.jobs import Limits, head
 
 NAMES = [f"order:{number}" for number in range(4000)]
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker import order
-from lockwork.worker.order import Allot
-from lockwork.worker.source import Source
+from lockwork.worker.fetching import order
+from lockwork.worker.fetching.order import Allot
+from lockwork.worker.fetching.source import Source
 
 
 def family(name: str, partitions: int, weight: int = 1, turns: list[float] | None = None) -> list[Source]:

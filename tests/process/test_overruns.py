@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol.jobs import Leased, Outcome
-from lockwork.worker import frames
-from lockwork.worker.frames import Order, Stop
-from lockwork.worker.overruns import Limits, Overruns, Verdict
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.worker.children.overruns import Limits, Overruns, Verdict
+from lockwork.worker.pool import frames
+from lockwork.worker.pool.frames import Order, Stop
 from processes import until
 
 

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from lockwork.worker import host
-from lockwork.worker.host import Place
 from lockwork.worker.options import ChildOrders, WorkerOptions
+from lockwork.worker.pool import host
+from lockwork.worker.pool.host import Place
 
 
 async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
-from lockwork.worker import runners
-from lockwork.worker.process import Child
+from lockwork.worker.children import runners
+from lockwork.worker.children.process import Child
 from ports import free_port
 from processes import children, until, worker
 from scraping import scraped

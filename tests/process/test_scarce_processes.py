@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app_modules import load_app
-from lockwork.worker import host
+from lockwork.worker.pool import host
 from processes import until, worker
 
 

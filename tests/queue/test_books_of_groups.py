@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import job_control, jobs, pushing, queue_limits
-from lockwork.protocol.jobs import Limits, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import job_control, jobs, pushing
+from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queues.jobs import Limits, Outcome
+from lockwork.protocol.queues.pushing import NewJob
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork, PayloadTooLarge, ServerRefused
-from lockwork.tasks import Task
+from lockwork.tasks.task import Task
 
 
 async def note(number: int | str) -> None: ...

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import jobs, pushing
-from lockwork.protocol.jobs import Leased, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.pushing import NewJob
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

@@ -8,12 +8,12 @@ import pytest
 
 from lockwork import Lockwork
 from lockwork.errors import QueueFull
-from lockwork.protocol import jobs
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.flows import FlowJob, push
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
-from lockwork.protocol.unique import Terms, push_unique
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.flows import FlowJob, push
+from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.unique import Terms, push_unique
 
 QUEUE = QueueKeys("lw", "default")
 

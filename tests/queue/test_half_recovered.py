@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import hands, jobs, pushing, queue_status
 from lockwork.protocol.effects import Call
-from lockwork.protocol.jobs import SessionOver
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import hands, jobs, pushing
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.jobs import SessionOver
+from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
 from simulation.server import Build, Server
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lockwork import Lockwork
-from lockwork.protocol import hands, job_control, jobs, pushing
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import hands, job_control, jobs, pushing
+from lockwork.protocol.queues.pushing import NewJob
 
 KEYS = QueueKeys("lw", "default")
 

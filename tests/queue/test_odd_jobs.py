@@ -13,9 +13,9 @@ import redis
 from app_modules import Load
 from lockwork import JobFailed
 from lockwork.ids import new_id
-from lockwork.protocol import pushing
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import pushing
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.embedded import start_private
 from processes import until, worker
 

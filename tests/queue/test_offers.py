@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from history import History
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import Batch, Leased
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Batch, Leased
 from lockwork.runtime.subscription import message
 from processes import until, worker
 

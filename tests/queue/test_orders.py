@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lockwork.worker.process import Child
+from lockwork.worker.children.process import Child
 
 
 def test_orders_that_nobody_reads_do_not_end_the_supervisor() -> None:

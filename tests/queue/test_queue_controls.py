@@ -14,7 +14,7 @@ import pytest
 
 from history import History
 from lockwork import ConfigError, Lockwork, ResultTimeout, WaitTimeout
-from lockwork.queue_limits import QueueLimits
+from lockwork.queues.limits import QueueLimits
 from processes import Started, until, worker
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol import job_control as control
-from lockwork.protocol import jobs, pushing, queue_limits, queue_status
 from lockwork.protocol.effects import Argument, Call
-from lockwork.protocol.jobs import Batch, Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.jobs import Batch, Outcome
+from lockwork.protocol.queues.pushing import NewJob
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 

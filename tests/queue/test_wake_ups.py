@@ -5,9 +5,9 @@ from __future__ import annotations
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import jobs, pushing
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
 from processes import until
 from simulation.server import Build, Server

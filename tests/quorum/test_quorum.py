@@ -12,7 +12,7 @@ import pytest
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerUnavailable
 from lockwork.locks import fleet
 from lockwork.locks.quorum import Quorum
-from lockwork.protocol.quorum import Pause, drift, majority, validity
+from lockwork.protocol.locks.quorum import Pause, drift, majority, validity
 from processes import until
 from quorum_servers import Servers
 

@@ -10,7 +10,7 @@ import redis
 
 from lockwork import ConfigError, Lockwork, ServerRefused
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.schedules import Ticker
+from lockwork.protocol.queues.schedules import Ticker
 
 
 def declare(lw: Lockwork, queue: str = "default") -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lockwork.protocol import schedules
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.schedules import Plan, Ticker, slot_id
+from lockwork.protocol.queues import schedules
+from lockwork.protocol.queues.schedules import Plan, Ticker, slot_id
 from lockwork.schedules.options import Rules, ScheduleSettings
-from lockwork.task_calls import TaskCall
+from lockwork.tasks.calls import TaskCall
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

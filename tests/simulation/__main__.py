@@ -9,29 +9,21 @@ from pathlib import Path
 from typing import Protocol
 
 from lockwork.runtime.embedded import start_private
-from simulation import (
-    barriers,
+from simulation.locks import elections, lock_ways, locks, multilocks, permits, quorums, shared_formats
+from simulation.queues import (
     delay_queues,
-    elections,
     flow_queues,
-    latches,
     limit_queues,
-    limiters,
     lock_queues,
-    lock_ways,
-    multilocks,
-    onces,
     partitioned_queues,
-    permits,
     queues,
-    quorums,
-    runs,
     schedules,
-    shared_formats,
     stocks,
     unique_queues,
 )
+from simulation.runs import RELEASED
 from simulation.server import Build, Server
+from simulation.synchronizers import barriers, latches, limiters, onces
 from simulation.world import Broken
 
 
@@ -51,7 +43,7 @@ RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
     "limits": limit_queues.run,
     "lock_queues": lock_queues.run,
     "lock_ways": lock_ways.run,
-    "locks": runs.locks,
+    "locks": locks.run,
     "multilocks": multilocks.run,
     "onces": onces.onces,
     "partitions": partitioned_queues.run,
@@ -74,7 +66,7 @@ def main(kind: str, seed: str) -> int:
     with tempfile.TemporaryDirectory() as folder, start_private(Path(folder)) as started:
         server = Server(started.url)
         try:
-            print("\n".join(run(server, int(seed), runs.RELEASED).trace))
+            print("\n".join(run(server, int(seed), RELEASED).trace))
         except Broken as error:
             print(error)
             return 1

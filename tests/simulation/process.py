@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from lockwork.protocol.effects import Effect
-from lockwork.protocol.leases import LeaseBook
+from lockwork.protocol.locks.leases import LeaseBook
 from lockwork.runtime.mailboxes import Mailboxes
 from simulation.faults import SECOND
 

@@ -10,14 +10,11 @@ from collections.abc import Callable
 from functools import partial
 
 from simulation.faults import SECOND
-from simulation.lock_actors import Players
-from simulation.lock_checks import LockChecker
 from simulation.process import Process, Task
-from simulation.server import Build, Server
+from simulation.server import Build
 from simulation.world import Broken, World
 
 RELEASED = Build()
-Run = Callable[[Server, int, Build], World]
 
 
 def incidents(world: World, kill: Callable[[], None], victims: Callable[[], list[Process]], span: int) -> None:
@@ -46,36 +43,6 @@ def incidents(world: World, kill: Callable[[], None], victims: Callable[[], list
     for count, what in plan:
         for _ in range(count):
             world.after(random.randint(0, span), what)
-
-
-def locks(server: Server, seed: int, build: Build = RELEASED) -> World:
-    """Contenders of three processes on one or two locks; raises Broken."""
-    world = World(server, seed, build)
-    players = Players(world)
-    checker = LockChecker(world, players)
-    world.checker = checker
-    names = ["a", "b"][: world.random.randint(1, 2)]
-    rounds = world.random.randint(2, 5)
-    born = 0
-
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
-        world.start(process, "engine", lambda task: players.renewer(process), background=True)
-        for number in range(world.random.randint(1, 3)):
-            world.start(process, f"c{number}", lambda task: players.contender(task, names, rounds))
-
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive and process.name != "m"]
-        world.kill(world.random.choice(alive))
-        world.after(world.random.randint(0, SECOND), populate)
-
-    for _ in range(3):
-        populate()
-    world.start(world.process("m"), "meddler", lambda _: players.meddler(), background=True)
-    incidents(world, kill, lambda: world.processes, 20 * SECOND)
-    return finished(world, seed, 30, 400, checker.at_end)
 
 
 def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None]) -> World:

@@ -12,7 +12,7 @@ import redis
 
 from cancelling import auntil, nothing_here, swept
 from lockwork import Lockwork
-from lockwork.protocol.stock import Reservation
+from lockwork.protocol.queues.stock import Reservation
 
 
 @pytest.fixture

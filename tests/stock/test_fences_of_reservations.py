@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lockwork.protocol import stock
 from lockwork.protocol.effects import Call, Park
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.stock import Books, Reservation
+from lockwork.protocol.queues import stock
+from lockwork.protocol.queues.stock import Books, Reservation
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 

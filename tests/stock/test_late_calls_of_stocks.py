@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.protocol import jobs, stock
 from lockwork.protocol.effects import Argument, Call
-from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob, push_arguments
+from lockwork.protocol.queues import jobs, stock
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.pushing import NewJob, push_arguments
+from lockwork.protocol.queues.stock import Books
 from lockwork.protocol.scripts import script
-from lockwork.protocol.stock import Books
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from lockwork import LimitReached, Lockwork, ReservationEnded, SoldOut
-from lockwork.protocol.stock import Reservation, StockStatus
+from lockwork.protocol.queues.stock import Reservation, StockStatus
 from lockwork.stocks import Stock
 from processes import script, until
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut, Stock
-from lockwork.protocol.stock import StockStatus
+from lockwork.protocol.queues.stock import StockStatus
 from processes import until
 
 
@@ -192,7 +192,7 @@ def test_restock(lw: Lockwork) -> None:
 
 def test_restocks_at_once_count_once_each_while_many_run_out(lw: Lockwork) -> None:
     """The call that adds also puts back what ran out, and has to be repeated for that."""
-    from lockwork.protocol import stock as protocol
+    from lockwork.protocol.queues import stock as protocol
 
     phones = lw.stock("phone", 1200)
     for number in range(1200):

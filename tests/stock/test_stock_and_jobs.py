@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut
-from lockwork.tasks import Task
+from lockwork.tasks.task import Task
 from processes import until
 
 

@@ -12,7 +12,7 @@ import redis
 
 from cancelling import auntil, nothing_here, swept, turns
 from lockwork import Lockwork
-from lockwork.protocol.limiter import Algorithm
+from lockwork.protocol.synchronizers.limiter import Algorithm
 from lockwork.synchronizers import once_run
 from lockwork.synchronizers.barrier import Barrier
 

@@ -12,7 +12,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, RateLimited
-from lockwork.protocol.limiter import Algorithm
+from lockwork.protocol.synchronizers.limiter import Algorithm
 from lockwork.synchronizers.limiter import Limiter
 from processes import until
 

@@ -11,8 +11,8 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.errors import ServerRefused
-from lockwork.protocol.limiter import Algorithm
 from lockwork.protocol.scripts import script
+from lockwork.protocol.synchronizers.limiter import Algorithm
 from processes import until
 from proxy import Phase, Proxy
 

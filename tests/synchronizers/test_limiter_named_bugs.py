@@ -8,10 +8,11 @@ from fractions import Fraction
 import pytest
 
 from lockwork.errors import RateLimited
-from lockwork.protocol import keys, limiter
+from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
-from lockwork.protocol.limiter import Limits
 from lockwork.protocol.scripts import script
+from lockwork.protocol.synchronizers import limiter
+from lockwork.protocol.synchronizers.limiter import Limits
 from model.bench import BEGIN, SECOND, Bench
 from simulation.server import Build, Server
 

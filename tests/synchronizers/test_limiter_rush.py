@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import redis
 
-from lockwork.protocol.limiter import Algorithm
+from lockwork.protocol.synchronizers.limiter import Algorithm
 from processes import script, until
 
 CALLS = """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork import Lockwork
-from lockwork.tasks import Task
+from lockwork.tasks.task import Task
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from lockwork import ConfigError, Lockwork
 from lockwork.errors import JobNotReplicated, NotReplicated
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.pushing import NewJob, push
-from lockwork.tasks import Task
+from lockwork.protocol.queues.pushing import NewJob, push
+from lockwork.tasks.task import Task
 from proxy import proxied
 from replicated import Pair, replicated
 

@@ -11,7 +11,7 @@ import redis
 
 from lockwork import ConfigError, Lockwork
 from lockwork.errors import JobNotReplicated, NotEnqueued
-from lockwork.tasks import Task
+from lockwork.tasks.task import Task
 from proxy import Proxy
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")

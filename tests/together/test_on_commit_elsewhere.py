@@ -11,7 +11,7 @@ import pytest
 
 from cancelling import auntil
 from lockwork import Lockwork
-from lockwork.tasks import Task
+from lockwork.tasks.task import Task
 from processes import script
 
 Ship = Task[[int], None, None]

@@ -16,7 +16,7 @@ from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, Serv
 from lockwork.cli.locks import locks
 from lockwork.errors import QueueFull
 from lockwork.protocol.keys import QueueKeys
-from lockwork.tasks import Task
+from lockwork.tasks.task import Task
 from processes import until
 from proxy import Phase, Proxy
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import assert_type
 
 from lockwork import Lockwork
-from lockwork.flow_runs import FlowRun
-from lockwork.flows import Flow, Node
-from lockwork.task_calls import ResultCall
+from lockwork.flows.flow import Flow, Node
+from lockwork.flows.runs import FlowRun
+from lockwork.tasks.calls import ResultCall
 
 lw = Lockwork()
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lockwork import ConfigError, Lockwork, backoff, job_options
+from lockwork import ConfigError, Lockwork, backoff
 from lockwork.backoff import Exponential
-from lockwork.job_options import RunOptions
+from lockwork.jobs import options as job_options
+from lockwork.jobs.options import RunOptions
 
 
 @pytest.fixture

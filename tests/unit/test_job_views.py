@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.job_views import JobError, view
-from lockwork.protocol.job_control import Note, Sight
+from lockwork.jobs.views import JobError, view
+from lockwork.protocol.queues.job_control import Note, Sight
 
 _DEEP = b"[" * 100_000
 

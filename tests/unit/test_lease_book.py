@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from lockwork.protocol.grants import Granted, Renewal
-from lockwork.protocol.leases import RETRY, Lease, LeaseBook
+from lockwork.protocol.locks.grants import Granted, Renewal
+from lockwork.protocol.locks.leases import RETRY, Lease, LeaseBook
 
 
 def lease(

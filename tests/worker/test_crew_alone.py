@@ -14,11 +14,11 @@ import pytest
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.runtime.clock import now
-from lockwork.worker import process
-from lockwork.worker.crew import Crew
-from lockwork.worker.heartbeat import Heartbeat
+from lockwork.worker.children import process
+from lockwork.worker.children.process import Child
 from lockwork.worker.options import WorkerOptions
-from lockwork.worker.process import Child
+from lockwork.worker.supervising.crew import Crew
+from lockwork.worker.supervising.heartbeat import Heartbeat
 
 _OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
 

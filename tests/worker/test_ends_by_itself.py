@@ -78,7 +78,8 @@ def test_a_burst_whose_processes_cannot_start_ends(own_url: str, apps: Path, tmp
         "import sys\nfrom lockwork import Lockwork\n"
         "lw = Lockwork()\n"
         "@lw.task\ndef nothing() -> None: ...\n"
-        "if 'lockwork.worker.child' in sys.modules['__main__'].__spec__.name:\n    raise RuntimeError('not here')\n"
+        "if 'lockwork.worker.serving.child' in sys.modules['__main__'].__spec__.name:\n"
+        "    raise RuntimeError('not here')\n"
     )
     with worker("fragile:lw", "--burst", url=own_url, folder=tmp_path) as process:
         assert process.wait() == 1

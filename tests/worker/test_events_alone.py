@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from lockwork.worker.events import Events
+from lockwork.worker.supervising.events import Events
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lockwork.errors import ServerRefused, ServerUnavailable
-from lockwork.protocol.jobs import Batch, Leased, SessionOver
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker import fetcher as fetching
-from lockwork.worker import order
-from lockwork.worker.fetcher import Fetcher
-from lockwork.worker.lanes import Lanes
-from lockwork.worker.source import Source
+from lockwork.protocol.queues.jobs import Batch, Leased, SessionOver
+from lockwork.worker.fetching import fetcher as fetching
+from lockwork.worker.fetching import order
+from lockwork.worker.fetching.fetcher import Fetcher
+from lockwork.worker.fetching.source import Source
+from lockwork.worker.job.lanes import Lanes
 
 
 class Server:

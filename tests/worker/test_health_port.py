@@ -15,8 +15,8 @@ import redis
 from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
-from lockwork.protocol.hands import Heads
-from lockwork.worker.backlog import Backlog
+from lockwork.protocol.queues.hands import Heads
+from lockwork.worker.monitoring.backlog import Backlog
 from ports import free_port
 from processes import until, worker
 from scraping import parsed, scraped

@@ -8,14 +8,14 @@ from typing import Any, NoReturn, cast
 import pytest
 
 from lockwork.errors import ServerUnavailable
-from lockwork.protocol.dead_moves import Bounds
-from lockwork.protocol.jobs import Beat
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.dead_moves import Bounds
+from lockwork.protocol.queues.jobs import Beat
 from lockwork.runtime.runtime import Runtime
-from lockwork.worker import heartbeat as beating
-from lockwork.worker.bounds import Keeper
-from lockwork.worker.heartbeat import Heartbeat
-from lockwork.worker.scheduler import Scheduler
+from lockwork.worker.supervising import heartbeat as beating
+from lockwork.worker.supervising.bounds import Keeper
+from lockwork.worker.supervising.heartbeat import Heartbeat
+from lockwork.worker.supervising.scheduler import Scheduler
 from processes import until
 
 QUEUES = {name: QueueKeys("lw", name) for name in "abcdef"}

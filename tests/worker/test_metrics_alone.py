@@ -10,8 +10,8 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker.condition import Condition
-from lockwork.worker.metrics import Metrics
+from lockwork.worker.monitoring.metrics import Metrics
+from lockwork.worker.supervising.condition import Condition
 from ports import free_port
 from scraping import parsed
 

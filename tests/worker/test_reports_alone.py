@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import pytest
 
-from lockwork.protocol.jobs import Outcome
-from lockwork.worker.overruns import Overruns, Verdict
-from lockwork.worker.reports import Reporter, Reports
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.worker.children.overruns import Overruns, Verdict
+from lockwork.worker.children.reports import Reporter, Reports
 from processes import until
 
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
-from lockwork.worker.heartbeat import Heartbeat
-from lockwork.worker.process import Child
-from lockwork.worker.returning import Returns
+from lockwork.worker.children.process import Child
+from lockwork.worker.supervising.heartbeat import Heartbeat
+from lockwork.worker.supervising.returning import Returns
 
 
 class _Sessions:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork.worker.notify import Notify
+from lockwork.worker.supervising.notify import Notify
 from processes import stopped, until, worker
 
 

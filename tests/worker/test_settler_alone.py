@@ -11,11 +11,11 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
-from lockwork.protocol import jobs
-from lockwork.protocol.jobs import Outcome
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker import settler as settling
-from lockwork.worker.settler import Settler
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.worker.fetching import settler as settling
+from lockwork.worker.fetching.settler import Settler
 
 Rule = Callable[[list[str]], Exception | None]
 

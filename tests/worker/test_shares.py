@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker import order
-from lockwork.worker.order import Allot
-from lockwork.worker.source import Source
+from lockwork.worker.fetching import order
+from lockwork.worker.fetching.order import Allot
+from lockwork.worker.fetching.source import Source
 
 
 def sources(*weights: int) -> list[Source]:

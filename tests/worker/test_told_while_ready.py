@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from lockwork import Lockwork
-from lockwork.worker.control import Urgency
+from lockwork.worker.children.control import Urgency
+from lockwork.worker.job.threads import Threads
 from lockwork.worker.options import WorkerOptions
-from lockwork.worker.readiness import ready
-from lockwork.worker.threads import Threads
+from lockwork.worker.serving.readiness import ready
 
 
 async def test_it_is_not_cancelled_afterwards() -> None:

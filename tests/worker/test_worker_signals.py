@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork.worker.lanes import Lanes
+from lockwork.worker.job.lanes import Lanes
 from processes import alive, until, worker
 from sleeping import sleepers
 

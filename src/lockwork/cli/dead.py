@@ -9,8 +9,8 @@ from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
 from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
-from lockwork.dead import DeadSet, Matching
 from lockwork.errors import ConfigError
+from lockwork.queues.dead import DeadSet, Matching
 
 _ACTIONS = ("list", "groups", "show", "retry", "delete")
 _ONLY_WITH = {

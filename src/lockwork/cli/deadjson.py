@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lockwork.protocol.dead import DeadGroup, DeadJob, DeadPage
+from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage
 
 
 def jobs_json(pages: Mapping[str, DeadPage]) -> str:

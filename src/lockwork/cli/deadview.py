@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lockwork.cli.printable import lasting, printable
-from lockwork.protocol.dead import DeadGroup, DeadJob, DeadPage
+from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage
 
 _SHOWN = 300
 """Characters of an error's text in a table."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lockwork.protocol.deadlocks import Edge
-from lockwork.protocol.holders import Holder
-from lockwork.protocol.overview import LockSnapshot, Overview
+from lockwork.protocol.locks.deadlocks import Edge
+from lockwork.protocol.locks.holders import Holder
+from lockwork.protocol.locks.overview import LockSnapshot, Overview
 
 
 def as_json(overview: Overview) -> str:

@@ -8,7 +8,7 @@ from lockwork.app import Lockwork
 from lockwork.cli.connecting import connected, names_the_app
 from lockwork.cli.lockjson import as_json
 from lockwork.cli.lockview import show, who
-from lockwork.protocol.overview import LockSnapshot, literal
+from lockwork.protocol.locks.overview import LockSnapshot, literal
 
 
 @click.command()

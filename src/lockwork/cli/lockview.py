@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from lockwork.cli.printable import lasting, printable, time_left
-from lockwork.protocol.deadlocks import Edge
-from lockwork.protocol.holders import Holder, read
-from lockwork.protocol.overview import LockSnapshot, Overview
+from lockwork.protocol.locks.deadlocks import Edge
+from lockwork.protocol.locks.holders import Holder, read
+from lockwork.protocol.locks.overview import LockSnapshot, Overview
 
 _WIDE = 100
 """Columns of a terminal from which on everything about a grant stands in one row."""

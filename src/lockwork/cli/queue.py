@@ -9,8 +9,8 @@ from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.cli.queuejson import queue_json, queues_json
 from lockwork.cli.queueview import show_queue, show_queues
-from lockwork.queue_limits import LimitSettings
-from lockwork.queues import Queue
+from lockwork.queues.limits import LimitSettings
+from lockwork.queues.queue import Queue
 
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
 _NONE = "none"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lockwork.protocol.queue_status import QueueStatus
-from lockwork.queue_limits import QueueLimits
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.queues.limits import QueueLimits
 
 
 def queue_json(name: str, status: QueueStatus, limits: QueueLimits) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from lockwork.cli.printable import printable
-from lockwork.protocol.queue_status import QueueStatus
-from lockwork.queue_limits import QueueLimits
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.queues.limits import QueueLimits
 
 
 def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:

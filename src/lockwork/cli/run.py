@@ -16,7 +16,7 @@ from lockwork.cli.guarded import Guarded, Stopped
 from lockwork.cli.quantities import duration
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError
-from lockwork.protocol.holders import plain
+from lockwork.protocol.locks.holders import plain
 
 NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
 """The exit statuses that are not the program's."""

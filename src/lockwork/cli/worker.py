@@ -12,15 +12,15 @@ from lockwork.cli.quantities import duration, size
 from lockwork.cli.queuelist import queues_of, read_queues
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
-from lockwork.worker.health import Health
-from lockwork.worker.leftovers import warn_of_leftovers
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
 from lockwork.worker.loops import LOOPS
-from lockwork.worker.metrics import Metrics
+from lockwork.worker.monitoring.health import Health
+from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.options import WorkerOptions
-from lockwork.worker.reload import Reloader
-from lockwork.worker.supervisor import Supervisor
+from lockwork.worker.supervising.leftovers import warn_of_leftovers
+from lockwork.worker.supervising.reload import Reloader
+from lockwork.worker.supervising.supervisor import Supervisor
 
 _MANY = click.IntRange(1, 1000)
 

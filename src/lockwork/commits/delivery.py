@@ -10,7 +10,7 @@ from itertools import groupby
 
 from lockwork.errors import JobNotReplicated, LockworkError, NotEnqueued
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 
 log: logging.Logger = logging.getLogger("lockwork")

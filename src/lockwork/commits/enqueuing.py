@@ -7,8 +7,8 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from lockwork.commits.delivery import Kept, Way
 from lockwork.commits.hooks import keep
-from lockwork.jobs import Job
-from lockwork.protocol.pushing import NewJob
+from lockwork.jobs.job import Job
+from lockwork.protocol.queues.pushing import NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R")

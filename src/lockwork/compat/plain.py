@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lockwork.compat.polled import PolledLock
-from lockwork.protocol import plain as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
-from lockwork.protocol.plain import PlainState
+from lockwork.protocol.locks import plain as protocol
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.plain import PlainState
 
 
 class PlainLock(PolledLock):

@@ -10,9 +10,9 @@ from lockwork.errors import ConfigError
 from lockwork.locks.grant import OnLost
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
-from lockwork.protocol import grants
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Granted, Request
 
 _LONGEST = 1000
 

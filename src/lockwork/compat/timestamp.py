@@ -10,10 +10,10 @@ from lockwork.compat.polled import PolledLock
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.locks.grant import OnLost
-from lockwork.protocol import timestamp as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
-from lockwork.protocol.timestamp import MICROSECONDS, TimestampState, Unit
+from lockwork.protocol.locks import timestamp as protocol
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.timestamp import MICROSECONDS, TimestampState, Unit
 
 
 class TimestampLock(PolledLock):

@@ -9,8 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from lockwork.protocol.queue_status import QueueStatus
-from lockwork.protocol.stock import StockStatus
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.queues.stock import StockStatus
 
 
 @dataclass(frozen=True, slots=True)

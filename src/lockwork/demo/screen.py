@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, Self, TextIO
 
 from lockwork.demo.crowd import Seen
-from lockwork.protocol.queue_status import QueueStatus
-from lockwork.protocol.stock import StockStatus
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.protocol.queues.stock import StockStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from lockwork.errors import LockworkError
 from lockwork.locks.campaign import Campaign, Stopped, stoppable
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
-from lockwork.protocol import grants
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import grants
 from lockwork.runtime.runtime import Runtime
 
 log: logging.Logger = logging.getLogger("lockwork")

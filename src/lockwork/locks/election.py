@@ -20,8 +20,8 @@ from lockwork.locks.campaign import Campaign
 from lockwork.locks.candidate import Callback, Candidate
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
-from lockwork.protocol.holders import Holder
 from lockwork.protocol.keys import checked
+from lockwork.protocol.locks.holders import Holder
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import grants
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.engine import Engine
 
 

@@ -1,4 +1,4 @@
-"""Several independent servers, asked at the same time: performs the rounds of protocol/quorum.py."""
+"""Several independent servers, asked at the same time: performs the rounds of protocol/locks/quorum.py."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from lockwork.errors import LockworkError
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Call, Clock, Protocol
-from lockwork.protocol.grants import Granted
-from lockwork.protocol.quorum import Everywhere, Node, Pause, Rounds
+from lockwork.protocol.locks.grants import Granted
+from lockwork.protocol.locks.quorum import Everywhere, Node, Pause, Rounds
 from lockwork.runtime.clock import now
 from lockwork.runtime.driving import adrive, drive
 from lockwork.runtime.runtime import Runtime

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from lockwork.durations import Duration
 from lockwork.errors import LockLost, LockworkError
 from lockwork.owners import Owner
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 
 if TYPE_CHECKING:

@@ -16,11 +16,12 @@ from lockwork.locks.extending import extend
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.naming import template
 from lockwork.owners import Owner
-from lockwork.protocol import grants, keys
+from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Renewal, Request
-from lockwork.protocol.holders import with_tags
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Granted, Renewal, Request
+from lockwork.protocol.locks.holders import with_tags
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop

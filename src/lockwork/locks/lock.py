@@ -12,11 +12,11 @@ from lockwork.errors import ConfigError, LockLost
 from lockwork.locks import passing
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
-from lockwork.protocol import lock as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted
-from lockwork.protocol.holders import Holder, read
-from lockwork.protocol.lock import LockState
+from lockwork.protocol.locks import lock as protocol
+from lockwork.protocol.locks.grants import Granted
+from lockwork.protocol.locks.holders import Holder, read
+from lockwork.protocol.locks.lock import LockState
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop

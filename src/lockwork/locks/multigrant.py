@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lockwork.locks.grant import Grant
 from lockwork.owners import Owner
-from lockwork.protocol.grants import Granted, Renewal
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks.grants import Granted, Renewal
+from lockwork.protocol.locks.leases import Lease
 
 if TYPE_CHECKING:
     from lockwork.locks.holding import Holding

@@ -19,10 +19,10 @@ from lockwork.locks.lock import Lock
 from lockwork.locks.multigrant import MultiGrant
 from lockwork.owners import Owner
 from lockwork.protocol import keys
-from lockwork.protocol import multilock as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks import multilock as protocol
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop

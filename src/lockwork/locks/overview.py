@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.protocol import overview as protocol
 from lockwork.protocol.keys import checked
-from lockwork.protocol.overview import Overview
+from lockwork.protocol.locks import overview as protocol
+from lockwork.protocol.locks.overview import Overview
 from lockwork.runtime.runtime import Runtime
 
 

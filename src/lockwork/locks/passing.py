@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lockwork.errors import ConfigError, LockLost, LockworkError
-from lockwork.protocol import grants
-from lockwork.protocol import lock as protocol
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks import lock as protocol
 
 if TYPE_CHECKING:
     from lockwork.locks.grant import Grant
     from lockwork.locks.holding import Holding
-    from lockwork.protocol.leases import Lease
+    from lockwork.protocol.locks.leases import Lease
 
 _LONGEST = 2000
 

@@ -10,17 +10,17 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.failures import Errors
 from lockwork.ids import new_id
-from lockwork.jobs import Job, Origin
+from lockwork.jobs.job import Job, Origin
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.lock import Lock
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.leases import Lease
-from lockwork.protocol.lock_jobs import release_and_push
-from lockwork.protocol.pushing import NewJob
+from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.queues.lock_jobs import release_and_push
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
-from lockwork.task_calls import TaskCall
+from lockwork.tasks.calls import TaskCall
 
 
 class QueueGrant(Grant):

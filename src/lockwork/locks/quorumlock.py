@@ -14,11 +14,11 @@ from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
 from lockwork.protocol import keys
-from lockwork.protocol import quorum as protocol
-from lockwork.protocol.grants import Granted, Renewal, Request
-from lockwork.protocol.holders import with_tags
-from lockwork.protocol.leases import Lease
-from lockwork.protocol.quorum import Node, QuorumGranted, Rounds, majority, validity
+from lockwork.protocol.locks import quorum as protocol
+from lockwork.protocol.locks.grants import Granted, Renewal, Request
+from lockwork.protocol.locks.holders import with_tags
+from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.locks.quorum import Node, QuorumGranted, Rounds, majority, validity
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop

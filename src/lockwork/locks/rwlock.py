@@ -10,9 +10,9 @@ from lockwork.counts import whole
 from lockwork.durations import Duration
 from lockwork.locks.grant import OnLost
 from lockwork.locks.sides import ReadSide, WriteSide
-from lockwork.protocol import permits as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.permits import PermitHolder, PermitsState, PermitWaiter
+from lockwork.protocol.locks import permits as protocol
+from lockwork.protocol.locks.permits import PermitHolder, PermitsState, PermitWaiter
 from lockwork.runtime.runtime import Runtime
 
 

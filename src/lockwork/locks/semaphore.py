@@ -17,11 +17,11 @@ from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
 from lockwork.protocol import keys
-from lockwork.protocol import permits as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
-from lockwork.protocol.leases import Lease
-from lockwork.protocol.permits import PermitsState
+from lockwork.protocol.locks import permits as protocol
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.locks.permits import PermitsState
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 

@@ -11,9 +11,9 @@ from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
 from lockwork.owners import Owner
 from lockwork.protocol import keys
-from lockwork.protocol import permits as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Request
+from lockwork.protocol.locks import permits as protocol
+from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.runtime.sync import no_running_loop
 
 Mode = Literal["read", "write"]

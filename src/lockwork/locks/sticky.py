@@ -9,8 +9,8 @@ from lockwork.durations import Duration
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
 from lockwork.owners import Owner, current
-from lockwork.protocol.grants import Granted, Request
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 from lockwork.runtime.sync import no_running_loop
 

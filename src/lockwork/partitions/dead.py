@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from lockwork.dead import DeadSet
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
-from lockwork.protocol import dead as protocol
-from lockwork.protocol import dead_moves
-from lockwork.protocol.dead import DeadGroup, DeadJob, DeadPage, Filter
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import dead as protocol
+from lockwork.protocol.queues import dead_moves
+from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage, Filter
+from lockwork.queues.dead import DeadSet
 from lockwork.runtime.runtime import Runtime
 
 

@@ -10,20 +10,21 @@ from math import lcm
 from typing import Any, TypeVar
 
 from lockwork.config import Config
-from lockwork.dead import DeadSet
 from lockwork.errors import ConfigError, WaitTimeout
 from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.queuelock import QueueLock
 from lockwork.partitions.dead import PartitionedDeadSet
-from lockwork.protocol import queue_limits as rules
-from lockwork.protocol import queue_status, waiting
 from lockwork.protocol.effects import Argument, Clock, Protocol
 from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked
-from lockwork.protocol.queue_limits import Rules
-from lockwork.protocol.queue_status import QueueStatus, WorkerInfo
-from lockwork.protocol.waiting import WaitingJob
-from lockwork.queues import Queue
+from lockwork.protocol.queues import limits as rules
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues import waiting
+from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
+from lockwork.protocol.queues.waiting import WaitingJob
+from lockwork.queues.dead import DeadSet
+from lockwork.queues.queue import Queue
 from lockwork.runtime.runtime import Runtime
 
 T = TypeVar("T")

@@ -13,18 +13,18 @@ from itertools import count
 from random import randrange
 from typing import Any, ParamSpec, TypeVar
 
-from lockwork.batch_tasks import BatchTask
 from lockwork.commits.delivery import Kept, Way
 from lockwork.commits.enqueuing import OnCommit
 from lockwork.commits.hooks import keep
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
-from lockwork.gathering import Gathering
-from lockwork.jobs import Job, Origin
-from lockwork.partitions.places import numbered, routing_name
+from lockwork.jobs.job import Job, Origin
+from lockwork.partitioning import numbered, routing_name
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.pushing import PUSH_BATCH, NewJob
-from lockwork.task_settings import TaskOptions
-from lockwork.tasks import Task
+from lockwork.protocol.queues.pushing import PUSH_BATCH, NewJob
+from lockwork.tasks.batch_task import BatchTask
+from lockwork.tasks.gathering import Gathering
+from lockwork.tasks.settings import TaskOptions
+from lockwork.tasks.task import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -12,7 +12,7 @@ import selectors
 import socket
 import threading
 
-from lockwork.protocol.leases import Lease, LeaseBook
+from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.hearing import Hearing

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks.leases import Lease
 
 MOST = 1000
 """Locks kept at once; then the one that was kept first is given back."""

@@ -6,8 +6,8 @@ import logging
 from collections import deque
 from itertools import groupby
 
-from lockwork.protocol import grants
-from lockwork.protocol.leases import Lease, LeaseBook
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import SyncDriver

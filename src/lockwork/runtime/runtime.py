@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
 from lockwork.owners import Owner
-from lockwork.protocol import grants, keys
+from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.holders import process_name
-from lockwork.protocol.leases import Lease
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.holders import process_name
+from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine

@@ -6,16 +6,16 @@ from typing import Unpack
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError
-from lockwork.partitions.places import routing_name
-from lockwork.protocol import schedules as protocol
+from lockwork.partitioning import routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.schedules import Plan
-from lockwork.registry import Registry
+from lockwork.protocol.queues import schedules as protocol
+from lockwork.protocol.queues.schedules import Plan
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Rules, ScheduleSettings, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
-from lockwork.task_calls import TaskCall
+from lockwork.tasks.calls import TaskCall
+from lockwork.tasks.registry import Registry
 
 
 class Schedules:

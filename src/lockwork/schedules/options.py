@@ -15,13 +15,13 @@ from lockwork.config import check_names
 from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
-from lockwork.protocol import jobs
 from lockwork.protocol.keys import checked
-from lockwork.protocol.schedules import Plan
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.schedules import Plan
 from lockwork.schedules.timing import Cron, Every, Timing, zone_name
-from lockwork.task_calls import TaskCall
-from lockwork.task_settings import TaskSettings
-from lockwork.tasks import Task
+from lockwork.tasks.calls import TaskCall
+from lockwork.tasks.settings import TaskSettings
+from lockwork.tasks.task import Task
 
 Misfire = Literal["once", "skip", "all"]
 Overlap = Literal["allow", "skip"]

@@ -10,11 +10,11 @@ from lockwork.counts import whole
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id
-from lockwork.jobs import Job, Origin
-from lockwork.protocol import schedules as protocol
+from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.schedules import Known
+from lockwork.protocol.queues import schedules as protocol
+from lockwork.protocol.queues.schedules import Known
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
 from lockwork.schedules.timing import Every

@@ -6,10 +6,10 @@ from lockwork.config import Config
 from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.ids import new_id
-from lockwork.protocol import barrier as protocol
 from lockwork.protocol import keys
-from lockwork.protocol.barrier import Arrival
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.synchronizers import barrier as protocol
+from lockwork.protocol.synchronizers.barrier import Arrival
 from lockwork.runtime.runtime import Runtime
 
 MOST = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockwork.config import Config
 from lockwork.durations import Duration
-from lockwork.protocol.limiter import Algorithm
+from lockwork.protocol.synchronizers.limiter import Algorithm
 from lockwork.runtime.runtime import Runtime
 from lockwork.synchronizers.barrier import Barrier
 from lockwork.synchronizers.latch import Latch

@@ -8,9 +8,9 @@ from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import keys
-from lockwork.protocol import latch as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.latch import Counted
+from lockwork.protocol.synchronizers import latch as protocol
+from lockwork.protocol.synchronizers.latch import Counted
 from lockwork.runtime.runtime import Runtime
 
 MOST = 1_000_000

@@ -16,9 +16,9 @@ from lockwork.ids import new_id
 from lockwork.locks.decorating import Decorating
 from lockwork.naming import template
 from lockwork.protocol import keys
-from lockwork.protocol import limiter as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.limiter import Algorithm, LimiterStatus, Limits
+from lockwork.protocol.synchronizers import limiter as protocol
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterStatus, Limits
 from lockwork.runtime.runtime import Runtime
 
 _ALGORITHMS: tuple[Algorithm, ...] = ("bucket", "window")

@@ -16,9 +16,9 @@ from lockwork.errors import ConfigError, OnceFailed
 from lockwork.ids import new_id
 from lockwork.naming import template
 from lockwork.protocol import keys
-from lockwork.protocol import once as protocol
-from lockwork.protocol.holders import Holder, read
-from lockwork.protocol.once import Asked, Ended, Standing, State
+from lockwork.protocol.locks.holders import Holder, read
+from lockwork.protocol.synchronizers import once as protocol
+from lockwork.protocol.synchronizers.once import Asked, Ended, Standing, State
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync import no_running_loop
 from lockwork.synchronizers.once_run import Run, in_thread, runs_here

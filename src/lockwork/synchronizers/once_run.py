@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from lockwork import codecs
 from lockwork.errors import LockLost, LockworkError
-from lockwork.protocol import once as protocol
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.grants import Granted, Renewal
-from lockwork.protocol.leases import Lease
-from lockwork.protocol.once import Asked
+from lockwork.protocol.locks.grants import Granted, Renewal
+from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.synchronizers import once as protocol
+from lockwork.protocol.synchronizers.once import Asked
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 

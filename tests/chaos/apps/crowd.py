@@ -15,7 +15,7 @@ import time
 import msgspec
 
 from lockwork import Lockwork, current_job
-from lockwork.protocol import jobs
+from lockwork.protocol.queues import jobs
 from lockwork.protocol.scripts import Script, script
 
 HISTORY = os.environ["CHAOS_HISTORY"]

@@ -18,7 +18,7 @@ from typing import Any
 import redis
 
 from lockwork import LockLost, Lockwork
-from lockwork.protocol.permits import ALL
+from lockwork.protocol.locks.permits import ALL
 from lockwork.runtime.clock import now
 
 LEASE = 1.0

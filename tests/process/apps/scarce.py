@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from lockwork import Lockwork
-from lockwork.worker import host
-from lockwork.worker.host import Host, Owner, Place
+from lockwork.worker.pool import host
+from lockwork.worker.pool.host import Host, Owner, Place
 
 lw = Lockwork()
 _start = host.start

@@ -1,0 +1,228 @@
+"""Flows: jobs that wait for each other, and get each other's results; enqueued all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, cast, get_args
+
+from lockwork.config import Config
+from lockwork.errors import ConfigError, ServerUnavailable
+from lockwork.failures import Errors
+from lockwork.flows.home import Home
+from lockwork.flows.runs import FlowRun
+from lockwork.ids import new_id
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows as protocol
+from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.calls import ResultCall
+from lockwork.tasks.promises import Promise
+from lockwork.tasks.task import Task
+
+R = TypeVar("R")
+S = TypeVar("S")
+Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
+"""What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
+
+
+class Node(Promise, Generic[R]):
+    """A job of a flow, to be used as an argument of calls that are added later: they get its result."""
+
+    __slots__ = ("flow", "may_fail", "number", "task")
+
+    def __init__(self, flow: Flow, number: int, task: str, *, may_fail: bool) -> None:
+        self.flow: Flow = flow
+        self.number: int = number
+        self.task: str = task
+        self.may_fail: bool = may_fail
+
+    @property
+    def value(self) -> R:
+        """The node itself; for type checkers it is what its job will return."""
+        return cast("R", self)
+
+    def __repr__(self) -> str:
+        return f"<Node {self.number} {self.task!r}>"
+
+
+class Flow:
+    """A plan of jobs that wait for each other; nothing is sent before `enqueue`, and each `enqueue` is a new run."""
+
+    def __init__(self, runtime: Runtime, config: Config, errors: Errors, on_failure: Policy = "fail") -> None:
+        self.on_failure: Policy = _policy(on_failure)
+        self._runtime = runtime
+        self._errors = errors
+        self._prefix = config.prefix
+        self._home = Home(config.partitions)
+        self._jobs: list[FlowJob] = []
+        self._returns: dict[int, Any] = {}
+        self._links = 0
+        self._used: set[int] = set()
+        self._kept: set[int] = set()
+        self._answer: Any = None
+
+    def add(
+        self,
+        call: ResultCall[R],
+        *,
+        after: Promise | Iterable[Promise] = (),
+        on_failure: Policy | None = None,
+        compensate: Next[R, Any] | None = None,
+    ) -> Node[R]:
+        """Add a call; its job runs when the jobs whose results it uses, and those in `after`, have ended.
+
+        `on_failure`: what its failure means, "fail" (those that wait for it are cancelled), "ignore" (they get None for
+        its result) or "compensate" (as "fail"; and once all have ended, what succeeded is compensated, the latest
+        first). `compensate`: what undoes it. Raises ConfigError.
+        """
+        number = len(self._jobs) + 1
+        policy = self.on_failure if on_failure is None else _policy(on_failure)
+        home = self._home.with_call(call)
+        if number > MOST_JOBS:
+            raise ConfigError(f"a flow has at most {MOST_JOBS:,} jobs: enqueue several flows")
+        waits = after if isinstance(after, Iterable) else [after]
+        parents = {self._number(node) for node in (*call.uses, *waits)}
+        links = self._links + len(parents)
+        if links > MOST_LINKS:
+            raise ConfigError(
+                f"in a flow, jobs wait for jobs at most {MOST_LINKS:,} times: between two large groups, add one job "
+                "that waits for the first group, and let the second wait for that job"
+            )
+        self._needs_results(call)
+        node: Node[R] = Node(self, number, call.task, may_fail=policy == "ignore")
+        own = number if call.keeps_result else 0
+        undo = b""
+        if compensate is not None:
+            compensation = self._undo(node, compensate, own)
+            home = home.with_call(compensation)
+            undo = compensation.record
+        # from here on nothing is refused: a plan has nothing of a call that was
+        self._home, self._links = home, links
+        self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy, undo))
+        self._returns[number] = call.returns
+        self._used |= parents
+        if call.keeps_result:
+            self._kept.add(number)
+        return node
+
+    def chain(self, first: ResultCall[Any] | Any, *steps: Next[Any, Any]) -> Node[Any]:
+        """Add calls of which each waits for the one before; returns the last one's node.
+
+        `first` is a call, a node, or a list of nodes; each step is a task that takes the result before as its argument,
+        a function that gets it and returns a call, or a call that does without it.
+        """
+        if isinstance(first, ResultCall):
+            last: Any = self.add(first)
+        elif isinstance(first, Node) or (steps and isinstance(first, list | tuple)):
+            self._numbers(first)  # raises for what is no job of this flow
+            last = first
+        else:
+            raise ConfigError(f"a chain begins with a call, such as fetch.call(1), not {first!r:.60}")
+        for step in steps:
+            last = self._next(last, step)
+        return cast("Node[Any]", last)
+
+    def group(self, calls: Iterable[Any]) -> list[Any]:
+        """Add calls that wait for nothing; returns their nodes, to be used as an argument: a list of results.
+
+        Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
+        """
+        if isinstance(calls, ResultCall | Promise):
+            raise ConfigError("a group is a list of calls, such as [fetch.call(1), fetch.call(2)], and this is one")
+        return [call if isinstance(call, Promise | list | tuple) else self.add(call) for call in calls]
+
+    def chord(self, calls: Iterable[Any], callback: Next[Any, R]) -> Node[R]:
+        """Add a group, and a job that gets the list of its results."""
+        return cast("Node[R]", self.chain(self.group(calls), callback))
+
+    def returning(self, answer: Any) -> Flow:
+        """Say what the flow's result is: a node's, or that of each node in a list; returns the flow."""
+        self._answer = self._numbers(answer)
+        return self
+
+    def enqueue(self) -> FlowRun:
+        """Enqueue all of it; none of its jobs runs before all are there.
+
+        Raises ConfigError, QueueFull, when there is no room for all of it, or ServerUnavailable; then none of it runs.
+        """
+        run = self._run()
+        return self._enqueued(run, self._runtime.run(self._push(run)))
+
+    async def aenqueue(self) -> FlowRun:
+        """The same for a task."""
+        run = self._run()
+        return self._enqueued(run, await self._runtime.arun(self._push(run)))
+
+    def _run(self) -> FlowRun:
+        queue = self._home.chosen()
+        return FlowRun(self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._errors, self._returns)
+
+    def _push(self, run: FlowRun) -> Protocol[bool]:
+        answer = self._answer
+        if answer is None:
+            ends = [number for number in self._returns if number not in self._used]
+            answer = ends[0] if len(ends) == 1 else ends
+        keys = QueueKeys(self._prefix, run.queue)
+        return protocol.push(keys, run.id, self._jobs, answer, self._runtime.window_ms)
+
+    def _enqueued(self, run: FlowRun, done: bool) -> FlowRun:
+        if not done:
+            raise ServerUnavailable("the flow could not be enqueued within 10 minutes, and nothing of it will run")
+        return run
+
+    def _next(self, last: Any, step: Any) -> Node[Any]:
+        if isinstance(step, ResultCall):
+            return self.add(step, after=_nodes(last))
+        return self.add(_made(step, last))
+
+    def _undo(self, node: Node[Any], wanted: Any, own: int) -> ResultCall[Any]:
+        call = wanted if isinstance(wanted, ResultCall) else _made(wanted, node)
+        if call.delay_ms:
+            raise ConfigError(f"the compensation {call.task!r} cannot have a delay: it runs when its turn comes")
+        for used in call.uses:
+            self._number(used)
+        self._needs_results(call, own)
+        return call
+
+    def _number(self, node: Promise) -> int:
+        if not isinstance(node, Node) or node.flow is not self:
+            raise ConfigError(f"{node!r:.60} is no job of this flow: what waits for it must be added to the same flow")
+        return node.number
+
+    def _numbers(self, answer: Any) -> Any:
+        if isinstance(answer, list | tuple):
+            return [self._numbers(one) for one in answer]
+        return self._number(answer)
+
+    def _needs_results(self, call: ResultCall[Any], own: int = 0) -> None:
+        """Raise ConfigError when a result that it uses is not kept; that of number `own` is."""
+        for used in call.uses:
+            if isinstance(used, Node) and used.number != own and used.number not in self._kept:
+                raise ConfigError(f"{call.task!r} uses the result of {used.task!r}, whose task has keep_result=False")
+
+    def __repr__(self) -> str:
+        return f"<Flow of {len(self._jobs)} jobs>"
+
+
+def _policy(given: object) -> Policy:
+    if given not in get_args(Policy):
+        raise ConfigError(f"on_failure must be one of {', '.join(get_args(Policy))}, not {given!r}")
+    return cast("Policy", given)
+
+
+def _made(step: Any, last: Any) -> ResultCall[Any]:
+    """The call that a task, or a function, makes of what comes before it."""
+    call = step.call(last) if isinstance(step, Task) else step(last) if callable(step) else step
+    if not isinstance(call, ResultCall):
+        raise ConfigError(
+            f"what comes next is a task, a call of one, or a function that returns a call, not {step!r:.60}"
+        )
+    return call
+
+
+def _nodes(value: Any) -> list[Promise]:
+    """All nodes in a node or in nested lists of them."""
+    if isinstance(value, list | tuple):
+        return [node for one in value for node in _nodes(one)]
+    return [value]

@@ -1,0 +1,180 @@
+"""A flow that was enqueued, as its producer sees it: how it stands, its result, its jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from lockwork import codecs
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
+from lockwork.failures import Errors, Failure
+from lockwork.jobs.job import Job, Origin
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows as protocol
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.flows import FlowSight
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.promises import Promise
+
+R = TypeVar("R")
+FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """How a flow stands: how many jobs it has, and how many of them have ended in which way."""
+
+    state: FlowState
+    jobs: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    compensated: int = 0
+    """Compensations that succeeded."""
+    uncompensated: int = 0
+    """Compensations that failed."""
+
+    @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return self.succeeded + self.failed + self.cancelled
+
+
+class FlowRun:
+    """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.find_flow`."""
+
+    __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        keys: QueueKeys,
+        queue: str,
+        id: str,
+        errors: Errors,
+        returns: dict[int, Any] | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._keys = keys
+        self._errors = errors
+        self._returns = returns or {}
+        self.id: str = id
+        self.queue: str = queue
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """Wait until the flow has ended, and return its result: that of the job that no other waits for, or a list.
+
+        Raises JobFailed when a job failed whose failure is not ignored, JobCancelled, ResultTimeout, or
+        ResultUnavailable when nothing is known of the flow (any more).
+        """
+        return self._read(*self._runtime.run(self._outcome(timeout)))
+
+    async def aresult(self, timeout: Duration | None = None) -> Any:
+        """The same for a task."""
+        return self._read(*await self._runtime.arun(self._outcome(timeout)))
+
+    def status(self) -> FlowStatus:
+        """Read how the flow stands."""
+        return _status(self._runtime.run(protocol.look(self._keys, self.id)))
+
+    async def astatus(self) -> FlowStatus:
+        """The same for a task."""
+        return _status(await self._runtime.arun(protocol.look(self._keys, self.id)))
+
+    def cancel(self) -> bool:
+        """Cancel all of its jobs that have not ended; False when the flow has ended, or is unknown.
+
+        Jobs that run are cancelled by their workers. What has succeeded stays done, or is compensated, if it shall be.
+        """
+        return self._runtime.run(self._cancel())
+
+    async def acancel(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(self._cancel())
+
+    def job(self, node: Promise | int) -> Job[Any]:
+        """The job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
+        number = node.number if isinstance(node, Promise) else node
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
+            raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
+        origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)
+        return Job(origin, protocol.job_id(self.id, number))
+
+    def jobs(self) -> list[Job[Any]]:
+        """All of its jobs, in the order in which they were added; none when nothing is known of the flow."""
+        return self._all(self._runtime.run(protocol.look(self._keys, self.id)))
+
+    async def ajobs(self) -> list[Job[Any]]:
+        """The same for a task."""
+        return self._all(await self._runtime.arun(protocol.look(self._keys, self.id)))
+
+    def _all(self, sight: FlowSight | None) -> list[Job[Any]]:
+        return [self.job(number) for number in range(1, sight.jobs + 1)] if sight else []
+
+    def _cancel(self) -> Protocol[bool]:
+        state, running = yield from protocol.cancel(self._keys, self.id, self._runtime.window_ms)
+        for id in running:
+            yield from control.cancel(self._keys, id, self._runtime.prefix, self._runtime.window_ms)
+        return state == "cancelled"
+
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[FlowSight | None, dict[int, bytes]]]:
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        sight = yield from protocol.ended(self._keys, self.id, self._runtime.channel, limit)
+        if sight is None or sight.state != "ended" or sight.failure or sight.stopped:
+            return sight, {}
+        numbers = list(_numbers(sight.answer))
+        blobs = yield from protocol.results(self._keys, self.id, numbers)
+        return sight, dict(zip(numbers, blobs, strict=True))
+
+    def _read(self, sight: FlowSight | None, blobs: dict[int, bytes]) -> Any:
+        name = f"flow {self.id} in queue {self.queue!r}"
+        if sight is None or not all(blobs.values()):
+            raise ResultUnavailable(
+                f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
+                "found by lw.find_flow(id, queue=...)"
+            )
+        if sight.state != "ended":
+            done = sight.succeeded + sight.failed + sight.cancelled
+            raise ResultTimeout(f"{name} has not ended yet: {done} of its {sight.jobs} jobs have")
+        if sight.blob[:1] == b"f":
+            undone = f"; {sight.compensated} compensations have run" if sight.compensated else ""
+            if sight.uncompensated:
+                undone += f"; {sight.uncompensated} compensations failed"
+            job = protocol.job_id(self.id, sight.failure)
+            failure = Failure.read(sight.blob[1:])
+            message = f"{name} failed: job {job}: {failure}{undone}"
+            raise JobFailed(message, failure.type, failure.text, failure.traceback)
+        if sight.failure or sight.stopped:
+            raise JobCancelled(f"{name} was cancelled")
+        return self._filled(sight.answer, blobs)
+
+    def _filled(self, answer: Any, blobs: dict[int, bytes]) -> Any:
+        if isinstance(answer, list):
+            return [self._filled(one, blobs) for one in answer]
+        blob = blobs[answer]
+        if blob[:1] != b"s" or len(blob) == 1:
+            return None
+        return codecs.result(blob[1:], self._returns.get(answer, Any), f"job {protocol.job_id(self.id, answer)}")
+
+    def __repr__(self) -> str:
+        return f"<FlowRun {self.id} queue={self.queue!r}>"
+
+
+def _numbers(answer: Any) -> list[int]:
+    return [number for one in answer for number in _numbers(one)] if isinstance(answer, list) else [answer]
+
+
+def _status(sight: FlowSight | None) -> FlowStatus:
+    if sight is None:
+        return FlowStatus("unknown")
+    state: FlowState
+    if sight.state != "ended":
+        state = sight.state
+    elif sight.blob[:1] == b"f":
+        state = "failed"
+    else:
+        state = "cancelled" if sight.failure or sight.stopped else "succeeded"
+    counts = (sight.jobs, sight.succeeded, sight.failed, sight.cancelled, sight.compensated, sight.uncompensated)
+    return FlowStatus(state, *counts)

@@ -1,0 +1,1 @@
+"""Jobs as their producers see them."""

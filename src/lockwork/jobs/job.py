@@ -1,0 +1,238 @@
+"""The job as its producer sees it: an id, how it stands, its result, and what can still be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+
+from lockwork import codecs
+from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.errors import ConfigError, JobCancelled, JobExpired, JobFailed, ResultTimeout, ResultUnavailable
+from lockwork.failures import Errors, Failure
+from lockwork.jobs import options as job_options
+from lockwork.jobs.views import ENDINGS, JobError, JobView, State, view
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import jobs as protocol
+from lockwork.protocol.queues.jobs import Standing
+from lockwork.protocol.queues.unique import Arrival
+from lockwork.runtime.runtime import Runtime
+
+R = TypeVar("R")
+
+
+class Origin(NamedTuple):
+    """What the handles of one task's jobs have in common."""
+
+    runtime: Runtime
+    keys: QueueKeys
+    returns: Any = Any
+    """What its function returns, as annotated."""
+    errors: Errors | None = None
+
+
+class Job(Generic[R]):
+    """An enqueued call of a task; `id` and `queue` are all one needs to find it again."""
+
+    __slots__ = ("_from", "arrival", "id")
+
+    def __init__(self, origin: Origin, id: str, arrival: Arrival = "new") -> None:
+        self._from = origin
+        self.id: str = id
+        self.arrival: Arrival = arrival
+        """What the call that returned this handle did: "new", or, if a unique job had the name, "kept" (nothing),
+        "replaced" (that job became this call) or "moved" (the same, and it runs at another time)."""
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        return self._from.keys.name
+
+    @property
+    def new(self) -> bool:
+        """Whether the call enqueued a job; False when it met one that had its unique name."""
+        return self.arrival == "new"
+
+    def result(self, timeout: Duration | None = None) -> R:
+        """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
+
+        Raises the task's own error if its class is registered (`lw.error`), else JobFailed (JobCancelled, JobExpired).
+        Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what the function
+        is annotated to return.
+        """
+        return self._read(self._from.runtime.run(self._outcome(timeout)))
+
+    async def aresult(self, timeout: Duration | None = None) -> R:
+        """The same for a task."""
+        return self._read(await self._from.runtime.arun(self._outcome(timeout)))
+
+    def state(self) -> State:
+        """Read how it stands: scheduled, active (ready or running), succeeded, dead, cancelled, expired, unknown; or
+        blocked: it waits for others of its flow.
+        """
+        return _state(self._from.runtime.run(protocol.standing(self._from.keys, self.id)))
+
+    async def astate(self) -> State:
+        """The same for a task."""
+        return _state(await self._from.runtime.arun(protocol.standing(self._from.keys, self.id)))
+
+    def look(self) -> JobView:
+        """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
+        return self._seen(self._from.runtime.run(self._look()))
+
+    async def alook(self) -> JobView:
+        """The same for a task."""
+        return self._seen(await self._from.runtime.arun(self._look()))
+
+    def attempts(self) -> int | None:
+        """How many attempts have ended; None when that is not known any more, as of a job that succeeded."""
+        return self.look().attempts
+
+    async def aattempts(self) -> int | None:
+        """The same for a task."""
+        return (await self.alook()).attempts
+
+    def progress(self) -> Any:
+        """What the job last told of its progress, None if nothing, or if it has ended well."""
+        return self.look().progress
+
+    async def aprogress(self) -> Any:
+        """The same for a task."""
+        return (await self.alook()).progress
+
+    def error(self) -> JobError | None:
+        """Why the job is dead: `type`, `text` and `traceback` of its error; None when it is not."""
+        return self.look().error
+
+    async def aerror(self) -> JobError | None:
+        """The same for a task."""
+        return (await self.alook()).error
+
+    def watch(self) -> Iterator[Any]:
+        """Wait for the job's progress, and yield it each time that it has changed, until the job has ended.
+
+        Of values that follow each other quickly, some may be left out, never the last before a pause.
+        """
+        last = ""
+        while True:
+            found = self._from.runtime.run(self._look(self._from.runtime.channel))
+            if found.note.progress not in ("", last):
+                last = found.note.progress
+                yield codecs.decode(last.encode())
+            if found.state not in protocol.UNENDED:
+                return
+            self._from.runtime.run(control.changed(self.id))
+
+    async def awatch(self) -> AsyncIterator[Any]:
+        """The same for a task: `async for progress in job.awatch()`."""
+        last = ""
+        while True:
+            found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
+            if found.note.progress not in ("", last):
+                last = found.note.progress
+                yield codecs.decode(last.encode())
+            if found.state not in protocol.UNENDED:
+                return
+            await self._from.runtime.arun(control.changed(self.id))
+
+    def cancel(self) -> bool:
+        """Cancel the job; False when it had ended already, or is unknown.
+
+        One that waits ends at once. One that runs is cancelled by its worker, at its next `await` (a `def` between two
+        of Python's instructions); if it finishes all the same, it has succeeded. Either way it does not run again.
+        """
+        return self._from.runtime.run(self._cancel()) in ("cancelled", "running")
+
+    async def acancel(self) -> bool:
+        """The same for a task."""
+        return await self._from.runtime.arun(self._cancel()) in ("cancelled", "running")
+
+    def retry(self, delay: Duration = 0) -> bool:
+        """Let a job that is dead, cancelled or expired run again, with all its attempts; False for any other.
+
+        A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now. For
+        one of a flow that was cancelled while it waited for others: False until these have ended.
+        """
+        return self._from.runtime.run(self._revive(delay)) == "revived"
+
+    async def aretry(self, delay: Duration = 0) -> bool:
+        """The same for a task."""
+        return await self._from.runtime.arun(self._revive(delay)) == "revived"
+
+    def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
+        """Move a job that waits to another time, `delay` from now or `at` a moment with a zone.
+
+        False when it does not wait (any more): it runs, has ended, or is unknown.
+        """
+        return self._from.runtime.run(self._reschedule(delay, at)) == "scheduled"
+
+    async def areschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
+        """The same for a task."""
+        return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
+
+    def _look(self, told: str = "") -> Protocol[control.Sight]:
+        return control.look(self._from.keys, self.id, told, self._from.runtime.window_ms)
+
+    def _seen(self, sight: control.Sight) -> JobView:
+        return view(self.id, self.queue, sight)
+
+    def _cancel(self) -> Protocol[str]:
+        return control.cancel(self._from.keys, self.id, self._from.runtime.prefix, self._from.runtime.window_ms)
+
+    def _revive(self, delay: Duration) -> Protocol[str]:
+        return control.revive(self._from.keys, self.id, milliseconds(delay, "delay", zero=True))
+
+    def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
+        given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
+        due = job_options.moment(given)
+        if due is None:
+            raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
+        return control.reschedule(self._from.keys, self.id, due)
+
+    def _outcome(self, timeout: Duration | None) -> Protocol[Standing]:
+        limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
+        return protocol.outcome(
+            self._from.keys, self.id, self._from.runtime.channel, limit, self._from.runtime.window_ms
+        )
+
+    def _read(self, found: Standing) -> R:
+        if found.state == "unknown":
+            raise ResultUnavailable(
+                f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was "
+                "there; one of another queue is found by lw.job(id, queue=...)"
+            )
+        if found.blob[:1] == b"c":
+            reason = f", because job {found.blob[2:].decode()} failed" if found.blob[1:2] == b">" else ""
+            raise JobCancelled(f"job {self.id} in queue {self.queue!r} was cancelled{reason}")
+        if found.blob == b"x" or found.state == "overdue":
+            raise JobExpired(f"job {self.id} in queue {self.queue!r} expired: it had not begun when it had to")
+        if found.state == "dead" or found.blob[:1] == b"f":
+            error = found.blob if found.state == "dead" else found.blob[1:]
+            self._raise(Failure.read(error))
+        if found.state != "ended":
+            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
+        if len(found.blob) == 1:
+            raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
+        value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
+        return value
+
+    def _raise(self, failure: Failure) -> NoReturn:
+        message = f"job {self.id} in queue {self.queue!r} failed: {failure}"
+        failed = JobFailed(message, failure.type, failure.text, failure.traceback)
+        rebuilt = None if self._from.errors is None else self._from.errors.rebuilt(failure)
+        if rebuilt is None:
+            raise failed
+        raise rebuilt from failed
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} queue={self.queue!r}>"
+
+
+def _state(found: Standing) -> State:
+    if found.state == "overdue":
+        return "expired"
+    if found.state == "ended":
+        return ENDINGS.get(found.blob[:1], "unknown")
+    return found.state  # type: ignore[return-value]  # the script has the same words for the others

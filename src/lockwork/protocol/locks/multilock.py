@@ -1,0 +1,128 @@
+"""Several locks as one: all are granted or none; who waits collects them in the order of their keys.
+
+On one server, or in one slot of a Cluster, one script asks for all (a group). Different groups cannot be asked in one
+step: there a request collects one whole group after the other, in an order that is the same for everybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from lockwork.errors import LockTimeout, LockworkError
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, local_deadline
+from lockwork.protocol.looking import patience
+from lockwork.protocol.scripts import script
+
+Groups = Sequence[Sequence[str]]
+"""Keys that one script may take together; the groups in the order in which everybody collects them."""
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one round of asking has found: grants by key, or when to look again."""
+
+    granted: dict[str, Granted]
+    missing: int | None = None
+    """The first group that was not granted as a whole."""
+    until: float = 0.0
+
+
+def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict[str, Granted]]:
+    """Get grants for all keys within `wait` seconds (None: as long as it takes); `asked.key` plays no part.
+
+    Raises LockTimeout. Interrupted anywhere, it leaves all lines, and gives back what it has.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    waited, reached = False, 0
+    entered = len(groups)
+    """How many groups may know of us."""
+    try:
+        while True:
+            found = yield from _round(asked, groups, wait, give_up)
+            if found.missing is None:
+                return {key: replace(grant, waited=waited) for key, grant in found.granted.items()}
+            if wait == 0:
+                entered = found.missing  # that group's script has left nothing
+                raise LockTimeout(f"{asked.noun} {asked.name!r} is not free as a whole")
+            waited = True
+            for group in groups[found.missing + 1 : reached + 1]:
+                # an earlier group was lost: to keep later ones while waiting for it would be a deadlock
+                yield _abandon(asked, group, None)
+            reached = found.missing
+            until = found.until if give_up is None else min(found.until, give_up)
+            message = yield Park(asked.request, until)
+            if message is None and give_up is not None and (yield Clock()) >= give_up:
+                yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
+                entered = 0
+                raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from abandon(asked, groups[:entered])
+        raise
+
+
+def abandon(asked: Request, groups: Groups) -> Protocol[None]:
+    """Take a request back, whatever became of it."""
+    for group in groups:
+        # when the server is away, what it still keeps for us ends by its deadline
+        with contextlib.suppress(LockworkError):
+            yield _abandon(asked, group, 1)
+
+
+def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | None) -> Protocol[_Round]:
+    """Ask for one group after the other, also for those that were granted before: so they stay alive."""
+    found = _Round({})
+    for at, group in enumerate(groups):
+        sent = yield Clock()
+        args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
+        reply = yield Call(script("multi_acquire"), tuple(group), args, patience(give_up, sent))
+        if reply[0] != 1:
+            found.missing = at
+            look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))
+            found.until = sent + look / 1000
+            break
+        for place, key in enumerate(group):
+            fence, deadline = reply[2 + 2 * place : 4 + 2 * place]
+            found.granted[key] = Granted(fence, local_deadline(sent, reply[1], deadline))
+    return found
+
+
+def _abandon(asked: Request, group: Sequence[str], patience: float | None) -> Call:
+    return Call(script("multi_abandon"), tuple(group), (asked.owner, asked.request), patience)
+
+
+def release(
+    owner: str, fences: dict[str, int], groups: Groups, patience: float | None = None
+) -> Protocol[dict[str, bool]]:
+    """End the grants with these fences, by key, and hand them on; per key whether the server saw it still running.
+
+    A group that cannot be reached does not keep the others from being released.
+    """
+    kept: dict[str, bool] = {}
+    failed: BaseException | None = None
+    for group in groups:
+        keys = [key for key in group if key in fences]
+        if not keys:
+            continue
+        args: list[Argument] = [0, owner, *(fences[key] for key in keys)]
+        call = Call(script("multi_release"), keys, args, patience if failed is None else 1, marked=True)
+        try:
+            reply = yield call
+        except GeneratorExit:
+            raise
+        except LockworkError as error:
+            failed = failed or error
+        except BaseException as error:  # noqa: BLE001 - raised below, when the others are released
+            failed = error
+            with contextlib.suppress(LockworkError):
+                yield replace(call.again(), patience=1)
+        else:
+            kept.update(zip(keys, map(bool, reply), strict=True))
+    if failed is not None:
+        raise failed
+    return kept

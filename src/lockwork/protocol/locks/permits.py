@@ -1,0 +1,86 @@
+"""Permits: a number of units that many holders share, handed out in one fair line; semaphores and read-write locks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.insisting import insist
+from lockwork.protocol.locks.holders import Holder, read
+from lockwork.protocol.scripts import script
+
+KIND = "permits"
+ALL = 1 << 30
+"""The units of a read-write lock: a writer takes all of them, a reader one."""
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PermitHolder:
+    """One live grant; times are in seconds."""
+
+    holder: Holder
+    fence: int
+    units: int
+    expires_in: float
+    held_for: float
+
+
+@dataclass(frozen=True, slots=True)
+class PermitWaiter:
+    """One live waiter in line."""
+
+    holder: Holder
+    units: int
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class PermitsState:
+    """How many units there are and how many are in use; some of the holders, and the first of the line, by name."""
+
+    capacity: int
+    used: int
+    held: int
+    """Grants that live now."""
+    waiting: int
+    """Live waiters among the first 10,000 places of the line."""
+    holders: tuple[PermitHolder, ...]
+    line: tuple[PermitWaiter, ...]
+
+
+def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsState]:
+    """Read what is in use; at most so many holders and waiters are named."""
+    reply = yield Call(script("permits_state"), [key], [holders, waiters])
+    capacity, used, held, waiting, named, line = reply
+    return PermitsState(
+        capacity,
+        used,
+        held,
+        waiting,
+        tuple(
+            PermitHolder(read(owner.decode(), request.decode()), fence, units, left / 1000, since / 1000)
+            for owner, request, fence, units, left, since in named
+        ),
+        tuple(
+            PermitWaiter(read(owner.decode(), request.decode()), units, ms / 1000) for owner, request, units, ms in line
+        ),
+    )
+
+
+def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
+    """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step."""
+    return bool((yield from insist(Call(script("permits_downgrade"), [key], [owner, fence, units]))))
+
+
+def force(key: str, channels: str) -> Protocol[int]:
+    """End every grant that lives now, and tell its holder; returns how many. Who waits gets what comes free.
+
+    `channels` is what the channels of all processes begin with. Each grant is named by its fence, so that nobody loses
+    what was granted meanwhile.
+    """
+    ended = 0
+    seen = yield from state(key, holders=_MOST)
+    for held in seen.holders:
+        ended += yield Call(script("permits_force"), [key], [0, held.fence, channels], marked=True)
+    return ended

@@ -1,0 +1,39 @@
+"""A lock on one string key, `SET key token NX PX`, as other libraries and languages have it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.locks import polling
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.scripts import script
+
+
+@dataclass(frozen=True, slots=True)
+class PlainState:
+    """What the key holds: `token` is None when the lock is free; `expires_in` is in seconds, None for no expiry."""
+
+    token: bytes | None
+    expires_in: float | None
+
+
+def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
+    """Set the key to the owner, who is a new token each time; see polling.acquire."""
+    call = Call(script("plain_acquire"), [asked.key], [asked.owner, asked.lease_ms])
+    return polling.acquire(asked, wait, lambda _: call)
+
+
+def state(key: str) -> Protocol[PlainState]:
+    """Read who holds the lock."""
+    held, token, left = yield Call(script("plain_state"), [key], [])
+    return PlainState(token, left / 1000 if left >= 0 else None) if held else PlainState(None, 0.0)
+
+
+def force(key: str) -> Protocol[bool]:
+    """End the lock, whoever holds it; False when nobody does, or when it ended by itself meanwhile."""
+    seen = yield from state(key)
+    if seen.token is None:
+        return False
+    # the token says which acquisition is meant: called again after a lost reply, it must not end the next one
+    return bool((yield Call(script("plain_release"), [key], [0, seen.token], marked=True)))

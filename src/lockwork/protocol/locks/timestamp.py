@@ -1,0 +1,55 @@
+"""A lock on one string key whose value is the Unix time at which it ends, as SETNX and GETSET have been used for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.locks import polling
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.scripts import script
+
+Unit = Literal["s", "ms"]
+
+MICROSECONDS: dict[Unit, int] = {"s": 1_000_000, "ms": 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampState:
+    """What the key holds: `value` is None when there is none; `expires_in` is the seconds until its time, 0 when past.
+
+    `has_expiry` is False for a value that the server would keep for ever.
+    """
+
+    value: bytes | None
+    expires_in: float
+    has_expiry: bool
+
+
+def acquire(asked: Request, wait: float | None, unit: Unit, *, needs_expiry: bool) -> Protocol[Granted]:
+    """Set the key to our end time; see polling.acquire. The owner is nine digits, which stand behind the point.
+
+    With `needs_expiry`, a value that has been seen without one for a second was left behind, and is taken over.
+    """
+
+    def ask(left_behind: bytes) -> Call:
+        args: list[Argument] = [asked.owner, asked.lease_ms, MICROSECONDS[unit], left_behind if needs_expiry else b""]
+        return Call(script("timestamp_acquire"), [asked.key], args)
+
+    return polling.acquire(asked, wait, ask)
+
+
+def state(key: str) -> Protocol[TimestampState]:
+    """Read when the lock ends."""
+    held, value, left, expiry = yield Call(script("timestamp_state"), [key], [])
+    return TimestampState(value if held else None, left / 1000, bool(expiry))
+
+
+def force(key: str) -> Protocol[bool]:
+    """End the lock, whoever holds it; False when nobody does, or when it was renewed or ended that moment."""
+    seen = yield from state(key)
+    if seen.value is None or not seen.expires_in:
+        return False
+    # compared as a whole: called again after a lost reply, it must not end the next one
+    return bool((yield Call(script("plain_release"), [key], [0, seen.value], marked=True)))

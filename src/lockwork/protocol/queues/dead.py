@@ -1,0 +1,233 @@
+"""The dead set: jobs that failed for good, read a page at a time, counted and grouped."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+
+from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import records
+from lockwork.protocol.queues.records import Fault
+from lockwork.protocol.scripts import script
+
+PAGE = 200
+_SEEN = 2048
+"""Bytes of a record that a page shows."""
+HEAD = 512
+"""Bytes of a record that are enough to know its task."""
+_TIME = re.compile(r"[-+]?(\d+(\.\d+)?(e[-+]?\d+)?|inf)")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead jobs are meant; None does not ask."""
+
+    task: str | None = None
+    error: str | None = None
+    """The name of the error's type."""
+    text: str | None = None
+    """What the error's type or text contains."""
+    least_age: int | None = None
+    """Milliseconds since it died."""
+    most_age: int | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the server can tell by itself."""
+        return self.task is None and self.error is None and self.text is None
+
+    def matches(self, job: DeadJob) -> bool:
+        """Whether this job is meant, but for its age."""
+        return (
+            (self.task is None or self.task == job.call.task)
+            and (self.error is None or self.error == job.error.type)
+            and (self.text is None or self.text in f"{job.error.type}: {job.error.text}")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeadJob:
+    """One dead job as it was read; times are in seconds."""
+
+    id: str
+    call: records.Call
+    error: Fault
+    attempts: int
+    dead_for: float
+    age: float | None
+    """Since it was enqueued; None when its id does not say."""
+    died: str
+    """Its time in the dead set as the server has it: it tells this death from a later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadPage:
+    """Some dead jobs; `next` is what to give as `after` for those behind them, None when there are no more.
+
+    `problem` is what the server said of a key that could not be read, if there is one.
+    """
+
+    jobs: list[DeadJob]
+    next: str | None
+    problem: str | None
+    at_ms: int = 0
+    """The server's time from which ages count, on this page and those behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadGroup:
+    """Dead jobs of one task with one type of error; times are seconds since they died."""
+
+    error: str
+    task: str | None
+    count: int
+    oldest: float
+    newest: float
+    example: DeadJob
+    """The newest of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one call has read."""
+
+    jobs: list[DeadJob]
+    cursor: Cursor
+    """Where to go on."""
+    count: int
+    """Of all dead jobs of such an age."""
+    more: bool
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where to go on: the time that ages count from, and the last job that was read, by time and id."""
+
+    at: int | str = ""
+    died: str = ""
+    id: bytes = b""
+
+    @classmethod
+    def read(cls, text: str) -> Cursor:
+        """Read what `str` has written; raises ValueError."""
+        at, died, id = text.split(" ", 2)
+        if not _TIME.fullmatch(died):
+            raise ValueError(died)
+        return cls(int(at), died, records.raw(id))
+
+    def __str__(self) -> str:
+        return f"{self.at} {self.died} {records.name(self.id)}"
+
+
+def check_cursor(after: str) -> None:
+    """Raise ValueError for what is not the `next` of a page."""
+    Cursor.read(after)
+
+
+def page(queue: QueueKeys, wanted: Filter, after: str, most: int, *, newest: bool) -> Protocol[DeadPage]:
+    """Read up to `most` jobs behind `after`, the `next` of the page before, '' at the beginning.
+
+    One call looks at a bounded number, so a rare kind is looked for until `most` are found or all have been seen.
+    """
+    cursor = Cursor.read(after) if after else Cursor()
+    jobs: list[DeadJob] = []
+    problem = ""
+    while True:
+        step = PAGE if not wanted.plain else min(PAGE, most - len(jobs))
+        found = yield from read_some(queue, wanted, cursor, step, _SEEN, newest=newest)
+        problem = problem or found.problem
+        cursor = found.cursor
+        for job in found.jobs:
+            if wanted.matches(job):
+                jobs.append(job)
+                if len(jobs) == most:
+                    more = found.more or job is not found.jobs[-1]
+                    ends = Cursor(cursor.at, job.died, records.raw(job.id))
+                    return DeadPage(jobs, str(ends) if more else None, problem or None, int(cursor.at))
+        if not found.more:
+            return DeadPage(jobs, None, problem or None, int(cursor.at))
+
+
+def behind(found: DeadPage, job: DeadJob) -> str:
+    """What to give as `after` for those behind this job of a page."""
+    return str(Cursor(found.at_ms, job.died, records.raw(job.id)))
+
+
+def begun(found: DeadPage) -> str:
+    """What to give as `after` to read a first page once more, without what has died since."""
+    return str(Cursor(found.at_ms, str(found.at_ms + 1)))
+
+
+def read_some(
+    queue: QueueKeys, wanted: Filter, cursor: Cursor, most: int, size: int, *, newest: bool
+) -> Protocol[Reading]:
+    """Read up to `most` jobs of the wanted age behind `cursor`, and up to `size` bytes of each one's record."""
+    ages: list[Argument] = ["" if age is None else age for age in (wanted.least_age, wanted.most_age)]
+    args: list[Argument] = [int(newest), cursor.at, *ages, cursor.died, cursor.id, most, size]
+    keys = (queue.dead, queue.jobs, queue.errors, queue.tries)
+    at, count, more, problem, *found = yield Call(script("dead_page"), keys, args)
+    jobs = [_job(at, *found[start : start + 6]) for start in range(0, len(found), 6)]
+    ends = Cursor(at, jobs[-1].died, records.raw(jobs[-1].id)) if jobs else Cursor(at, cursor.died, cursor.id)
+    return Reading(jobs, ends, count, bool(more), problem.decode(errors="replace"))
+
+
+def _job(now: int, id: bytes, died: bytes, attempts: int, size: int, record: bytes, stored: bytes) -> DeadJob:
+    name = records.name(id)
+    made = records.made(name)
+    return DeadJob(
+        name,
+        records.read(record, size),
+        records.fault(stored),
+        attempts,
+        (now - float(died)) / 1000,
+        None if made is None else now / 1000 - made,
+        died.decode(),
+    )
+
+
+def get(queue: QueueKeys, id: str) -> Protocol[DeadJob | None]:
+    """Read all of one dead job; None when it is not dead."""
+    keys = (queue.dead, queue.jobs, queue.errors, queue.tries)
+    now, _, *found = yield Call(script("dead_get"), keys, [records.raw(id)])
+    return _job(now, *found) if found else None
+
+
+def count(queue: QueueKeys, wanted: Filter) -> Protocol[int]:
+    """Count the jobs that match."""
+    if wanted.plain:
+        return (yield from read_some(queue, wanted, Cursor(), 0, 0, newest=False)).count
+    cursor, matching = Cursor(), 0
+    while True:
+        found = yield from read_some(queue, wanted, cursor, PAGE, HEAD, newest=False)
+        matching += sum(map(wanted.matches, found.jobs))
+        cursor = found.cursor
+        if not found.more:
+            return matching
+
+
+def groups(queue: QueueKeys, wanted: Filter) -> Protocol[list[DeadGroup]]:
+    """Group the jobs that match by error and task, the largest group first."""
+    cursor = Cursor()
+    counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+    newest: dict[tuple[str, str], DeadJob] = {}
+    oldest: dict[tuple[str, str], float] = {}
+    while True:
+        found = yield from read_some(queue, wanted, cursor, PAGE, HEAD, newest=False)
+        for job in filter(wanted.matches, found.jobs):
+            kind = (job.error.type, job.call.task or "")
+            counts[kind] += 1
+            newest[kind] = job
+            oldest.setdefault(kind, job.dead_for)
+        cursor = found.cursor
+        if not found.more:
+            break
+    largest = sorted(counts, key=lambda kind: (-counts[kind], kind))
+    return [
+        DeadGroup(
+            kind[0], newest[kind].call.task, counts[kind], oldest[kind], newest[kind].dead_for, newest[kind]
+        )
+        for kind in largest
+    ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""What is in a worker's hands: given back when its process has ended, and wake-ups it cannot use passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from lockwork.protocol.effects import Call, Effect, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import SETTLE_BATCH, Outcome
+from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.scripts import script
+
+T = TypeVar("T")
+
+FIRST = 5
+"""Jobs at the head of a ready list that tell how long it makes jobs wait."""
+
+
+def give_back(queue: QueueKeys, session: str, window_ms: int) -> Protocol[int]:
+    """Give back all that a session holds without counting attempts, and return how many jobs that were.
+
+    Only for a session whose process has ended, and ended because it was told to.
+    """
+    given = 0
+    while True:
+        found = yield Call(script("jobs_held"), [queue.run(session)], [SETTLE_BATCH])
+        held = [(found[at].decode(), found[at + 1]) for at in range(0, len(found), 2)]
+        if not held:
+            return given
+        # each goes to the front of its list, so the oldest comes last
+        outcomes = [Outcome(id, token, "g") for id, token in sorted(held, reverse=True)]
+        settled = yield from jobs.settle(queue, session, outcomes, window_ms)
+        given += sum(settled)
+
+
+def pass_on(queue: QueueKeys, session: str, channel: str, last: int, *, awake: bool = False) -> Protocol[bool]:
+    """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
+
+    `awake`: so, too, if it woke up by itself, because what it waited for must be due. A job that was offered to it,
+    with a higher fence than `last`, goes back.
+    """
+    keys = (*push_keys(queue), queue.run(session))
+    told = yield Call(script("jobs_pass"), keys, [channel, int(awake), last], patience=0.5)
+    return bool(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The ids at the head of each ready list, and seconds left of the lease that ends first, None without workers."""
+
+    at_ms: int
+    lease_left: float | None
+    first: list[list[str]]
+
+
+def heads(queue: QueueKeys) -> Protocol[Heads]:
+    """Read the heads of the ready lists; what it costs does not depend on what waits."""
+    at_ms, left, *lists = yield Call(script("jobs_heads"), [*queue.ready, queue.workers, queue.withdrawn], [FIRST])
+    return Heads(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
+
+
+def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Effect, Any, T]:
+    """Let a protocol that has nothing to clean up give up after `patience` seconds without the server."""
+    value: Any = None
+    while True:
+        try:
+            effect = protocol.send(value)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        value = yield replace(effect, patience=patience) if type(effect) is Call else effect

@@ -1,0 +1,126 @@
+"""One job: how it is looked at, cancelled, moved and run again from outside, and what it writes down while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.queues.jobs import RECHECK, WINDOW_MS, Leased, control_keys, expire
+from lockwork.protocol.scripts import script
+
+SOON = 0.05
+"""Seconds until a worker looks again for a job that it was told of, and has not heard of yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a job has written down: its progress, and the steps that it has finished, with their values; JSON all."""
+
+    progress: str = ""
+    steps: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, stored: bytes) -> Note:
+        """Read a note as the server keeps it."""
+        if len(stored) < 2:
+            return cls()
+        progress, *rest = msgspec.msgpack.decode(stored[1:])
+        return cls(progress, dict(zip(rest[::2], rest[1::2], strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All that is known of a job; moments in ms since 1970, None where there is none.
+
+    `state` is as of `jobs.Standing`; `blob` is its outcome, or a dead one's error.
+    """
+
+    state: str
+    attempts: int | None
+    due: int | None
+    expires: int | None
+    note: Note
+    blob: bytes
+    record: bytes
+
+
+def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[Sight]:
+    """Look at a job; the channel `told` hears of its progress and of its end."""
+    keys = (
+        queue.jobs, *queue.results, queue.tries, queue.due, queue.dead, queue.errors, queue.notes, queue.watch,
+        queue.expiry, queue.kept, queue.flows
+    )  # fmt: skip
+    while True:
+        state, attempts, due, expires, note, blob, record, now = yield Call(script("jobs_look"), keys, [id, told])
+        if not 0 <= expires <= now:
+            break
+        yield from expire(queue, window_ms)
+    return Sight(state.decode(), _or_none(attempts), _or_none(due), _or_none(expires), Note.read(note), blob, record)
+
+
+def changed(id: str) -> Protocol[None]:
+    """Wait, after a look with a channel, until the job may have come further."""
+    yield Park(id, (yield Clock()) + RECHECK)
+
+
+def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
+    """Cancel a job; returns cancelled, running (its worker has been told), ended or unknown."""
+    done: str = yield from _handle("jobs_cancel", queue, [window_ms, id, channel(prefix, "")])
+    return done
+
+
+def reschedule(queue: QueueKeys, id: str, delay_ms: int) -> Protocol[str]:
+    """Let a waiting job run after `delay_ms`, or at the moment -`delay_ms`; scheduled, running,
+    blocked (by others of its flow), ended or unknown."""
+    done: str = yield from _handle("jobs_reschedule", queue, [id, delay_ms])
+    return done
+
+
+def revive(queue: QueueKeys, id: str, delay_ms: int = 0) -> Protocol[str]:
+    """Let a job run again that is dead, cancelled or expired.
+
+    Returns revived; or, when nothing was done, waiting, succeeded, taken, blocked (by others of its flow) or unknown.
+    """
+    state: bytes = yield Call(script("jobs_revive"), control_keys(queue), [0, id, delay_ms], marked=True)
+    return state.decode()
+
+
+def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[str]:
+    """Call a script that wants to know where a job is, and learns from it which worker sessions there are."""
+    sessions: list[str] = []
+    while True:
+        reply: list[bytes] = yield Call(script(name), control_keys(queue, sessions), [*args, *sessions])
+        state, *listed = [text.decode() for text in reply]
+        if state != "look":
+            return state
+        sessions = listed
+
+
+def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
+    """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
+    keys = (queue.run(session), queue.notes, queue.watch)
+    written: int = yield Call(script("jobs_note"), keys, [job.id, job.token, cap, step, value])
+    return written
+
+
+def asked(queue: QueueKeys, session: str, held: Sequence[Leased]) -> Protocol[set[str]]:
+    """Return the ids of those jobs, held by the session, that are to be cancelled."""
+    args: list[Argument] = []
+    for job in held:
+        args += (job.id, job.token)
+    found = yield Call(script("jobs_asked"), (queue.run(session), queue.notes), args)
+    return {id.decode() for id in found}
+
+
+def hear(queue: QueueKeys, pause: float) -> Protocol[str | None]:
+    """Wait until this worker is told to cancel a job, at most `pause` seconds; returns its id, or None."""
+    heard: str | None = yield Park(queue.notes, (yield Clock()) + pause)
+    return heard
+
+
+def _or_none(number: int) -> int | None:
+    return None if number < 0 else number

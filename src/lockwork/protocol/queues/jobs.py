@@ -1,0 +1,271 @@
+"""The queue: how jobs are leased, settled and recovered, and how their outcome is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.looking import patience
+from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.scripts import script
+
+_HEAD = re.compile(rb"\d,(\d+),")
+SETTLE_BATCH = 500
+RESERVE_BATCH = 1000
+WINDOW_MS = 600_000
+UNENDED = ("active", "scheduled", "blocked")
+"""The states of a job that has not ended."""
+RECHECK = 5.0
+"""Seconds after which a wake-up is taken as lost and its cause is looked at again."""
+
+
+class Limits(NamedTuple):
+    """What a group of jobs may do: so many `at_once`, and `jobs` in `per_ms`; 0 is no limit."""
+
+    at_once: int = 0
+    jobs: int = 0
+    per_ms: int = 0
+
+
+def head(
+    priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None, unique: str = ""
+) -> bytes:
+    """How a record begins: `priority,max deliveries,key,group,limits,unique;`, without empty parts behind the group.
+
+    The server reads nothing of what follows, the body. No name may hold a comma or a semicolon.
+    """
+    if unique:
+        return b"%b,%b;" % (
+            head(priority, deliveries, key, group, limits)[:-1] + (b"" if group else b","),
+            unique.encode(),
+        )
+    if not group:
+        return b"%d,%d,%b,;" % (priority, deliveries, key.encode())
+    return b"%d,%d,%b,%b,%d/%d/%d;" % (priority, deliveries, key.encode(), group.encode(), *(limits or Limits()))
+
+
+def body(stored: bytes) -> bytes:
+    """Return the body of a record."""
+    return stored[stored.index(b";") + 1 :]
+
+
+def deliveries(stored: bytes) -> int:
+    """Return how often a record may be delivered; 0 when its header cannot be read."""
+    found = _HEAD.match(stored)
+    return int(found[1]) if found else 0
+
+
+def lines_keys(queue: QueueKeys) -> tuple[str, ...]:
+    """The keys of jobs with a key or a group."""
+    return (queue.lines, queue.books, queue.sleeping, *queue.rings)
+
+
+class Leased(NamedTuple):
+    """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery.
+
+    `note` is what was written down when it ran before.
+    """
+
+    id: str
+    token: bytes
+    record: bytes
+    attempt: int
+    fence: int
+    note: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a reserve call brought; `next_due` is seconds until a scheduled job is due, None when there is none.
+
+    `fence` is higher than that of any earlier delivery of the queue.
+    """
+
+    jobs: list[Leased]
+    next_due: float | None
+    fence: int = 0
+
+
+class SessionOver(Exception):
+    """The server counts this worker session as dead: its jobs run elsewhere."""
+
+
+def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys of every script that handles a single job."""
+    return (
+        *push_keys(queue), queue.tries, queue.notes, queue.dead, queue.errors, queue.watch, queue.expiry,
+        queue.withdrawn, queue.kept, queue.workers, *lines_keys(queue), *map(queue.run, sessions), queue.flows
+    )  # fmt: skip
+
+
+def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
+    """End the jobs that should have begun by now."""
+    while (yield Call(script("jobs_expire"), control_keys(queue), [window_ms])):
+        pass
+
+
+def reserve(
+    queue: QueueKeys,
+    session: str,
+    want: int,
+    request: str,
+    channel: str,
+    *,
+    again: bool = False,
+    last: int = 0,
+    window_ms: int = WINDOW_MS,
+) -> Protocol[Batch]:
+    """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
+
+    After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
+    `last` is the highest fence of the jobs that the session has had of this queue: should one have been offered to it
+    since, the answer is that one. Raises SessionOver.
+    """
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.withdrawn
+    )  # fmt: skip
+    call = Call(
+        script("jobs_reserve"),
+        keys,
+        [int(again), min(want, RESERVE_BATCH), request, session, channel, last],
+        marked=True,
+    )
+    state, fence, left, *found = yield call
+    while state == 2:
+        yield from expire(queue, window_ms)
+        state, fence, left, *found = yield call
+    if not state:
+        raise SessionOver(session)
+    notes = found.pop() if state == 3 else None
+    jobs = [
+        Leased(
+            found[at].decode(), found[at + 1], found[at + 2], int(found[at + 1].split(b" ", 1)[0].rstrip(b"*")), fence
+        )
+        for at in range(0, len(found), 3)
+    ]
+    if notes:
+        noted = {notes[at].decode(): notes[at + 1] for at in range(0, len(notes), 2)}
+        jobs = [job._replace(note=noted[job.id]) if job.id in noted else job for job in jobs]
+    return Batch(jobs, None if left < 0 else left / 1000, fence)
+
+
+def idle(queue: QueueKeys, batch: Batch) -> Protocol[Leased | None]:
+    """Wait, after an empty batch, until a reserve call may bring something; returns a job that came with the word.
+
+    That job is leased to the caller. If it cannot begin it, the next reserve call or `hands.pass_on` will deal with it.
+    """
+    now = yield Clock()
+    pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
+    text = yield Park(queue.jobs, now + pause)
+    offered = _offered(text) if text else None
+    # what was offered before that batch was its answer, or has gone to somebody else
+    return offered if offered is not None and offered.fence >= batch.fence else None
+
+
+def _offered(text: str) -> Leased:
+    """Read a job that was sent along with a wake-up (offer.lua)."""
+    attempt, fence, mark, id, record = text.split(" ", 4)
+    token = f"{attempt} {fence} {mark}"
+    return Leased(id, token.encode(), record.encode(errors="surrogateescape"), int(attempt), int(fence))
+
+
+class Outcome(NamedTuple):
+    """How a delivery ended: s succeeded (its result is kept for `delay_ms` if that is not 0), r retry after `delay_ms`,
+    d dead, g given back (not counted), z the same after `delay_ms`, c cancelled."""
+
+    id: str
+    token: bytes
+    kind: Literal["s", "r", "d", "g", "z", "c"]
+    value: bytes = b""
+    delay_ms: int = 0
+
+
+def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+    """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.kept, queue.flows
+    )  # fmt: skip
+    settled: list[bool] = []
+    for at in range(0, len(outcomes), SETTLE_BATCH):
+        args: list[Argument] = [window_ms]
+        for outcome in outcomes[at : at + SETTLE_BATCH]:
+            args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+        settled += map(bool, (yield Call(script("jobs_settle"), keys, args)))
+    return settled
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Answer to a heartbeat: which sessions are alive, one that is overdue, and when to look at the next (seconds)."""
+
+    alive: dict[str, bool]
+    overdue: str | None
+    next_deadline: float | None
+
+
+def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: float) -> Protocol[Beat]:
+    """Keep all jobs of the sessions leased; a session maps to True when it joins for the first time."""
+    args: list[Argument] = [lease_ms]
+    for session, joins in sessions.items():
+        args += (session, int(joins))
+    left, overdue, *alive = yield Call(script("jobs_beat"), [queue.workers], args, patience)
+    known = dict(zip(sessions, map(bool, alive), strict=True))
+    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000)
+
+
+def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Protocol[int]:
+    """Give back what a dead session held, and return how many jobs that were.
+
+    `gone`: the caller knows that the session's process has ended; otherwise its lease must have run out.
+    """
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
+        *lines_keys(queue), queue.notes, queue.expiry, queue.flows
+    )  # fmt: skip
+    moved, left = 0, 1
+    while left:
+        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone)])
+        moved += count
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown, or
+    blocked, when it waits for others of its flow."""
+
+    state: str
+    blob: bytes
+
+
+def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
+    """Read how a job stands; `channel` is told when it ends."""
+    keys = (
+        queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept,
+        queue.flows,
+    )  # fmt: skip
+    state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
+    return Standing(state.decode(), blob)
+
+
+def outcome(
+    queue: QueueKeys, id: str, channel: str, timeout: float | None, window_ms: int = WINDOW_MS
+) -> Protocol[Standing]:
+    """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
+    now = yield Clock()
+    give_up = None if timeout is None else now + timeout
+    while True:
+        found = yield from standing(queue, id, channel, patience(give_up, now))
+        if found.state == "overdue":
+            yield from expire(queue, window_ms)
+            continue
+        now = yield Clock()
+        if found.state not in UNENDED or (give_up is not None and now >= give_up):
+            return found
+        yield Park(id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))

@@ -1,0 +1,133 @@
+"""What a stored job says of itself, whoever wrote it: what cannot be read is told as such, and is never an error."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from lockwork.protocol.keys import PRIORITIES
+from lockwork.protocol.queues import jobs
+
+_TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
+_SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_MADE = re.compile(r"[-\w]{16}(\.\d+u?)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A stored call of a task.
+
+    `task`, `args` and `kwargs` are None where they could not be read, and then `problem` says why; or where only the
+    beginning of a long record was looked at (`cut`), which gives the task, but not its arguments.
+    """
+
+    task: str | None
+    args: list[Any] | None
+    kwargs: dict[str, Any] | None
+    priority: str
+    deliveries: int
+    """How often it may be delivered before it is dead."""
+    size: int
+    """Bytes of its record."""
+    cut: bool
+    problem: str | None
+
+
+def read(record: bytes, size: int) -> Call:
+    """Read a record, or the beginning of one of `size` bytes (-1: there is none)."""
+    level = record[:1]
+    priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
+    task, args, kwargs, problem = _body(record, size)
+    cut = len(record) < size
+    return Call(task, args, kwargs, priority, jobs.deliveries(record), max(0, size), cut, problem)
+
+
+_Body = tuple[str | None, list[Any] | None, dict[str, Any] | None, str | None]
+_NO_CALL = "its record is no call of a task"
+
+
+def _body(record: bytes, size: int) -> _Body:
+    """Task, arguments, and the problem with them."""
+    problem = "its record is lost" if size < 0 else ""
+    if not record and size > 0:
+        problem = "its record is too large to be read"
+    elif not problem and b";" not in record:
+        problem = "its record has no header"
+    if problem:
+        return None, None, None, problem
+    body = jobs.body(record)
+    if len(record) < size:
+        task = _beginning(body)
+        return task, None, None, None if task else _NO_CALL
+    return _called(body)
+
+
+def _called(body: bytes) -> _Body:
+    match decoded(body):
+        case [str(task), list(args)]:
+            return task, args, {}, None
+        case [str(task), list(args), dict(kwargs), *_]:
+            return task, args, kwargs, None
+        case [str(task), _, *_]:
+            return task, None, None, "its arguments cannot be read"
+        case _:
+            return None, None, None, _NO_CALL
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A stored error: the name of its type, its text, and its traceback where that was read."""
+
+    type: str
+    text: str
+    traceback: str | None
+
+
+def fault(stored: bytes) -> Fault:
+    """Read a stored error; what is no such thing becomes the text of an error without a type."""
+    fields = decoded(stored)
+    if not isinstance(fields, dict):
+        return Fault("", stored.decode(errors="replace"), None)
+    trace = fields.get("traceback")
+    return Fault(_text(fields.get("type")), _text(fields.get("message")), None if trace is None else _text(trace))
+
+
+def decoded(stored: bytes) -> Any:
+    """Decode JSON; None for what is none."""
+    try:
+        return msgspec.json.decode(stored)
+    except (ValueError, RecursionError):
+        return None
+
+
+def name(id: bytes) -> str:
+    """An id as text; one that is not UTF-8 can be turned back by `raw`."""
+    return id.decode(errors="surrogateescape")
+
+
+def raw(id: str) -> bytes:
+    """An id as the server has it."""
+    return id.encode(errors="surrogateescape")
+
+
+def made(id: str) -> float | None:
+    """When the id was made, seconds since 1970 on its maker's clock; None for an id of another kind."""
+    if not _MADE.fullmatch(id):
+        return None
+    number = 0
+    for sign in id[:7]:
+        number = number << 6 | _SIGNS.index(sign)
+    return number / 1000
+
+
+def _beginning(body: bytes) -> str | None:
+    found = _TASK.match(body)
+    task = decoded(found[1]) if found else None
+    return task if isinstance(task, str) else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

@@ -1,0 +1,96 @@
+"""How a queue stands: its jobs by place, its counters, and who works on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.scripts import script
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """Jobs of a queue by place, and its counters since it began (`failed` counts attempts, `dead` is a place).
+
+    `revived` were run again after they had died, expired or been cancelled, `forgotten` deleted from the dead set, and
+    `cleared` taken away while they waited. So `enqueued` is all the places, `succeeded`, `cancelled`, `expired`,
+    `forgotten` and `cleared` together, but for jobs that were cancelled or had expired and were revived.
+    """
+
+    ready: int
+    scheduled: int
+    running: int
+    dead: int
+    enqueued: int
+    succeeded: int
+    failed: int
+    retried: int
+    recovered: int
+    cancelled: int = 0
+    expired: int = 0
+    revived: int = 0
+    forgotten: int = 0
+    cleared: int = 0
+    paused: bool = False
+    blocked: int = 0
+    """Jobs that wait for others of their flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One worker process: its session, host and process id, jobs in its hands, and seconds until its lease ends."""
+
+    session: str
+    host: str
+    pid: int
+    running: int
+    expires_in: float
+
+
+def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
+    """Count the jobs by place and list the workers."""
+    found, workers, _ = yield from status_and_rules(queue)
+    return found, workers
+
+
+def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo], Rules]]:
+    """The same with what holds for the whole queue; sessions that appear between two looks are looked at once more."""
+    sessions: list[str] = []
+    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines, queue.withdrawn)
+    while True:
+        keys = (*fixed, *map(queue.run, sessions), queue.flows)
+        ready, scheduled, dead, stats, workers, now, blocked, *running = yield Call(
+            script("jobs_status"), keys, sessions
+        )
+        listed = [workers[at].decode() for at in range(0, len(workers), 2)]
+        if set(listed) <= set(sessions):
+            break
+        sessions = listed
+    counters = {stats[at].decode(): stats[at + 1] for at in range(0, len(stats), 2)}
+    names = (
+        "enqueued", "succeeded", "failed", "retried", "recovered", "cancelled", "expired", "revived", "forgotten",
+        "cleared",
+    )  # fmt: skip
+    counted: Any = {name: int(counters.get(name, 0)) for name in names} | {"blocked": blocked}
+    deadlines = {workers[at].decode(): float(workers[at + 1]) for at in range(0, len(workers), 2)}
+    infos = [
+        WorkerInfo(session, *_host_and_pid(session), count, (deadlines[session] - now) / 1000)
+        for session, count in zip(sessions, running, strict=True)
+        if deadlines.get(session)  # 0: it is over, and what it held is being given back
+    ]
+    rules = queue_limits.read(**{name: counters[name] for name in Rules._fields if name in counters})
+    return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos, rules
+
+
+def session_name(host: str, pid: int, nonce: str) -> str:
+    """Name a worker session; host and pid are for people, the nonce makes it unique."""
+    return f"{host}/{pid}/{nonce}"
+
+
+def _host_and_pid(session: str) -> tuple[str, int]:
+    host, pid, _ = session.split("/")
+    return host, int(pid)

@@ -1,0 +1,219 @@
+"""A stock of units on sale: reserve, confirm, release; it never oversells, and a job can be part of each step."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.looking import patience
+from lockwork.protocol.queues.limits import room_for
+from lockwork.protocol.queues.pushing import NewJob, push_arguments, push_keys
+from lockwork.protocol.scripts import script
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """One stock: the queue it lives with, its name, the units it opens with, and the limit per buyer (0: none)."""
+
+    queue: QueueKeys
+    name: str
+    total: int
+    limit: int
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of a step that may enqueue a job."""
+        return (*push_keys(self.queue), self.queue.dead, *self.queue.stock(self.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Units set aside for a buyer; `created` is False when this call met an earlier reservation of the same key.
+
+    `state` is "held" or "confirmed"; `expires_in` is in seconds, 0 once confirmed; `fence` rises from one to the next.
+    """
+
+    id: str
+    buyer: str
+    n: int
+    state: str
+    expires_in: float
+    fence: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StockStatus:
+    """Units by place (total = available + reserved + sold), and how many reservations ran out so far."""
+
+    total: int
+    available: int
+    reserved: int
+    sold: int
+    expired: int
+
+
+_STATES = {b"h": "held", b"c": "confirmed"}
+_SCAN = 1000
+"""Fields of a stock that one call looks at."""
+
+
+def reserve(
+    books: Books, id: str, buyer: str, n: int, hold_ms: int, key: str, job: NewJob | None
+) -> Protocol[Reservation]:
+    """Reserve `n` units; raises SoldOut, LimitReached or QueueFull, and then no job was enqueued either.
+
+    Interrupted, it puts them back on sale, unless its job is enqueued already.
+    """
+    args: list[Argument] = [books.total, books.limit, id, buyer, n, hold_ms, key]
+    if job is not None:
+        args += push_arguments([job])
+    try:
+        reply = yield Call(script("stock_reserve"), books.keys, args)
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        yield from _leave(books, id, job)
+        raise
+    if reply[0] == 0:
+        raise SoldOut(f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later")
+    return _reserved(books, buyer, key, reply)
+
+
+def reserve_waiting(
+    books: Books,
+    id: str,
+    buyer: str,
+    n: int,
+    hold_ms: int,
+    key: str,
+    job: NewJob | None,
+    *,
+    channel: str,
+    wait: float | None,
+) -> Protocol[Reservation]:
+    """The same, standing in line at most `wait` seconds (None: as long as it takes) for units that come back.
+
+    Interrupted anywhere, it leaves the line, and what it got goes to the others, unless its job is enqueued already.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    jobs = [] if job is None else push_arguments([job])
+    try:
+        while True:
+            sent = yield Clock()
+            here = channel if give_up is None or sent < give_up else ""
+            args = [books.total, books.limit, id, buyer, n, hold_ms, key, here, *jobs]
+            reply = yield Call(script("stock_wait"), books.keys, args, patience(give_up, sent))
+            if reply[0]:
+                return _reserved(books, buyer, key, reply)
+            if not here:
+                raise SoldOut(f"stock {books.name!r} had fewer than {n} on sale for all of {wait:g} s")
+            until = (yield Clock()) + reply[4] / 1_000_000
+            yield Park(id, until if give_up is None else min(until, give_up))
+    except (GeneratorExit, SoldOut, LimitReached, ConfigError):
+        raise
+    except BaseException:
+        yield from _leave(books, id, job)
+        raise
+
+
+def _leave(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
+    with contextlib.suppress(LockworkError):
+        args: list[Argument] = [id, int(job is None)]
+        yield Call(script("stock_leave"), books.queue.stock(books.name), args, patience=1)
+
+
+def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:
+    code, known, state, units, left, fence, created = reply
+    if code == -2:
+        raise ConfigError(f"key {key!r} of stock {books.name!r} belongs to a reservation of another buyer")
+    if code == -3:
+        room_for(books.queue, [units, left])
+    if code < 0:
+        raise LimitReached(f"buyer {buyer!r} would hold more than {books.limit} of stock {books.name!r}")
+    return Reservation(known.decode(), buyer, units, _STATES[state], left / 1000, fence, bool(created))
+
+
+def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Turn a held reservation into a sale; raises ReservationEnded when it expired or was released."""
+    if (yield from _end(books, "c", id, job)) == 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again")
+
+
+def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale."""
+    if (yield from _end(books, "r", id, job)) < 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: a sale cannot be released")
+
+
+def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+    """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet."""
+    if (yield from _end(books, "f", id, job)) < 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is not confirmed: release it instead")
+
+
+def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
+    """Hold a reservation for so long from now on at least; returns seconds that are left. Raises ReservationEnded."""
+    code, left = yield Call(script("stock_extend"), books.queue.stock(books.name), [id, hold_ms])
+    if code < 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: it needs no more time")
+    if code == 0:
+        raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} has expired or was released: reserve again")
+    return float(left / 1000)
+
+
+def look(books: Books, id: str) -> Protocol[Reservation | None]:
+    """Read one reservation; None when it expired, was released or never was."""
+    reply = yield Call(script("stock_look"), books.queue.stock(books.name), [id])
+    if not reply:
+        return None
+    state, buyer, units, left, fence = reply
+    return Reservation(id, buyer.decode(), units, _STATES[state], left / 1000, fence, created=False)
+
+
+def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservation]]:
+    """Read up to `count` reservations, of one buyer or (empty) of all, in no order; none that lives on is missed."""
+    found: dict[str, Reservation] = {}
+    cursor: bytes | str = "0"
+    while True:
+        args = [cursor, buyer, _SCAN]
+        cursor, *parts = yield Call(script("stock_list"), books.queue.stock(books.name), args)
+        for at in range(0, len(parts), 6):
+            id, state, owner, units, left, fence = parts[at : at + 6]
+            kept = Reservation(id.decode(), owner.decode(), units, _STATES[state], left / 1000, fence, created=False)
+            found[kept.id] = kept
+        if cursor == b"0" or len(found) >= count:
+            return list(found.values())[:count]
+
+
+def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatus]:
+    """Count the units by place, after adding `add` of them (once per `request`); a negative number takes them off.
+
+    Raises SoldOut when fewer than that are on sale; then none were taken off.
+    """
+    call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, add, request])
+    while True:
+        total, sold, held, expired, more, changed = yield call
+        if not changed:
+            available = total - sold - held
+            raise SoldOut(f"stock {books.name!r} has {available} on sale: {-add} cannot be taken off")
+        if not more:
+            return StockStatus(total, total - sold - held, held, sold, expired)
+        call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, 0, ""])
+
+
+def delete(books: Books, request: str) -> Protocol[bool]:
+    """Forget the stock, once per `request`; False when there was none."""
+    return bool((yield Call(script("stock_delete"), books.queue.stock_gone(books.name), [request])))
+
+
+def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
+    jobs = [] if job is None else push_arguments([job])
+    reply = yield Call(script("stock_end"), books.keys, [books.total, verb, id, *jobs])
+    return room_for(books.queue, reply)

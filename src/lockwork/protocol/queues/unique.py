@@ -1,0 +1,63 @@
+"""Unique jobs: enqueued under a name that only one job has at a time; whoever comes meanwhile meets that job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.jobs import lines_keys
+from lockwork.protocol.queues.limits import room_for
+from lockwork.protocol.queues.pushing import NewJob, push_arguments, push_keys
+from lockwork.protocol.scripts import script
+
+BATCH = 500
+Until = Literal["start", "done"]
+Arrival = Literal["new", "kept", "replaced", "moved"]
+_ARRIVALS: dict[bytes, Arrival] = {b"n": "new", b"k": "kept", b"r": "replaced", b"m": "moved"}
+_SIGNS = {"start": "s", "done": "d"}
+_MEANINGS = {"keep": "k", "replace": "r", "debounce": "b"}
+
+
+class Terms(NamedTuple):
+    """For how long a name is taken, and what becomes of a job whose name is."""
+
+    until: Until | int
+    """Until the job begins, until it has ended, or for so many ms."""
+    meaning: Literal["keep", "replace", "debounce"]
+    longest_ms: int = 0
+    """Of a debounced job: ms from the first call after which it is due at the latest; 0: there is no such time."""
+
+    def mark(self, name: str) -> str:
+        """What the header of a record says of it."""
+        return (_SIGNS[self.until] if isinstance(self.until, str) else "p") + name
+
+
+class Arrived(NamedTuple):
+    """What became of a job: the id of the one that has its name, and whether that is new, or was changed."""
+
+    id: str
+    arrival: Arrival
+
+
+def push_unique(
+    queue: QueueKeys, jobs: Sequence[NewJob], terms: Terms, expires_ms: int | None
+) -> Protocol[list[Arrived]]:
+    """Enqueue those whose names are free, in batches; the others meet the jobs that have their names.
+
+    Raises QueueFull: nothing of the batch that met a full queue, or of those behind it, is enqueued or changed.
+    """
+    keys = (
+        *push_keys(queue), *lines_keys(queue), queue.tries, queue.notes, queue.dead, queue.expiry, *queue.unique
+    )  # fmt: skip
+    time = terms.until if isinstance(terms.until, int) else 0
+    fixed = ("" if expires_ms is None else expires_ms, time, _MEANINGS[terms.meaning], terms.longest_ms)
+    arrived: list[Arrived] = []
+    for at in range(0, len(jobs), BATCH):
+        args: list[Argument] = [0, *fixed, *push_arguments(jobs[at : at + BATCH])]
+        reply: list[Any] = yield Call(script("jobs_push_unique"), keys, args, marked=True)
+        if isinstance(reply[0], int):
+            room_for(queue, reply, at)
+        arrived += [Arrived(id.decode(), _ARRIVALS[sign]) for id, sign in zip(reply[::2], reply[1::2], strict=True)]
+    return arrived

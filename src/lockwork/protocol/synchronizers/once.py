@@ -1,0 +1,103 @@
+"""At most once per period: who runs it, who waits for what came of it, and what is kept of it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Literal
+
+from lockwork.errors import LockworkError, WaitTimeout
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.insisting import insist
+from lockwork.protocol.locks.grants import Granted, local_deadline
+from lockwork.protocol.looking import patience
+from lockwork.protocol.scripts import script
+
+State = Literal["idle", "running", "done", "failed", "lost"]
+_STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f": "failed", b"l": "lost"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call: everything that the server needs to know about it."""
+
+    key: str
+    name: str
+    owner: str
+    request: str
+    channel: str
+    lease_ms: int
+    every_ms: int
+    again_if_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the run of this period ended."""
+
+    state: State
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How the run of this period stands, who runs or ran it, and seconds until the period ends."""
+
+    state: State
+    owner: str
+    request: str
+    fence: int
+    ends_in: float
+
+
+def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
+    """Be the one who runs it, or wait at most `wait` seconds (None: as long as it takes) for what comes of the run.
+
+    Raises WaitTimeout. Interrupted, it leaves the run to others.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    fence = 0
+    try:
+        while True:
+            sent = yield Clock()
+            parks = give_up is None or sent < give_up
+            args: list[Argument] = [
+                asked.owner, asked.request, asked.lease_ms, asked.every_ms,
+                asked.channel if parks else "", int(asked.again_if_lost), fence,
+            ]  # fmt: skip
+            reply = yield Call(script("once_begin"), (asked.key,), args, patience(give_up, sent) if wait else None)
+            if reply[0] == 1:
+                return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
+            if reply[0] == 2:
+                return Ended(_STATES[reply[2]], reply[3])
+            fence = reply[1]
+            now = yield Clock()
+            if give_up is not None and now >= give_up:
+                within = "" if wait == 0 else f" and did not end within {wait:g} s"
+                raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
+            until = now + reply[2] / 1_000_000
+            yield Park(asked.request, until if give_up is None else min(until, give_up))
+    except (GeneratorExit, WaitTimeout):
+        raise
+    except BaseException:
+        # when the server is away, a run that was on its way to us counts as lost when its lease ends
+        with contextlib.suppress(LockworkError):
+            yield Call(script("once_abandon"), (asked.key,), [asked.request], patience=1)
+        raise
+
+
+def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: bytes) -> Protocol[bool]:
+    """Keep what came of a run; False when that run does not count any more."""
+    return bool((yield from insist(Call(script("once_end"), (key,), [owner, fence, state, value]))))
+
+
+def state(key: str) -> Protocol[Standing]:
+    """Read how the run of this period stands."""
+    found, owner, request, fence, left = yield Call(script("once_state"), (key,), [])
+    return Standing(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
+
+
+def reset(key: str, request: str) -> Protocol[None]:
+    """Forget the period, once per `request`."""
+    yield Call(script("once_reset"), (key,), [request])

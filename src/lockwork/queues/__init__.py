@@ -1,0 +1,1 @@
+"""Queues as their operators see them."""

@@ -1,0 +1,77 @@
+"""The limits of a whole queue as people write and read them: rate, concurrency, size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+from lockwork.config import check_names
+from lockwork.errors import ConfigError
+from lockwork.protocol.effects import Argument
+from lockwork.protocol.queues.limits import Rules
+from lockwork.rates import parsed
+
+MOST = 1_000_000_000
+_UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}
+
+
+class LimitSettings(TypedDict, total=False):
+    """What `queue.limit` can set; None takes a limit away, and what is not given stays as it is."""
+
+    rate: str | None
+    """How many jobs may begin in a time, over all workers: "100/s", "5/m", "10/30s"."""
+    concurrency: int | None
+    """How many jobs may run at once, over all workers."""
+    size: int | None
+    """How many jobs may wait, ready or scheduled; an enqueue beyond that raises QueueFull. 0: nothing is enqueued."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """The limits in force; None is no limit."""
+
+    rate: str | None
+    concurrency: int | None
+    size: int | None
+
+    @classmethod
+    def of(cls, rules: Rules) -> QueueLimits:
+        """Write the server's rules as people do."""
+        return cls(None if rules.rate is None else _text(*rules.rate), rules.concurrency, rules.size)
+
+
+def changes(given: LimitSettings) -> dict[str, Argument]:
+    """Check what was given, and return it as the server keeps it; raises ConfigError."""
+    check_names(given, LimitSettings, "a queue has no limit")
+    if not given:
+        raise ConfigError("limit() sets rate, concurrency or size: give one of them, or None to take it away")
+    found: dict[str, Argument] = {}
+    if "rate" in given:
+        found["rate"] = "" if given["rate"] is None else _rate(given["rate"])
+    if "concurrency" in given:
+        found["concurrency"] = _whole(given["concurrency"], "concurrency", 1)
+    if "size" in given:
+        found["size"] = _whole(given["size"], "size", 0)
+    return found
+
+
+def _rate(text: object) -> str:
+    jobs, period = parsed(text)
+    if period < 1000 or period % 1000:
+        raise ConfigError(f"the period of a queue's rate must be whole milliseconds, not {text!r}")
+    return f"{jobs}/{period // 1000}"
+
+
+def _whole(value: object, what: str, least: int) -> Argument:
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+        hint = "; pause() the queue for none" if value == 0 else ""
+        raise ConfigError(f"{what} must be a whole number from {least} to {MOST:,}, not {value!r}{hint}")
+    return value
+
+
+def _text(jobs: int, per_ms: int) -> str:
+    if per_ms in _UNITS:
+        return f"{jobs}/{_UNITS[per_ms]}"
+    return f"{jobs}/{per_ms}ms" if per_ms % 1000 else f"{jobs}/{per_ms // 1000}s"

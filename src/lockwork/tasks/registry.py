@@ -1,0 +1,96 @@
+"""The tasks of an app by name: the only place where a name from the wire resolves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from lockwork import definitions
+from lockwork.errors import ConfigError, UnknownTask
+from lockwork.hooks import is_async
+from lockwork.protocol.keys import QueueKeys, base_queue, checked
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.gathering import Gathering
+from lockwork.tasks.surroundings import Surroundings
+from lockwork.tasks.task import Task
+
+
+class Registry:
+    """The tasks of one app by name; nothing else is ever called for a name from the wire."""
+
+    def __init__(self) -> None:
+        self.around: Surroundings = Surroundings()
+        self._tasks: dict[str, Task[Any, Any, Any]] = {}
+        self._loadings: dict[str, object] = {}
+        """In which loading of its module each task was defined."""
+        self._gatherings: dict[str, Gathering] = {}
+
+    def add(self, task: Task[Any, Any, Any]) -> None:
+        """Register a task; raises ConfigError when its name is taken by another function, or for another queue."""
+        taken, loading = self._tasks.get(task.name), definitions.loading(task.function)
+        if taken is not None:
+            _check_same(task, taken, again=loading is not self._loadings[task.name])
+        self._tasks[task.name], self._loadings[task.name] = task, loading
+
+    def get(self, name: str) -> Task[Any, Any, Any]:
+        """Return the task; raises UnknownTask."""
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise UnknownTask(
+                f"no task is named {name!r} here: is its module imported by the worker's module, or was it renamed?"
+            ) from None
+
+    def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
+        """Where the tasks of one queue enqueue."""
+        return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
+
+    def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
+        """The tasks of these queues, of which some may be partitions."""
+        wanted = {base_queue(queue) for queue in queues}
+        return [task for task in self._tasks.values() if task.options_in_force.queue in wanted]
+
+    def queues(self) -> list[str]:
+        """The queues that the tasks use."""
+        return sorted({task.options_in_force.queue for task in self._tasks.values()})
+
+
+def task_name(function: object, name: str | None) -> str:
+    """The name a function is registered under: its own unless one is given; raises ConfigError for what is no task."""
+    if not callable(function):
+        hint = ": the task's name goes into name=" if isinstance(function, str) else ""
+        raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"a task returns its result, and {definitions.shown(function)} yields: return a list instead")
+    if is_async(function) and not inspect.iscoroutinefunction(function):
+        raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
+    own = getattr(function, "__name__", None)
+    if name is None and own in (None, "<lambda>"):
+        raise ConfigError(f"{function!r:.60} has no name of its own: give the task one with name=")
+    return checked(own if name is None else name, "a task's name")
+
+
+def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again: bool) -> None:
+    """Raise ConfigError unless it is the same task once more: a job names no more than that, so one would be lost.
+
+    `again`: its module was loaded again, so that what it defines takes the place of what it defined.
+    """
+    if not definitions.same_place(task.function, taken.function):
+        raise ConfigError(
+            f"task {task.name!r} of {definitions.shown(task.function)} has the name of "
+            f"{definitions.shown(taken.function)}: give one of them name=..."
+        )
+    if again:
+        return
+    if not definitions.alike(task.function, taken.function):
+        raise ConfigError(
+            f"task {task.name!r} is made of two functions {definitions.shown(task.function)}, and a job could not say "
+            "which one is meant: give each a name of its own with name=..."
+        )
+    before, now = taken.options_in_force.queue, task.options_in_force.queue
+    if before != now:
+        raise ConfigError(
+            f"task {task.name!r} is registered for queue {before!r} and for queue {now!r}, and workers would serve "
+            "only the second one: give each a name of its own with name=..."
+        )

@@ -1,0 +1,1 @@
+"""From a leased record to an outcome."""

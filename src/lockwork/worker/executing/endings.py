@@ -1,0 +1,135 @@
+"""Endings: from how the call of a job ended to what becomes of it, for the server and for hooks."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple, Protocol
+
+from lockwork import backoff, codecs
+from lockwork.errors import ConfigError, PayloadTooLarge
+from lockwork.failures import Errors, line
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.tasks.settings import TaskOptions
+from lockwork.worker.executing.batching import WrongResults
+from lockwork.worker.job.context import Again, JobContext
+from lockwork.worker.job.telling import CANCEL, SUCCESS, End
+from lockwork.worker.job.threads import killed_after
+from lockwork.worker.pool.host import WorkerDied
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
+
+_NOTHING = b"null"
+
+
+class Settles(Protocol):
+    """Whom outcomes are handed to."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Settle an outcome soon."""
+
+
+class Settled(NamedTuple):
+    """What a job returns that ran in another process, which knows already what is to become of it."""
+
+    outcome: Outcome
+
+
+class Endings:
+    """Settles the jobs of one queue, and says what hooks are to be told."""
+
+    def __init__(self, settler: Settles, errors: Errors, max_result: int) -> None:
+        self._settler = settler
+        self._errors = errors
+        self._max_result = max_result
+
+    def given_back(self, job: Leased) -> None:
+        """Return a job to its queue; that it was leased does not count as an attempt."""
+        self._settler.add(Outcome(job.id, job.token, "g"))
+
+    def cancelled(self, job: Leased) -> None:
+        """Settle a job that was to be cancelled, and has not finished."""
+        log.info("job %s was cancelled", job.id)
+        self._settler.add(Outcome(job.id, job.token, "c"))
+
+    def put_off(self, job: Leased, delay_ms: int) -> None:
+        """Let a job run again after a while, uncounted."""
+        self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
+
+    def raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> End:
+        """Settle what did not return."""
+        if context.cancelled:
+            self.cancelled(job)
+            return CANCEL
+        if isinstance(error, WrongResults):
+            # as below: its work is done
+            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, line(error))
+            return self.dead(job, error)
+        if not isinstance(error, Again):
+            return self.failed(job, error, options)
+        if error.counted:
+            return self.failed(job, error, options, error.delay_ms)
+        delay_ms = error.delay_ms or 0
+        self.put_off(job, delay_ms)
+        return End("snooze", None, delay_ms / 1000)
+
+    def returned(self, job: Leased, task: str, value: object, options: TaskOptions) -> End | None:
+        """Settle what did return; None when hooks were told of it elsewhere."""
+        if type(value) is Settled:
+            self._settler.add(value.outcome)
+            return None
+        if not options.keep_result:
+            encoded = b""
+        elif value is None:
+            encoded = _NOTHING
+        else:
+            try:
+                encoded = codecs.encode(value, f"the result of task {task!r}", self._max_result)
+            except (ConfigError, PayloadTooLarge) as error:
+                # its work is done, so running it again would only do it twice
+                log.error(
+                    "job %s ran, but its result cannot be kept, and it goes to the dead set: %s", job.id, line(error)
+                )
+                return self.dead(job, error)
+        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
+        return SUCCESS
+
+    def failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> End:
+        """Settle what failed: it runs again, after `delay_ms` or its task's back-off, or does not."""
+        deliveries = _deliveries(job, error, options)
+        if job.attempt >= deliveries or not options.again(error):
+            log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, line(error))
+            return self.dead(job, error)
+        if delay_ms is None:
+            delay_ms = self._pause(job, options)
+        log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, line(error))
+        self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
+        return End("retry", error, delay_ms / 1000)
+
+    def dead(self, job: Leased, error: BaseException) -> End:
+        """Settle what shall not run again."""
+        self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
+        return End("dead", error)
+
+    def too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
+        """What becomes of a job for which this process had to be killed."""
+        error = killed_after(limit)
+        stored = self._errors.stored(error)
+        if job.attempt >= _deliveries(job, error, options) or not options.again(error):
+            return Outcome(job.id, job.token, "d", stored)
+        return Outcome(job.id, job.token, "r", stored, self._pause(job, options))
+
+    def _pause(self, job: Leased, options: TaskOptions) -> int:
+        try:
+            return int(backoff.pause(job.attempt, options.backoff) * 1000)
+        except BaseException as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
+            log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
+            return 1000
+
+
+def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
+    """How often a job that failed like this may be delivered."""
+    deliveries = jobs.deliveries(job.record)
+    if options.max_deliveries is None or isinstance(error, WorkerDied):
+        return deliveries
+    return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die

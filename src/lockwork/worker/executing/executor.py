@@ -1,0 +1,219 @@
+"""Executing: from a leased record to an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import copy_context
+from time import perf_counter
+from typing import Any
+
+from lockwork import codecs
+from lockwork.config import Config
+from lockwork.errors import ServerRefused, ServerUnavailable, UnknownTask
+from lockwork.failures import line
+from lockwork.injection.calling import Caller
+from lockwork.jobs import options as job_options
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Leased
+from lockwork.tasks.batches import Batching
+from lockwork.tasks.registry import Registry
+from lockwork.tasks.settings import TaskOptions
+from lockwork.tasks.task import Task
+from lockwork.worker.children.overruns import Limits
+from lockwork.worker.executing import flow_jobs
+from lockwork.worker.executing.batching import Batcher, WrongResults
+from lockwork.worker.executing.endings import Endings, Settled, Settles
+from lockwork.worker.job.calls import call
+from lockwork.worker.job.context import Again, Desk, JobContext, Slot, meant
+from lockwork.worker.job.lanes import Lanes
+from lockwork.worker.job.telling import End, Teller
+from lockwork.worker.job.threads import JobThreads, Threads
+from lockwork.worker.pool.processes import Processes
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
+
+_UNKNOWN = TaskOptions()
+
+
+class Executor:
+    """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        registry: Registry,
+        config: Config,
+        settler: Settles,
+        threads: Threads,
+        caller: Caller,
+        lanes: Lanes,
+        processes: Processes | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.desk: Desk = desk
+        self._registry = registry
+        self._max_payload = config.max_payload + 1024
+        self._threads = threads
+        self._caller = caller
+        self._hooks = registry.around.hooks
+        self._endings = Endings(settler, registry.around.errors, config.max_result)
+        self._teller = Teller(self._hooks, threads)
+        self._lanes = lanes
+        self._processes = processes
+        self._limits = limits
+        self._surroundings = copy_context()
+        self._batchers: dict[str, Batcher] = {}
+        self._hurried = False
+        self.giving_back = False
+        """Set while the worker cancels what runs because it must go: those jobs are given back."""
+        self.counting = False
+        """Set with it by a process that nobody told to go: what has begun has used up an attempt, and stays leased."""
+        self.abandoned: bool = False
+        """Whether a thread may still run a job whose lane has ended."""
+
+    async def run(self, job: Leased, slot: Slot) -> None:
+        """Run one job to its outcome; never raises, except when the lane itself is ended."""
+        try:
+            stored = await flow_jobs.call(job, self.desk) if flow_jobs.of_flow(job) else None
+            task, args, kwargs, options = self._read(job, stored)
+        except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
+            await self._unread(job, error)
+            return
+        slot.job = context = JobContext(job, task.name, self.desk, options.tags)
+        watched = self._hooks.in_worker
+        began = perf_counter() if watched else 0.0
+        value: Any = None
+        end: End | None
+        try:
+            try:
+                if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
+                    value = await task.function(*args, **kwargs)
+                else:
+                    value = await self._value(task, context, args, kwargs, options)
+            except BaseException as error:
+                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
+                said = meant(error)
+                if self.giving_back and not isinstance(said, Again | WrongResults):
+                    self._cut_short(job, in_thread=not task.is_async and not options.in_process)
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    return
+                end = self._endings.raised(job, said, context, options)
+            else:
+                end = self._endings.returned(job, task.name, value, options)
+            if context.cancelled and not self.giving_back:
+                self._forgive(slot)
+            if watched and end is not None:
+                # its outcome is on its way to the server: whatever hooks do changes nothing any more
+                context.over = True
+                await self._teller.ended(context, perf_counter() - began, value, end)
+        finally:
+            slot.job = None
+
+    def hurry(self) -> None:
+        """Let batches wait for nobody: no more jobs come."""
+        self._hurried = True
+        for batcher in self._batchers.values():
+            batcher.hurry()
+
+    async def _value(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        """Run a task that is not plain, or that hooks are told of."""
+        if options.in_process and self._processes is not None:
+            # hooks are told there
+            return Settled(await self._processes.run(context.leased, context, options.hard_timeout))
+        if self._hooks.on_start:
+            await self._teller.started(context, args, kwargs)
+        if options.hard_timeout is None or self._limits is None:
+            return await self._called(task, context, args, kwargs, options)
+        limit = options.hard_timeout
+        self._limits.begun(self._endings.too_long(context.leased, options, limit), limit, task.name)
+        try:
+            return await self._called(task, context, args, kwargs, options)
+        finally:
+            self._limits.ended(context.id)
+
+    async def _called(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        if task.batching is not None:
+            task.signature.check(args, kwargs)
+            return await self._batcher(task, task.batching).join(context, args[0])
+        threads = JobThreads(self._threads, context.in_thread)
+        return await call(task, args, kwargs, options.timeout, threads, self._caller)
+
+    def _batcher(self, task: Task[Any, Any, Any], batching: Batching) -> Batcher:
+        found = self._batchers.get(task.name)
+        if found is None:
+            found = self._batchers[task.name] = Batcher(
+                task, batching, self._threads, self._caller, self._lanes, self._surroundings, lambda: self.giving_back
+            )
+            if self._hurried:
+                found.hurry()
+        return found
+
+    async def _unread(self, job: Leased, error: Exception) -> None:
+        """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
+        if isinstance(error, UnknownTask):
+            end = self._endings.failed(job, error, _UNKNOWN)
+        elif isinstance(error, ServerUnavailable | ServerRefused):
+            log.warning("job %s cannot have the results that it uses yet: %s", job.id, line(error))
+            self._endings.put_off(job, 1000)
+            return
+        else:
+            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, line(error))
+            end = self._endings.dead(job, error)
+        if self._hooks.in_worker:
+            await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
+
+    @staticmethod
+    def _forgive(slot: Slot) -> None:
+        """Let the lane go on after its job was cancelled."""
+        if slot.task is not None:
+            while slot.task.cancelling():
+                slot.task.uncancel()
+
+    def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
+        """Let go of a job that was cancelled because the worker must go."""
+        if in_thread:
+            # it cannot be stopped: its job is given back by the supervisor once this process is gone
+            self.abandoned = True
+        elif not self.counting:
+            self.give_back(job)
+
+    def give_back(self, job: Leased) -> None:
+        """Return a job to its queue; that it was leased does not count as an attempt."""
+        self._endings.given_back(job)
+
+    def cancelled(self, job: Leased) -> None:
+        """Settle a job that was to be cancelled, and has not begun."""
+        self._endings.cancelled(job)
+
+    def _read(
+        self, job: Leased, stored: Any = None
+    ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
+        if len(job.record) > self._max_payload:
+            raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
+        call = codecs.decode(jobs.body(job.record)) if stored is None else stored
+        if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
+            raise ValueError("it is not a call of a task")
+        task = self._registry.get(str(call[0]))
+        args: list[Any] = call[1]
+        kwargs: dict[str, Any] = call[2] if len(call) > 2 else {}
+        options = task.options_in_force
+        if len(call) == 4:
+            options = job_options.carried(call[3], options)
+        task.signature.convert(args, kwargs)
+        return task, args, kwargs, options

@@ -1,0 +1,1 @@
+"""One job while it runs: its context, its place, its call, its thread."""

@@ -1,0 +1,1 @@
+"""What probes and Prometheus are told of a worker."""

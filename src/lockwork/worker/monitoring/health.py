@@ -1,0 +1,123 @@
+"""Health: a tiny HTTP server for probes and metrics; /livez does not depend on the Redis server, /readyz does."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from lockwork.errors import ConfigError
+from lockwork.worker.monitoring.metrics import Metrics
+from lockwork.worker.supervising.condition import Condition
+
+_AT_ONCE = 16
+"""Connections that are served at the same time; more have to wait."""
+_SILENCE = 5.0
+"""Seconds that a client may be silent."""
+_TEXT = "text/plain; charset=utf-8"
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+Answer = tuple[int, str, str]
+"""Status, body, content type."""
+
+
+class Health:
+    """Answers for one supervisor; raises ConfigError when the port is taken."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._condition: Condition | None = None
+        self._metrics: Metrics | None = None
+        try:
+            self._server = _Server(host, port, self.answer)
+        except OSError as error:
+            raise ConfigError(
+                f"the health port {host}:{port} cannot be used ({error.strerror or error}): "
+                "does another worker run here? Choose another --health-port"
+            ) from None
+        self._thread = threading.Thread(target=self._server.serve_forever, name="lockwork-health", daemon=True)
+
+    def answer(self, path: str) -> Answer:
+        """Answer one request."""
+        if path == "/livez":
+            if self._condition is None or self._condition.alive:
+                return 200, "ok\n", _TEXT
+            return 503, "not alive: the supervisor has come to a halt\n", _TEXT
+        if path == "/readyz":
+            trouble = "it is starting" if self._condition is None else self._condition.trouble
+            return (503, f"not ready: {trouble}\n", _TEXT) if trouble else (200, "ok\n", _TEXT)
+        if path == "/metrics" and self._metrics is not None:
+            return 200, self._metrics.text(), _PROMETHEUS
+        return 404, "try /livez, /readyz or /metrics\n", _TEXT
+
+    def start(self, condition: Condition, metrics: Metrics) -> None:
+        """Begin to answer."""
+        self._condition, self._metrics = condition, metrics
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop answering."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, host: str, port: int, answer: Callable[[str], Answer]) -> None:
+        self.answer = answer
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def server_bind(self) -> None:
+        # the base class's would ask the name service for our name, and may wait for it
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = str(self.server_address[0]), self.socket.getsockname()[1]
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._places.acquire(timeout=_SILENCE):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # the system has no thread to give just now
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # a client that went away, or sent nonsense
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SILENCE
+
+    def do_GET(self) -> None:
+        assert isinstance(self.server, _Server)
+        status, body, kind = self.server.answer(self.path.partition("?")[0])
+        encoded = body.encode()
+        with contextlib.suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(encoded)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(encoded)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass

@@ -1,0 +1,1 @@
+"""The runner processes of a child, for tasks of `executor=process`."""

@@ -1,0 +1,217 @@
+"""One runner process, as its worker child knows it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.worker import memory
+from lockwork.worker.children.process import DIED, TOO_LONG, fate
+from lockwork.worker.job.threads import killed_after
+from lockwork.worker.options import ChildOrders
+from lockwork.worker.pool import frames
+from lockwork.worker.pool.frames import Begun, Free, Order, Stop
+
+_REST = 1.0
+"""Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
+
+
+class WorkerDied(Exception):
+    """The process in which the job ran has died: by a fault in native code, os._exit, a signal, or lack of memory."""
+
+
+class NotBegun(Exception):
+    """The process had died before it took up the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a runner is started with: the orders of its child, its event loop, and the folder."""
+
+    orders: ChildOrders
+    loop: str
+    folder: str
+
+
+class Owner(Protocol):
+    """Whom a host tells what became of its process."""
+
+    def on_free(self, host: Host, /) -> None:
+        """It can take a job."""
+
+    def on_gone(self, host: Host, /) -> None:
+        """It has ended."""
+
+
+class Host:
+    """Runs one job at a time in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], owner: Owner) -> None:
+        self._process = process
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._gate = threading.Lock()
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._burying: asyncio.Task[None] | None = None
+        self._job = ""
+        self._taken_up = False
+        self._let_go = False
+        self._ended: asyncio.Future[Outcome] | None = None
+        self._problem: Exception | None = None
+        self.over: bool = False
+        """Whether its process has ended; `on_gone` comes later."""
+        self.begun: bool = False
+        """Whether it ever came to take a job."""
+        self.limit: int | None = None
+        """Bytes of memory beyond which it is worn."""
+        self.reason: str = DIED
+        """Why it will have ended, when it has; empty when that is as it should be."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def fate(self) -> str:
+        """How it ended."""
+        return fate(self._process.returncode)
+
+    def memory(self) -> int | None:
+        """Bytes that it has in memory, None when that cannot be told."""
+        return memory.resident(self.pid)
+
+    async def listen(self, connection: socket.socket) -> None:
+        """Begin to hear what it says."""
+        reader, self._writer = await asyncio.open_connection(sock=connection)
+        self._reading = asyncio.create_task(self._read(reader), name="lockwork-runner")
+        threading.Thread(target=self._watch, name=f"lockwork-watch-{self.pid}", daemon=True).start()
+
+    async def run(self, queue: str, job: Leased, hard_timeout: float | None) -> Outcome:
+        """Run a job and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
+        self._job, self._taken_up = job.id, False
+        self._ended = self._loop.create_future()
+        self._send(Order(queue, job))
+        timer = None if hard_timeout is None else self._loop.call_later(hard_timeout, self._too_long, hard_timeout)
+        try:
+            return await self._ended
+        except asyncio.CancelledError:
+            self.reason = ""
+            self.kill()  # nobody will settle what the job still does
+            raise
+        finally:
+            self._ended = None
+            if timer is not None:
+                timer.cancel()
+
+    def interrupt(self, _kind: type[BaseException]) -> None:
+        """Cancel its job."""
+        self._send(Stop(self._job))
+
+    def kill(self) -> None:
+        """End it at once, and the programs that its job has started."""
+        with self._gate:
+            if self._process.returncode is None:
+                self._kill_group()
+
+    def leave(self) -> None:
+        """Let it go: it ends once nobody talks to it, and takes down what it has set up."""
+        self._let_go = True
+        if self._writer is not None:
+            self._writer.close()
+
+    def _send(self, message: Order | Stop) -> None:
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(frames.packed(message))
+
+    def _too_long(self, hard_timeout: float) -> None:
+        self.reason = TOO_LONG
+        self._problem = killed_after(hard_timeout)
+        self.kill()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while (message := await frames.answer(reader)) is not None:
+            if isinstance(message, Free):
+                self.begun = True
+                self._owner.on_free(self)
+            elif isinstance(message, Begun):
+                self._taken_up = True
+            elif self._ended is not None and not self._ended.done():
+                self._ended.set_result(message.outcome)
+        if not self._let_go:
+            self.kill()  # a job may have closed the line: nothing more can be heard of it
+
+    def _watch(self) -> None:
+        # as long as it is not waited for, nobody else gets its number
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.over = True
+        with self._gate:
+            if hasattr(os, "waitid"):
+                self._kill_group()
+            self._process.wait()
+        self.over = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: this child ends, too
+            self._loop.call_soon_threadsafe(self._exited)
+
+    def _kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _exited(self) -> None:
+        self._burying = asyncio.create_task(self._bury(), name="lockwork-bury")
+
+    async def _bury(self) -> None:
+        assert self._reading is not None
+        await asyncio.wait([self._reading], timeout=_REST)
+        self._reading.cancel()
+        self.leave()
+        self._owner.on_gone(self)
+        if self._ended is not None and not self._ended.done():
+            died = WorkerDied if self._taken_up else NotBegun
+            self._ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
+
+
+async def start(place: Place, owner: Owner) -> Host:
+    """Start a runner process; raises OSError when the system has none to give."""
+    ours, theirs = socket.socketpair()
+    try:
+        process = _spawn(place, theirs.fileno())
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    host = Host(process, owner)
+    try:
+        await host.listen(ours)
+    except BaseException:
+        host.leave()
+        process.kill()
+        process.wait()
+        raise
+    return host
+
+
+def _spawn(place: Place, descriptor: int) -> subprocess.Popen[bytes]:
+    # by this thread: Linux lets the runner die with the thread that started it
+    line = [place.loop, str(descriptor), str(os.getpid()), msgspec.json.encode(place.orders).decode()]
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "lockwork.worker.serving.runner", *line],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[descriptor],
+        process_group=0,
+        cwd=place.folder,
+    )

@@ -1,0 +1,198 @@
+"""The heartbeat: one call per queue keeps the jobs of all children leased, and finds sessions that died elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+
+from lockwork.errors import ServerRefused
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import hands, jobs
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.jobs import Leased
+from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
+from lockwork.runtime.runtime import Runtime
+from lockwork.worker.children.overruns import Verdict
+from lockwork.worker.logs import AGAIN
+from lockwork.worker.supervising.bounds import Keeper
+
+log: logging.Logger = logging.getLogger("lockwork.worker")
+
+_PATIENCE = 0.5
+"""Seconds to wait for the server: the other queues' beats come after this one."""
+
+
+class Heartbeat:
+    """Beats from a thread of its own, so that nothing the supervisor does can delay it.
+
+    `on_over(session)` is called when the server counts one of our sessions as dead; `on_judged(verdict)`, on the thread
+    that says `leave`, when the job of a verdict has been settled; `on_possible(session)` when a queue that refused to
+    let the session begin would let it now.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        queues: dict[str, QueueKeys],
+        lease: float,
+        window_ms: int,
+        on_over: Callable[[str], None],
+        on_judged: Callable[[Verdict], None],
+        keeper: Keeper,
+        on_possible: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._runtime = runtime
+        self._queues = queues
+        self._lease = lease
+        self._window_ms = window_ms
+        self._on_over = on_over
+        self._on_judged = on_judged
+        self._keeper = keeper
+        self._on_possible = on_possible
+        self._sessions: dict[str, Collection[str]] = {}
+        """By name, each with the queues on which it could not begin."""
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
+        self._heard = dict.fromkeys(queues, now())
+        self._steady_since = dict.fromkeys(queues, now())
+        """Since when the server has heard us for each queue without a pause of a lease."""
+        self._complained = now() - AGAIN
+        self.last: float = now()
+        """When the server last answered a beat, on the client's clock."""
+        self.turned: float = now()
+        """When the loop last turned, whether or not the server answered."""
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def join(self, session: str, patience: float, *, whole: bool) -> dict[str, ServerRefused]:
+        """Begin a session; returns the queues that refuse it. Raises a LockworkError, and then it is not begun.
+
+        `whole`: it begins on every queue; otherwise one that refuses it does not keep it from the others.
+        """
+        refused: dict[str, ServerRefused] = {}
+        for name, keys in self._queues.items():
+            try:
+                self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), patience))
+            except ServerRefused as error:
+                refused[name] = error
+                if whole or len(refused) == len(self._queues):
+                    raise
+        with self._lock:
+            self._sessions[session] = refused.keys()
+        return refused
+
+    def forget(self, session: str) -> None:
+        """Beat no more for a session; what it has goes back when its lease has run out."""
+        with self._lock:
+            self._sessions.pop(session, None)
+
+    def leave(
+        self,
+        session: str,
+        patience: float,
+        *,
+        counted: bool,
+        verdicts: Sequence[Verdict] = (),
+        without: Collection[str] = (),
+    ) -> int:
+        """End a session whose process is gone, and give its jobs back at once; returns how many those were.
+
+        `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
+        was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began. A
+        ServerRefused of one queue is raised when all others have been asked; said again, it ends the session there.
+        """
+        self.forget(session)
+        given = 0
+        refused: dict[str, ServerRefused] = {}
+        for verdict in verdicts:
+            try:
+                self._judge(session, verdict, patience)
+            except ServerRefused as error:
+                refused[verdict.queue] = error
+        for name, keys in self._queues.items():
+            if name in without or name in refused:  # a job goes back with its verdict, or not at all
+                continue
+            try:
+                given += self._give_back(session, keys, patience, counted=counted)
+            except ServerRefused as error:
+                refused[name] = error
+        if refused:
+            raise next(iter(refused.values()))
+        return given
+
+    def _give_back(self, session: str, keys: QueueKeys, patience: float, *, counted: bool) -> int:
+        given, run = 0, self._runtime.run
+        if not counted:
+            given += run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
+        return given + run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
+
+    def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
+        keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
+        # whatever the verdict says, a job that was to be cancelled has been
+        asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
+        if run(hands.within(patience, asking)):
+            outcome = outcome._replace(kind="c")
+        (settled,) = run(hands.within(patience, jobs.settle(keys, session, [outcome], self._window_ms)))
+        if settled:
+            self._on_judged(verdict._replace(outcome=outcome))
+
+    def stop(self) -> None:
+        """Stop beating."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _main(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            pause = self._lease / 3
+            for name, keys in self._queues.items():
+                if self._stop.is_set():  # here, and `turned`: with many queues and no server, one round takes long
+                    return
+                self.turned = now()
+                try:
+                    pause = min(pause, self._beat(name, keys))
+                    if self._keeper.keep(name, keys):
+                        pause = 0.0
+                except Exception as error:  # noqa: BLE001 - whatever it is, without beats all leases would run out
+                    self._complain(name, error)
+                    pause = min(pause, 0.5)
+
+    def _complain(self, name: str, error: Exception) -> None:
+        if now() - self._complained > AGAIN:
+            self._complained = now()
+            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unforeseen(error))
+
+    def _beat(self, name: str, keys: QueueKeys) -> float:
+        """Beat for one queue; returns seconds until the next beat must come at the latest."""
+        with self._lock:
+            sessions = {session: False for session, refused in self._sessions.items() if name not in refused}
+            outside = self._sessions.keys() - sessions.keys()
+        answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), _PATIENCE))
+        at = now()
+        if at - self.last > self._lease:
+            log.info("the server answers again, after %.0f s", at - self.last)
+        if at - self._heard[name] > self._lease:
+            self._steady_since[name] = at
+        self.last = self._heard[name] = at
+        for session, alive in answer.alive.items():
+            if not alive and session in self._sessions:
+                self._on_over(session)
+        for session in outside:
+            self._on_possible(session)
+        if answer.next_deadline is None:
+            return self._lease / 3
+        # After an outage everybody's lease has run out. Who was there all along beats again within a lease, so only who
+        # has been heard by the server for a whole lease may call others dead.
+        patience = self._steady_since[name] + self._lease - at
+        if answer.overdue is not None and patience <= 0:
+            ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False)
+            given_back = self._runtime.run(hands.within(_PATIENCE, ending))
+            log.warning("worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name)
+            return 0.0
+        return max(answer.next_deadline, patience, 0.01)

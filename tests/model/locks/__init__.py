@@ -1,0 +1,1 @@
+"""Locks and their kin, against plain models."""

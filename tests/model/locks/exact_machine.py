@@ -1,0 +1,174 @@
+"""What machines share that foretell each answer about locks: who asks, how a call is repeated, and how time passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.locks import lock
+from lockwork.protocol.locks.holders import with_tags
+from lockwork.protocol.scripts import script
+from model.bench import SECOND, Bench
+from model.locks.line_model import CHANNELS, Asker, LineModel, Wakes
+
+_OWNERS = [("far.host/1/x", "1:ann"), ("far.host/1/x", "2:bob"), ("near/2/y", "3:eve"), ("near/2/y", "4:joe"),
+           ("gone/3/z", "5:kim"), ("gone/3/z", "6:lea")]  # fmt: skip
+_HEARD = ("far.host/1/x", "near/2/y")
+PROCESSES = st.sampled_from(sorted({process for process, _ in _OWNERS}))
+WHO = st.integers(0, len(_OWNERS) - 1)
+EVERYBODY = st.permutations(range(len(_OWNERS)))
+LEASES = st.sampled_from([500, 2000, 20_000])
+SENT = st.sampled_from([((0, 1),), ((0, 1),), ((1, 1),), ((0, 1), (1, 0)), ((0, 1), (1, 3 * SECOND))])
+"""How a call is sent: (whether an earlier try may have been applied, microseconds after what was before)."""
+Sent = tuple[tuple[int, int], ...]
+ONCE: Sent = ((0, 1),)
+
+
+@dataclass(frozen=True)
+class Given:
+    """One grant of now or before."""
+
+    key: str
+    owner: str
+    request: str
+    fence: int
+
+
+class ExactMachine(RuleBasedStateMachine):
+    """Locks with these names, and owners with one request at a time; every third is a sticky lock's."""
+
+    names: tuple[str, ...] = ("a",)
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        for process in _HEARD:
+            bench.hear(CHANNELS + process)
+        self.wakes = Wakes(frozenset(CHANNELS + process for process in _HEARD), [])
+        self.locks = {key: LineModel(key, self.wakes) for key in (keys.lock("sim", name) for name in self.names)}
+        self.requests = 0
+        self.askers = [self._asker(who) for who in range(len(_OWNERS))]
+        self.given: list[Given] = []
+
+    def _asker(self, who: int) -> Asker:
+        process, label = _OWNERS[who]
+        self.requests += 1
+        request = with_tags(f"{process}.{self.requests:x}", ["v1.2"] if self.requests % 2 else [])
+        owner = f"{process}:{label}"
+        if self.requests % 3:
+            return Asker(process, owner, request)
+        return Asker(process, f"{owner}~{request}", f"~{request}")
+
+    def anew(self, owner: str, request: str) -> None:
+        """That request is over: its owner's next one is another."""
+        for who, asker in enumerate(self.askers):
+            if (asker.owner, asker.request) == (owner, request):
+                self.askers[who] = self._asker(who)
+
+    def answers(
+        self,
+        name: str,
+        at: Sequence[str],
+        args: Sequence[Argument],
+        expected: Callable[[int, bool], Any],
+        sent: Sent = ONCE,
+        *,
+        marked: bool = False,
+    ) -> Any:
+        """Run a script: it must answer what `expected` says for (now, again), and tell just who is to be told."""
+        self.bench.messages.clear()
+        self.wakes.messages.clear()
+        call, reply = Call(script(name), at, args, marked=marked), None
+        for again, later in sent:
+            reply = self.bench.call(call.again() if again else call, later=later)
+            assert reply == expected(self.bench.now, marked and bool(again)), f"what {name} answers"
+            self._note()
+        assert self.bench.messages == self.wakes.messages, "who is told"
+        return reply
+
+    def _note(self) -> None:
+        for key, one in self.locks.items():
+            last = max((given.fence for given in self.given if given.key == key), default=0)
+            if one.grant is not None and one.grant.owner and one.grant.fence != last:
+                assert one.grant.fence > last, "the fence rises"
+                self.given.append(Given(key, one.grant.owner, one.grant.request, one.grant.fence))
+
+    def some(self, data: st.DataObject) -> Given:
+        """A grant of now or before."""
+        now = [given for given in self.given if self.holds(given)]
+        return data.draw(st.sampled_from(now + now + self.given[-3:]))
+
+    def earlier(self) -> list[Given]:
+        """Grants that came to an end, of owners who have the same lock again."""
+        now = {(given.key, given.owner) for given in self.given if self.holds(given)}
+        return [given for given in self.given if (given.key, given.owner) in now and not self.holds(given)]
+
+    def holds(self, given: Given) -> bool:
+        """Whether that grant still is the lock's last, be it in time or not."""
+        grant = self.locks[given.key].grant
+        return grant is not None and (grant.owner, grant.fence) == (given.owner, given.fence)
+
+    # -- what happens to all ------------------------------------------------------------------------------------------
+
+    @rule(who=WHO)
+    def forget(self, who: int) -> None:
+        """An owner begins anew, and the server is not told: its place goes stale, or its grant is nobody's."""
+        self.askers[who] = self._asker(who)
+
+    @precondition(lambda self: self.given)
+    @rule(data=st.data(), stranger=st.booleans(), lease=LEASES, count=st.integers(1, 3))
+    def extend(self, data: st.DataObject, stranger: bool, lease: int, count: int) -> None:
+        """Several grants of now or before, in one call; also somebody else's."""
+        wanted = [self.some(data) for _ in range(count)]
+        owners = ["stranger" if stranger and not at else given.owner for at, given in enumerate(wanted)]
+        args: list[Argument] = []
+        for given, owner in zip(wanted, owners, strict=True):
+            args += (owner, given.fence, lease)
+
+        def expected(now: int, _: bool) -> list[int]:
+            renewed = zip(wanted, owners, strict=True)
+            return [*(self.locks[given.key].renew(owner, given.fence, lease, now) for given, owner in renewed), now]
+
+        self.answers("lock_renew", [given.key for given in wanted], args, expected)
+
+    @precondition(lambda self: self.given)
+    @rule(data=st.data(), sent=SENT)
+    def force(self, data: st.DataObject, sent: Sent) -> None:
+        """Somebody takes away the grant that it has seen, which may have ended since."""
+        given = self.some(data)
+        self.force_one(given.key, given.fence, sent)
+
+    def force_one(self, key: str, fence: int, sent: Sent) -> None:
+        """Take away the grant of that lock with that fence."""
+        self.answers(
+            "lock_force",
+            [key],
+            [0, fence, CHANNELS],
+            lambda now, again: self.locks[key].force(fence, now, again=again),
+            sent,
+            marked=True,
+        )
+
+    @rule(microseconds=st.sampled_from([1, 500_000, 3 * SECOND, 10 * SECOND, 25 * SECOND]))
+    def wait(self, microseconds: int) -> None:
+        self.bench.now += microseconds
+
+    @rule(data=st.data(), off=st.integers(-2, 0))
+    def wait_for_an_end(self, data: st.DataObject, off: int) -> None:
+        """Until a lease or a place ends: the next call comes a microsecond before it, with it, or after it."""
+        ends = [one.grant.ends for one in self.locks.values() if one.grant is not None]
+        ends += [waiter.until for one in self.locks.values() for waiter in one.line]
+        ahead = sorted({end + off for end in ends if end + off > self.bench.now})
+        if ahead:
+            self.bench.now = data.draw(st.sampled_from(ahead))
+
+    @rule()
+    def look(self) -> None:
+        for key, one in self.locks.items():
+            assert self.bench.run(lock.state(key)) == one.state(self.bench.now), "what anybody may read"

@@ -1,0 +1,159 @@
+"""The lock and its line, and what a plain Python model says of them: who is granted, in which order, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Call
+from lockwork.protocol.locks import grants, lock
+from lockwork.protocol.locks.grants import CLAIM_MS, Renewal
+from lockwork.protocol.scripts import script
+from model.bench import CHANNEL, SECOND, Bench
+
+_PLACE = 15 * SECOND
+"""How long a place in the line lasts unless it is asked for again."""
+_OWNERS = ["ann", "bob", "eve", "joe"]
+
+
+@dataclass
+class _Waiter:
+    owner: str
+    claim: int
+    until: int
+
+
+@dataclass
+class _Grant:
+    owner: str
+    fence: int
+    ends: int
+
+
+class LockMachine(RuleBasedStateMachine):
+    """Rules are what owners do, each with one request at a time, and what time does."""
+
+    key = keys.lock("sim", "a")
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.grant: _Grant | None = None
+        self.line: list[_Waiter] = []
+        self.fence = 0
+        self.requests = dict.fromkeys(_OWNERS, 0)
+        self.old: list[tuple[str, int]] = []
+
+    def _live(self) -> bool:
+        return self.grant is not None and self.grant.ends > self.bench.now
+
+    def _give(self, owner: str, microseconds: int, fence: int) -> _Grant:
+        assert fence > self.fence, "the fence rises"
+        self.fence = fence
+        self.grant = given = _Grant(owner, fence, self.bench.now + microseconds)
+        self.old.append((owner, fence))
+        return given
+
+    def _pass(self, mine: str = "") -> bool:
+        """The lock is free: the first live waiter gets it; `mine` counts as live. True when that is `mine`."""
+        self.grant = None
+        while self.line:
+            first = self.line.pop(0)
+            if first.owner == mine:
+                return True
+            if first.until > self.bench.now:
+                assert self.bench.messages, "the next in line is told"
+                _, text = self.bench.messages[0]
+                request, fence, ends = text.split()
+                assert request == self._request(first.owner), "the line is served in order"
+                given = self._give(first.owner, first.claim, int(fence))
+                assert int(ends) == given.ends, "a waiter has as long to claim as it asked for"
+                return False
+        return False
+
+    def _request(self, owner: str) -> str:
+        return f"{owner}{self.requests[owner]}"
+
+    @rule(owner=st.sampled_from(_OWNERS), lease=st.sampled_from([500, 2000, 20_000]), wait=st.booleans())
+    def acquire(self, owner: str, lease: int, wait: bool) -> None:
+        self.bench.messages.clear()
+        args = (owner, self._request(owner), lease, CLAIM_MS, int(wait), CHANNEL)
+        code, *reply = self.bench.call(Call(script("lock_acquire"), [self.key], args))
+        if self._live():
+            assert self.grant is not None
+            if self.grant.owner == owner:
+                self.grant.ends = max(self.grant.ends, self.bench.now + lease * 1000)
+                assert (code, reply[0], reply[1]) == (1, self.grant.fence, self.grant.ends)
+                return
+        else:
+            self._pass(owner)
+            if self.grant is None:
+                assert code == 1, "a lock that nobody else may have is granted"
+                assert reply[1] == self._give(owner, lease * 1000, reply[0]).ends
+                return
+        assert code == 0, "a lock is not granted past another"
+        place = next((waiter for waiter in self.line if waiter.owner == owner), None)
+        if not wait:
+            if place:
+                self.line.remove(place)
+            return
+        assert 0 < reply[0] <= 5000
+        if place is None:
+            place = _Waiter(owner, 0, 0)
+            self.line.append(place)
+        place.claim, place.until = min(lease, CLAIM_MS) * 1000, self.bench.now + _PLACE
+
+    @rule(owner=st.sampled_from(_OWNERS), twice=st.booleans())
+    def abandon(self, owner: str, twice: bool) -> None:
+        self.bench.messages.clear()
+        call = Call(script("lock_abandon"), [self.key], [owner, self._request(owner)])
+        self.bench.call(call)
+        if self.grant is not None and self.grant.owner == owner:
+            self._pass()
+        else:
+            self.line = [waiter for waiter in self.line if waiter.owner != owner]
+        self.requests[owner] += 1
+        if twice:
+            self.bench.call(call)
+
+    @rule(owner=st.sampled_from(_OWNERS), data=st.data(), twice=st.booleans())
+    def release(self, owner: str, data: st.DataObject, twice: bool) -> None:
+        """Release a grant of now or before, also somebody else's."""
+        fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
+        mine = self.grant is not None and (self.grant.owner, self.grant.fence) == (owner, fence)
+        live = self._live()
+        self.bench.messages.clear()
+        released = self.bench.run(grants.release(self.key, owner, fence), twice=twice)
+        if mine:
+            assert released == (twice or (self.grant is not None and self.grant.ends > self.bench.now))
+            self._pass()
+            self.requests[owner] += 1
+        else:
+            assert released == twice, "only the owner releases"
+            assert live == self._live() or live
+
+    @rule(owner=st.sampled_from(_OWNERS), lease=st.sampled_from([500, 20_000]), data=st.data())
+    def renew(self, owner: str, lease: int, data: st.DataObject) -> None:
+        """Renew a grant of now or before, also somebody else's."""
+        fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
+        kept = self.bench.run(grants.renew([Renewal(self.key, owner, fence, lease)], patience=0.0))[0]
+        grant = self.grant
+        if grant is not None and self._live() and (grant.owner, grant.fence) == (owner, fence):
+            assert kept is not None, "an owner keeps what it renews in time"
+            grant.ends = max(grant.ends, self.bench.now + lease * 1000)
+        else:
+            assert kept is None, "only the owner renews, and in time"
+
+    @rule(microseconds=st.sampled_from([1, 500_000, 3_000_000, 10_000_000, 25_000_000]))
+    def wait(self, microseconds: int) -> None:
+        self.bench.now += microseconds
+
+    @rule()
+    def look(self) -> None:
+        found = self.bench.run(lock.state(self.key))
+        live = [waiter for waiter in self.line if waiter.until > self.bench.now]
+        assert found.waiters == len(live)
+        assert found.owner == ((self.grant.owner or None) if self.grant and self._live() else None)

@@ -1,0 +1,60 @@
+"""What has less than a millisecond left is held still, and no reader shows it as over."""
+
+from __future__ import annotations
+
+from lockwork.protocol import keys
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.locks import grants, lock, overview, permits
+from lockwork.protocol.locks.grants import Request
+from lockwork.protocol.queues import stock
+from model.bench import BEGIN, CHANNEL, Bench
+from simulation.server import Build, Server
+
+_LEASE_MS = 2000
+_LATE = _LEASE_MS * 1000 - 500
+"""Microseconds after the grant at which half a millisecond is left."""
+_FLOORED = Build("rounds down", (("locks_overview", "math.ceil(us / 1000)", "math.floor(us / 1000)"),))
+
+
+def _asked(key: str, kind: str, *extra: int) -> Request:
+    return Request(key, "a", "ann:1:t", "ann.1", CHANNEL, _LEASE_MS, renewed=False, kind=kind, extra=extra)
+
+
+def _left(bench: Bench) -> dict[str, float]:
+    """What each reader says of what ends in half a millisecond."""
+    plain, several = keys.lock("sim", "a"), keys.semaphore("sim", "a")
+    books = stock.Books(QueueKeys("sim", "q"), "phone", 5, 0)
+    bench.run(grants.acquire(_asked(plain, "lock"), 0))
+    bench.run(grants.acquire(_asked(several, "permits", 1, 3), 0))
+    held = bench.run(stock.reserve(books, "r1", "ann", 1, _LEASE_MS, "", None))
+    assert bench.now < BEGIN + 100, "all of them were granted at about the same time"
+    bench.now = BEGIN + _LATE
+    found = {
+        "lock": bench.run(lock.state(plain)).expires_in,
+        "semaphore": bench.run(permits.state(several, holders=1)).holders[0].expires_in,
+        "met": bench.run(stock.reserve(books, "r1", "ann", 1, _LEASE_MS, "", None)).expires_in,
+        "listed": bench.run(stock.reservations(books, "", 9))[0].expires_in,
+    }
+    looked = bench.run(stock.look(books, held.id))
+    assert looked is not None
+    found["looked"] = looked.expires_in
+    return found | {f"all: {one.kind}": one.holders[0].expires_in for one in bench.run(overview.look("sim")).locks}
+
+
+def test_no_reader_shows_what_is_held_as_over(simulated: Server) -> None:
+    assert set(_left(Bench(simulated, Build())).values()) == {0.001}
+
+
+def test_a_reader_that_rounds_down_is_caught(simulated: Server) -> None:
+    left = _left(Bench(simulated, _FLOORED))
+    assert (left["all: lock"], left["all: semaphore"]) == (0, 0)
+
+
+def test_a_minimum_is_shown_to_its_end(simulated: Server) -> None:
+    bench, key = Bench(simulated, Build()), keys.lock("sim", "a")
+    granted = bench.run(grants.acquire(_asked(key, "lock"), 0))
+    bench.run(grants.release(key, "ann:1:t", granted.fence, _LEASE_MS))
+    bench.now += _LATE
+    (kept,) = bench.run(overview.look("sim")).locks
+    assert not kept.holders
+    assert kept.kept_for == 0.001

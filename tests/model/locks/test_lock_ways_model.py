@@ -1,0 +1,62 @@
+"""The lock in every way against its model, and broken ways that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.locks.lock_ways_machine import LockWaysMachine
+from simulation.server import Build, Server
+
+_GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
+_SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
+_HELD = "if held[1] and deadline > now then"
+_BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
+_NOT_ON = "redis.call('HSET', lock, 'd', 0)"
+_LONGER = "now + ARGV[at + 2] * 1000"
+_MINE = "if held[1] == ARGV[1] and held[2] == ARGV[2] and deadline > now then"
+_MINIMUM = "if ARGV[4] and left > 0 then"
+_LOOK = "redis.call('PUBLISH', ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
+TWINS = (
+    Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
+    Build("adopted twice", (("lock_adopt", "held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline", "deadline"),)),
+    Build("adopted under an old fence", (("lock_adopt", "or held[3] ~= ARGV[5] or", "or"),)),
+    Build("adopted too late", (("lock_adopt", "or deadline <= now then return", "then return"),)),
+    Build("an adopter's own call sent again is refused", (("lock_adopt", _MINE, "if false then"),)),
+    Build("adoption does not warn the line", (("lock_adopt", "if held[5] then warn", "if false then warn"),)),
+    Build("adoption loses the line", (("lock_adopt", "\nkeep(ends)", "\nredis.call('HDEL', lock, 't')"),)),
+    Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
+    Build("force tells nobody", (("lock_force", _LOOK, ""),)),
+    Build("force passes the line by", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
+    Build("force ends what has ended", (("lock_force", " or tonumber(held[3]) <= now then", " then"),)),
+    Build("force sent again says that nobody held it", (("lock_force", "return tonumber(ARGV[1])", "return 0"),)),
+    Build("granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
+    Build("a minimum is forgotten", (("lock_release", _MINIMUM, "if false then"),)),
+    Build("a minimum without a release in time", (("lock_release", _MINIMUM, "if ARGV[4] then"),)),
+    Build("a minimum is its releaser's", (("lock_release", "'o', '', 'r', '', 'd'", "'d'"),)),
+    Build("the line is not told of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
+    Build("a minimum from the beginning", (("lock_release", "now + ARGV[4] * 1000", "held[2] + ARGV[4] * 1000"),)),
+    Build("nobody is asked to give back", (("parts/ask", "if keeper then", "if false then"),)),
+    Build("asked although nobody keeps it", (("parts/ask", "'^~([^;]*)%.'", "'^~?([^;]*)%.'"),)),
+    Build("tags are taken for a process", (("parts/ask", "'^~([^;]*)%.'", "'^~(.*)%.'"),)),
+    Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),
+    Build("a new request leaves its old place", (("parts/ask", "      leave(request)\n", ""),)),
+    Build("who does not wait keeps its place", (("parts/ask", "    leave(request)\n    return", "    return"),)),
+    Build("a renewal shortens", (("lock_renew", f"math.max(deadline, {_LONGER})", _LONGER),)),
+    Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
+    Build("withdrawn but not handed on", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
+    Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
+    Build("the deaf count as warned", (("parts/line", "math.min(1, redis", "math.max(1, redis"),)),
+    Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
+    Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
+    Build("a lease ends late", (("parts/line", "if waiter[1] > now or", "if waiter[1] >= now or"),)),
+)  # fmt: skip
+
+
+def test_a_lock_answers_in_every_way_as_its_model_foretells(simulated: Server) -> None:
+    check(LockWaysMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_way_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LockWaysMachine, simulated, twin)

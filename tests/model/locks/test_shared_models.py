@@ -1,0 +1,50 @@
+"""The locks in shared formats against their models, and broken ones that the models must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.locks.shared_machine import PlainMachine, TimestampMachine
+from simulation.server import Build, Server
+
+_OURS = "redis.call('GET', KEYS[1]) == ARGV[2]"
+PLAIN_TWINS = (
+    Build("deletes a stranger's key", (("plain_release", _OURS, "true"),)),
+    Build("renews a stranger's key", (("plain_renew", "redis.call('GET', key) == ARGV[at]", "true"),)),
+    Build("a renewal shortens", (("plain_renew", "math.max(redis.call('PTTL', key), ", "math.max(0, "),)),
+    Build("does not know its own token", (("plain_acquire", "redis.call('GET', key) ~= token", "true"),)),
+    Build("SETNX without an expiry", (("plain_acquire", ", 'NX', 'PX', lease)", ", 'NX')"),)),
+    Build("takes what is taken", (("plain_acquire", "'NX', 'PX'", "'PX'"),)),
+    Build("a repeated release is a loss", (("plain_release", "return tonumber(ARGV[1])", "return 0"),)),
+)  # fmt: skip
+TIMESTAMP_TWINS = (
+    Build("deletes a stranger's key", (("timestamp_release", "owner == ARGV[2]", "true"),)),
+    Build("renews a stranger's key", (("timestamp_renew", "owner == ARGV[at]", "true"),)),
+    Build("revives what is past", (("timestamp_renew", " and ends > now", ""),)),
+    Build("a renewal shortens", (("timestamp_renew", "wanted > ends and", "true and"),)),
+    Build("takes what is taken", (("timestamp_acquire", "ends > now then", "ends > now + 10000000 then"),)),
+    Build("does not know its own digits", (("timestamp_acquire", "owner ~= digits and ", ""),)),
+    Build("never takes over", (("timestamp_acquire", "ends > now then", "true then"),)),
+    Build("takes all that has no expiry", (("timestamp_acquire", "if value ~= ARGV[4] then", "if false then"),)),
+    Build("ends before the lease", (("parts/endtime", "whole = whole + 1", "whole = whole"),)),
+    Build("no expiry", (("parts/endtime", ", 'PX', math.ceil((till - now) / 1000))", ")"),)),
+)  # fmt: skip
+
+
+def test_a_plain_lock_does_what_its_model_says(simulated: Server) -> None:
+    check(PlainMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", PLAIN_TWINS, ids=lambda twin: twin.name)
+def test_a_broken_plain_lock_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(PlainMachine, simulated, twin)
+
+
+def test_a_timestamp_lock_does_what_its_model_says(simulated: Server) -> None:
+    check(TimestampMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TIMESTAMP_TWINS, ids=lambda twin: twin.name)
+def test_a_broken_timestamp_lock_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(TimestampMachine, simulated, twin)

@@ -1,0 +1,124 @@
+"""What a plain Python model says of flows: which jobs wait, which may run, and what an end means for the others."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from lockwork.protocol.queues.flows import Policy
+
+WAITING = ("scheduled", "ready")
+ENDINGS = {"s": "succeeded", "f": "dead", "c": "cancelled"}
+
+
+@dataclass
+class ModelJob:
+    """One job, or one compensation."""
+
+    flow: ModelFlow
+    number: int
+    parents: frozenset[int] = frozenset()
+    policy: Policy = "fail"
+    delay: int = 0
+    undo: bool = False
+    """Whether it has a compensation."""
+    compensation: bool = False
+    keyed: bool = False
+    place: str = "blocked"
+    due: int = 0
+    tries: int = 0
+    asked: bool = False
+    cancelled_at: int = 0
+    ended: str = ""
+    """s, f, or c and the number of the one whose failure it was."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.flow.name}.{self.number:05}" + "u" * self.compensation
+
+
+@dataclass
+class ModelFlow:
+    """A flow; `now` is the time in ms at which things happen to it."""
+
+    name: str
+    jobs: dict[int, ModelJob] = field(default_factory=dict)
+    state: str = "running"
+    now: int = 0
+    ended_at: int = 0
+    failure: int = 0
+    stopped: bool = False
+    undoing: bool = False
+    stack: list[int] = field(default_factory=list)
+    compensations: list[ModelJob] = field(default_factory=list)
+    compensated: int = 0
+    uncompensated: int = 0
+    todo: deque[int] = field(default_factory=deque)
+
+    def count(self, letter: str) -> int:
+        return sum(job.ended[:1] == letter for job in self.jobs.values())
+
+    def begin(self) -> None:
+        for job in self.jobs.values():
+            if not job.parents:
+                self._release(job)
+
+    def end(self, job: ModelJob, letter: str, cause: str = "") -> None:
+        """A job has ended; `carry_on` says what that means for the others."""
+        job.place = ENDINGS[letter]
+        if letter == "c":
+            job.cancelled_at = self.now
+        if job.compensation:
+            if job is self.compensations[-1] and self.state == "compensating" and not job.ended:
+                self.compensated += letter == "s"
+                self.uncompensated += letter != "s"
+                self._undo_next()
+            job.ended = job.ended or letter
+            return
+        if job.ended:
+            return
+        job.ended = letter + cause
+        if letter == "s":
+            if job.undo:
+                self.stack.append(job.number)
+        elif not cause:
+            if job.policy != "ignore" and not self.failure:
+                self.failure = job.number
+            self.undoing |= job.policy == "compensate"
+        self.todo.append(job.number)
+
+    def cancel(self) -> list[ModelJob]:
+        """Cancel what has not ended; returns what runs."""
+        self.stopped = True
+        for job in self.jobs.values():
+            if not job.ended and job.place != "running":
+                self.end(job, "c")
+        return [job for job in self.jobs.values() if not job.ended]
+
+    def carry_on(self) -> None:
+        while self.todo:
+            number = self.todo.popleft()
+            parent = self.jobs[number]
+            passes = not self.stopped and (parent.ended == "s" or parent.policy == "ignore")
+            cause = "" if self.stopped else parent.ended[1:] or str(number)
+            for job in self.jobs.values():
+                if number in job.parents and job.place == "blocked":
+                    if not passes:
+                        self.end(job, "c", cause)
+                    elif all(self.jobs[other].ended and other not in self.todo for other in job.parents):
+                        self._release(job)
+        if self.state == "running" and all(job.ended for job in self.jobs.values()):
+            self.state = "compensating"
+            if not self.undoing:
+                self.stack.clear()
+            self._undo_next()
+
+    def _release(self, job: ModelJob) -> None:
+        job.place, job.due = "scheduled", self.now + job.delay
+
+    def _undo_next(self) -> None:
+        if self.stack:
+            job = ModelJob(self, self.stack.pop(), compensation=True, place="scheduled", due=self.now)
+            self.compensations.append(job)
+        else:
+            self.state, self.ended_at = "ended", self.now

@@ -1,0 +1,64 @@
+"""What is in a worker's hands, and what a plain model says of it: jobs given back uncounted, wake-ups passed on."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import hands, jobs
+from model.bench import CHANNEL, Bench
+from model.queues.queue_machine import QueueMachine
+
+_SESSIONS = ["host/1/a", "host/2/b"]
+_WINDOW_MS = 3_600_000
+
+
+class GivingBack(QueueMachine):
+    """The queue, whose supervisors also give back what a session holds without counting it."""
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def give_back(self, session: str) -> None:
+        held = sorted((id for id, (holder, _) in self.leased.items() if holder == session), reverse=True)
+        assert self.bench.run(hands.give_back(self.queue, session, _WINDOW_MS)) == len(held)
+        for id in held:
+            del self.leased[id]
+            job = self.jobs[id]
+            job.place = "ready"
+            self.ready[job.level].insert(0, id)
+
+
+class Sleepers(RuleBasedStateMachine):
+    """Workers that sleep on an empty queue; one of their channels is heard, the others' processes are gone."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.asleep: list[str] = []
+        self.bench.run(jobs.beat(self.queue, {"host/1/a": True}, 3_600_000, 1.0))
+        self.requests = 0
+
+    @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2"]))
+    def sleep(self, channel: str) -> None:
+        self.requests += 1
+        self.bench.run(jobs.reserve(self.queue, "host/1/a", 1, f"{self.requests}", channel))
+        if channel in self.asleep:
+            self.asleep.remove(channel)
+        self.asleep.append(channel)
+
+    @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2", "awake"]), awake=st.booleans())
+    def pass_on(self, channel: str, *, awake: bool) -> None:
+        self.bench.messages.clear()
+        told = self.bench.run(hands.pass_on(self.queue, "host/1/a", channel, 0, awake=awake))
+        slept = channel in self.asleep
+        if slept:
+            self.asleep.remove(channel)
+        if slept and not awake:
+            assert not told, "who has not been woken has nothing to pass on"
+        else:
+            heard = CHANNEL in self.asleep
+            assert told == heard, "a wake-up is lost only when nobody sleeps"
+            # those before it that are gone were taken off the list
+            self.asleep = self.asleep[self.asleep.index(CHANNEL) + 1 :] if heard else []
+            assert self.bench.messages == ([(CHANNEL, self.queue.jobs)] if heard else [])

@@ -1,0 +1,258 @@
+"""What is done about one job, added to the queue's machine: cancelled, moved, expired, run again, snoozed.
+
+The model says where each job is, what it has written down, and who may write.
+"""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis.stateful import precondition, rule
+
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues.job_control import Note
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.pushing import NewJob
+from model.bench import Bench
+from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, VOID, WINDOW_MS, ModelJob, QueueMachine
+
+_CAP = 1000
+
+
+class JobMachine(QueueMachine):
+    """The rules of the queue, and those of a single job."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.counts |= dict.fromkeys(["cancelled", "expired", "revived"], 0)
+        self.sent: list[tuple[NewJob, int]] = []
+        """Enqueued with a time to expire: a late copy of the call may come."""
+
+    @rule(session=st.sampled_from(SESSIONS), count=st.integers(1, 3))
+    def work(self, session: str, count: int) -> None:
+        """A worker comes, and takes what there is: else too little would ever run."""
+        self.beat(session, joins=True)
+        self.push([(1, 0)] * count, known=False, twice=False)
+        self.reserve(session, 4, twice=False)
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), kind=st.sampled_from("rd"), asked=st.booleans())
+    def fail(self, data: st.DataObject, kind: str, asked: bool) -> None:
+        """A job fails, which may have been asked to stop, and is looked at."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        session, leased = self.leased[id]
+        if asked:
+            assert self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS)) == "running"
+            self.jobs[id].asked = True
+        ended = Outcome(id, leased.token, kind, self.value(id), 0)  # type: ignore[arg-type]
+        assert self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
+        self.ended(id, kind, 0)
+        self._see(id)
+
+    # -- from outside -----------------------------------------------------------------------------------------------
+
+    @rule(level=st.integers(0, 2), limit=st.sampled_from([1, 800, 4000]), delay=st.sampled_from([0, 0, 1500]),
+          absolute=st.booleans(), twice=st.booleans())  # fmt: skip
+    def push_until(self, level: int, limit: int, delay: int, *, absolute: bool, twice: bool) -> None:
+        """Enqueue a job that expires; delay and limit may be moments."""
+        self.bench.now += 1
+        id = f"j{len(self.jobs):03}"
+        due, ends = (-(self.ms + delay), -(self.ms + limit)) if absolute else (delay, limit)
+        due = due if delay else 0
+        new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
+        self.bench.now -= 1
+        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), twice=twice) == (0 if twice else 1)
+        self.sent.append((new, ends))
+        self.jobs[id] = ModelJob(level, expires=self.ms + limit)
+        if delay:
+            self.jobs[id].place, self.jobs[id].due = "scheduled", self.ms + delay
+        else:
+            self.ready[level].append(id)
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        new, ends = data.draw(st.sampled_from(self.sent[-4:]))
+        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), again=True) == 0
+        self._see(new.id)
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), twice=st.booleans())
+    def cancel(self, data: st.DataObject, *, twice: bool) -> None:
+        id, job = self._draw(data, "running")
+        self.bench.messages.clear()
+        found = self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS), twice=twice)
+        if job.place == "running":
+            assert found == "running"
+            job.asked = True
+        elif job.place in ("ready", "scheduled"):
+            assert found == "cancelled"
+            self._take_out(id, "cancelled")
+        else:
+            assert found == ("cancelled" if job.place == "cancelled" else "ended")
+        self._see(id)
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), wait=st.sampled_from([0, 0, 1, 1500]), absolute=st.booleans())
+    def reschedule(self, data: st.DataObject, wait: int, *, absolute: bool) -> None:
+        id, job = self._draw(data, "ready", "scheduled")
+        asked = -(self.ms + wait) if absolute and wait else wait
+        before = self.ms
+        found = self.bench.run(control.reschedule(self.queue, id, asked))
+        due = (before if absolute and wait else self.ms) + wait
+        if job.place == "running":
+            assert found == "running"
+        elif job.place not in ("ready", "scheduled"):
+            assert found == "ended"
+        else:
+            assert found == "scheduled"
+            if wait:
+                self._leave_line(id)
+                job.place, job.due = "scheduled", due
+            elif job.place == "scheduled":
+                self._line_up(id)
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data(), wait=st.sampled_from([0, 0, 1500]), twice=st.booleans())
+    def revive(self, data: st.DataObject, wait: int, *, twice: bool) -> None:
+        id, job = self._draw(data, "dead", "cancelled", "expired")
+        found = self.bench.run(control.revive(self.queue, id, wait), twice=twice)
+        if job.place not in ("dead", "cancelled", "expired"):
+            assert found == ("revived" if twice else "succeeded" if job.place == "succeeded" else "waiting")
+            return
+        assert found == "revived"
+        if job.place != "dead":
+            job.steps = {}
+        job.tries, job.expires = 0, None
+        self.counts["revived"] += 1
+        if wait:
+            job.place, job.due = "scheduled", self.ms + wait
+        else:
+            self._line_up(id)
+        self._see(id)
+
+    @rule()
+    def look(self) -> None:
+        for id in self.jobs:
+            self._see(id)
+
+    def _see(self, id: str) -> None:
+        job = self.jobs[id]
+        found = self.bench.run(control.look(self.queue, id, "", WINDOW_MS))
+        if self._overdue(job):
+            self._expire()
+        state = {"ready": "active", "running": "active", "scheduled": "scheduled", "dead": "dead"}
+        assert found.state == state.get(job.place, "ended")
+        if job.place != "succeeded":
+            assert found.attempts == job.tries
+        if job.place in ("cancelled", "expired"):
+            assert found.record.endswith(BODY), "it can be run after all"
+        else:
+            assert found.note.steps == job.steps
+        if job.place in ("ready", "scheduled", "running"):
+            assert found.expires == (None if job.place == "running" else job.expires)
+
+    # -- from inside --------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.old)
+    @rule(data=st.data(), name=st.sampled_from(["", "one", "two"]), value=st.integers(0, 9), twice=st.booleans())
+    def write_down(self, data: st.DataObject, name: str, value: int, *, twice: bool) -> None:
+        session, leased = data.draw(st.sampled_from(self.old[-6:] + 3 * list(self.leased.values())))
+        current = self.leased.get(leased.id) == (session, leased)
+        done = self.bench.run(control.note(self.queue, session, leased, name, str(value).encode(), _CAP), twice=twice)
+        assert done == current, "only the current delivery writes"
+        if current and name:
+            self.jobs[leased.id].steps[name] = str(value)
+
+    @precondition(lambda self: self.leased)
+    @rule(delay=st.sampled_from([0, 1500]), data=st.data(), kind=st.sampled_from("zc"))
+    def snooze(self, data: st.DataObject, delay: int, kind: str) -> None:
+        """Give a job back until later, or say that it was cancelled."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        session, leased = self.leased[id]
+        ended = Outcome(id, leased.token, kind, b"", delay)  # type: ignore[arg-type]
+        assert self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
+        del self.leased[id]
+        job = self.jobs[id]
+        if kind == "c" or job.asked:
+            self._cancelled_running(id)
+        else:
+            job.place, job.due = "scheduled", self.ms + delay
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data())
+    def ask(self, data: st.DataObject) -> None:
+        """A worker learns which of its jobs are to be cancelled."""
+        session = data.draw(st.sampled_from(sorted({holder for holder, _ in self.leased.values()})))
+        held = [job for holder, job in self.leased.values() if holder == session]
+        found = self.bench.run(control.asked(self.queue, session, held))
+        assert found == {job.id for job in held if self.jobs[job.id].asked}
+
+    # -- what the queue's own rules mean for these jobs ---------------------------------------------------------------
+
+    def before_reserve(self) -> None:
+        self._expire()
+
+    def leased_now(self, job: Leased) -> None:
+        known = self.jobs[job.id]
+        known.expires = None
+        assert Note.read(job.note).steps == known.steps, "a job knows its finished steps"
+
+    def line_up(self, id: str) -> None:
+        self._line_up(id)
+
+    def settled(self, id: str, kind: str) -> bool:
+        job = self.jobs[id]
+        if kind == "s":
+            job.steps = {}
+        elif job.asked:
+            self._cancelled_running(id)
+            return True
+        return False
+
+    def recovered(self, id: str) -> bool:
+        if not self.jobs[id].asked:
+            return False
+        self.counts["recovered"] += 1
+        self._cancelled_running(id)
+        return True
+
+    def _cancelled_running(self, id: str) -> None:
+        job = self.jobs[id]
+        job.tries += 1
+        job.place, job.asked, job.steps = "cancelled", False, {}
+        self.counts["cancelled"] += 1
+
+    def _expire(self) -> None:
+        for id, job in self.jobs.items():
+            if self._overdue(job):
+                self._take_out(id, "expired")
+
+    def _overdue(self, job: ModelJob) -> bool:
+        return job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
+
+    def _take_out(self, id: str, place: str) -> None:
+        self._leave_line(id)
+        job = self.jobs[id]
+        job.place, job.steps, job.expires = place, {}, None
+        self.counts[place] += 1
+
+    def _leave_line(self, id: str) -> None:
+        line = self.ready[self.jobs[id].level]
+        if id in line:  # its place stays, and becomes its own again when it is ready again
+            line[line.index(id)] = VOID + id
+
+    def _line_up(self, id: str) -> None:
+        job = self.jobs[id]
+        job.place = "ready"
+        line = self.ready[job.level]
+        if VOID + id in line:
+            line[line.index(VOID + id)] = id
+        else:
+            line.append(id)
+
+    def _draw(self, data: st.DataObject, *rather: str) -> tuple[str, ModelJob]:
+        """Any job, rather one in these places."""
+        known = sorted(self.jobs)[-8:]
+        id = data.draw(st.sampled_from(known + 4 * [id for id in known if self.jobs[id].place in rather]))
+        return id, self.jobs[id]

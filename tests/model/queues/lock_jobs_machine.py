@@ -1,0 +1,88 @@
+"""A queue's lock, and what a plain Python model says of releasing it with a job: both or neither, and once."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis.stateful import precondition, rule
+
+from lockwork.protocol.effects import Call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.locks.grants import Renewal
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.lock_jobs import release_and_push
+from lockwork.protocol.queues.pushing import NewJob
+from model.bench import Bench
+from model.locks.lock_machine import LockMachine, _Grant
+
+_QUEUE = QueueKeys("sim", "q")
+_SESSION = "host/1/a"
+_LEASE_MS = 3_600_000
+_RECORD = jobs.head(1, 3) + b'["work",[1]]'
+
+
+class LockJobsMachine(LockMachine):
+    """The rules of any lock, and those of its queue."""
+
+    key = _QUEUE.lock("a")
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.sent: list[tuple[Call, bool]] = []
+        """Releases so far, and whether each was one."""
+        self.enqueued = self.done = 0
+        bench.run(jobs.beat(_QUEUE, {_SESSION: True}, _LEASE_MS, 1.0))
+
+    @rule(
+        owner=st.sampled_from(["ann", "bob", "eve", "joe"]),
+        data=st.data(),
+        keep=st.sampled_from([0, 0, 2000]),
+        twice=st.booleans(),
+    )
+    def release_with_a_job(self, owner: str, data: st.DataObject, keep: int, twice: bool) -> None:
+        """Release a grant of now or before, also somebody else's."""
+        fence = data.draw(st.sampled_from([fence for _, fence in self.old[-5:]] or [1]))
+        mine = self.grant is not None and (self.grant.owner, self.grant.fence) == (owner, fence)
+        self.bench.messages.clear()
+        job = NewJob(f"j{len(self.sent)}", _RECORD)
+        release = release_and_push(_QUEUE, Renewal(self.key, owner, fence, 1), keep, job)
+        call = next(release)
+        assert isinstance(call, Call)
+        released = bool(self.bench.call(call))
+        grant = self.grant
+        assert released == (mine and grant is not None and grant.ends > self.bench.now), "only the owner, and in time"
+        if mine:
+            self.requests[owner] += 1
+            if released and keep:
+                self.grant = _Grant("", fence, self.bench.now + keep * 1000)
+            else:
+                self._pass()
+        self.enqueued += released
+        self.sent.append((call, released))
+        if twice:
+            assert bool(self.bench.call(call.again(), later=0)) == released, "sent again, it says the same"
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data())
+    def send_again(self, data: st.DataObject) -> None:
+        """The reply of a release was lost, and others have done this and that meanwhile."""
+        call, released = data.draw(st.sampled_from(self.sent[-4:]))
+        if not released and self.grant is not None and not self._live():
+            return  # it would end what has run out, which the other rules look at
+        assert bool(self.bench.call(call.again())) == released, "sent again, it says the same, and does nothing"
+
+    @rule()
+    def work(self) -> None:
+        """A worker runs one job to its end."""
+        batch = self.bench.run(jobs.reserve(_QUEUE, _SESSION, 1, f"q{self.bench.now}", ""))
+        assert len(batch.jobs) == min(1, self.enqueued - self.done)
+        for job in batch.jobs:
+            settled = self.bench.run(jobs.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s")], _LEASE_MS))
+            assert settled == [True]
+            self.done += 1
+
+    @rule()
+    def count(self) -> None:
+        status, _ = self.bench.run(queue_status.status(_QUEUE))
+        assert (status.enqueued, status.ready) == (self.enqueued, self.enqueued - self.done), "a job per release"

@@ -1,0 +1,138 @@
+"""A queue in which all features meet, recounted key by key: every job in one place, nothing noted of anybody else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows
+from lockwork.protocol.queues.jobs import Limits
+from simulation.server import Server
+
+
+def _parts(record: bytes) -> list[str]:
+    """The header's parts: priority, deliveries, key, group, limits, unique."""
+    return [*record.split(b";", 1)[0].decode().split(","), "", "", "", ""]
+
+
+@dataclass(frozen=True)
+class _Line:
+    name: str
+    number: int
+    id: str
+
+
+class Recount:
+    """What all keys of a queue hold at one moment."""
+
+    def __init__(self, server: Server, queue: QueueKeys, sessions: Collection[str]) -> None:
+        self._server = server
+        self.records = self._hash(queue.jobs)
+        self.listed: list[str] = [id for key in queue.ready for id in self._list(key)]
+        self.void = {id.decode() for id in server.command("SMEMBERS", queue.withdrawn)}
+        self.due, self.dead, self.expiry = (self._scores(key) for key in (queue.due, queue.dead, queue.expiry))
+        self.lines = [self._line(entry) for entry in self._scores(queue.lines)]
+        self.runs = {id: token for session in sessions for id, token in self._hash(queue.run(session)).items()}
+        self.flows, self.books, self.stats = (self._hash(key) for key in (queue.flows, queue.books, queue.stats))
+        self.asleep = self._scores(queue.sleeping)
+        self.rings = [f"{level} {group}" for level, key in enumerate(queue.rings) for group in self._list(key)]
+        self.noted = {id for key in (queue.notes, queue.tries) for id in self._hash(key)}
+        self.errors, self.watch = self._hash(queue.errors), self._hash(queue.watch)
+        self.outcomes = {id: blob for key in queue.results for id, blob in self._hash(key).items()}
+        fields = [field.split(" w") for field in self.flows if " w" in field]
+        ended = {(flow, number) for flow, number in fields if f"{flow} r{number}" in self.flows}
+        self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
+        self.cancelled = {flows.job_id(flow, int(number)) for flow, number in ended}
+        """Blocked when they were cancelled; what they waited for has not ended."""
+
+    def _hash(self, key: str) -> dict[str, bytes]:
+        return {name.decode(): value for name, value in self._server.command("HGETALL", key).items()}
+
+    def _list(self, key: str) -> list[str]:
+        return [entry.decode() for entry in self._server.command("LRANGE", key, 0, -1)]
+
+    def _scores(self, key: str) -> dict[str, float]:
+        return {name.decode(): at for name, at in self._server.command("ZRANGE", key, 0, -1, "WITHSCORES")}
+
+    @staticmethod
+    def _line(entry: str) -> _Line:
+        name, rest = entry.split("\n")
+        number, id = rest.split(" ")
+        return _Line(name, int(number), id)
+
+    def check(self, held: Collection[str], limits: Mapping[str, Limits]) -> None:
+        """Raise AssertionError unless all agrees; `held`: the jobs in workers' hands."""
+        self._check_places(held)
+        self._check_books(limits)
+        self._check_flows()
+        known = set(self.records)
+        assert self.noted <= known, "notes and attempts are of jobs that have not ended"
+        assert self.errors.keys() <= self.dead.keys(), "errors are of dead jobs"
+        alive = known - self.dead.keys()
+        assert not alive & self.outcomes.keys(), "an outcome is of a job that has ended"
+        begun = self.runs.keys() | self.dead.keys()
+        assert not begun & self.expiry.keys(), "only who waits expires"
+
+    def _check_places(self, held: Collection[str]) -> None:
+        ready = [id for id in self.listed if id not in self.void]
+        assert len(set(self.listed)) == len(self.listed), "an id is listed once"
+        assert self.void <= set(self.listed), "a void place is one in a list"
+        stand = [line.id for line in self.lines]
+        places = Counter([*ready, *self.due, *self.dead, *stand, *self.runs, *self.blocked])
+        assert set(places.values()) <= {1}, f"in one place each: {places}"
+        assert places.keys() == self.records.keys(), (
+            f"who has a place has a record: {places.keys() ^ self.records.keys()}"
+        )
+        assert self.runs.keys() == set(held), f"in hands: {self.runs.keys() ^ set(held)}"
+        assert int(self.stats.get("running", 0)) == len(self.runs), "running"
+
+    def _check_books(self, limits: Mapping[str, Limits]) -> None:
+        kinds: dict[str, dict[str, str]] = {kind: {} for kind in "hnltr@u#"}
+        for field, value in self.books.items():
+            kinds[field[0]][field[2:]] = value.decode()
+        running = Counter(_parts(self.records[id])[3] for id, token in self.runs.items() if b"*" in token)
+        assert kinds["n"] == {group: str(count) for group, count in running.items()}, "jobs that run, by group"
+        alive = self.records.keys() - self.dead.keys()
+        assert set(kinds["h"].values()) <= alive, "a key is of a job that will end"
+        assert all(_parts(self.records[id])[2] == key for key, id in kinds["h"].items())
+        assert {value.split(" ")[0] for value in kinds["u"].values()} <= alive, "a name is of a job that will end"
+        assert kinds["@"] == {line.id: str(line.number) for line in self.lines}, "numbers of those in line"
+        assert sorted(kinds["r"]) == sorted(self.rings), "groups in rings"
+        waits = {line.name[4:] for line in self.lines if line.name[0] == "g"}
+        for line in self.lines:
+            group, name = line.name[4:], line.name[2:]
+            if line.name[0] == "k":
+                assert name in kinds["h"], f"{line} waits for a key that nobody has"
+            else:
+                most = limits.get(group, Limits()).at_once
+                full = most and running[group] >= most
+                assert full or name in self.rings or name in self.asleep, f"{line} waits for a turn that never comes"
+        unused = {entry.removeprefix("- ") for entry in self.asleep if entry.startswith("- ")}
+        assert kinds["t"].keys() <= waits | running.keys() | unused, "a rate that nobody will forget"
+
+    def _check_flows(self) -> None:
+        assert int(self.flows.get("#", 0)) == len(self.blocked), "blocked"
+        assert not self.cancelled & self.records.keys(), "who is run again does not wait any more"
+        for flow in [field for field in self.flows if field != "#" and " " not in field]:
+            book: list[Any] = msgspec.msgpack.decode(self.flows[flow])
+            state, total, ends = book[0], book[1], book[3] + book[4] + book[5]
+            if state in "rue":
+                assert ends == sum(field.startswith(f"{flow} r") for field in self.flows), f"ends of {flow}: {book}"
+                assert state == "r" or ends == total
+                assert f"{flow} t" not in self.flows or f"flow {flow}" in self.expiry, f"nobody goes on with {flow}"
+            if state == "u" and book[10]:
+                assert flows.job_id(flow, book[10]) + "u" in self.records, f"a compensation of {flow} is lost"
+            assert state != "e" or f"flow {flow}" in self.expiry, f"nobody will forget {flow}"
+
+    def nothing_left(self) -> None:
+        """Raise AssertionError unless all that is left is dead jobs, and counters."""
+        assert self.records.keys() == self.dead.keys(), f"never ended: {self.records.keys() - self.dead.keys()}"
+        assert not self.flows, f"flows that nobody has forgotten: {self.flows}"
+        assert self.books.keys() <= {"#"}, f"notes of nobody: {self.books}"
+        rest = (self.listed, self.void, self.due, self.lines, self.rings, self.asleep, self.expiry, self.watch)
+        assert not any(rest), f"left behind: {rest}"

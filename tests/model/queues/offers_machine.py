@@ -1,0 +1,268 @@
+"""Plain jobs that are handed to workers which sleep, along with their wake-ups, and what a plain model says of it.
+
+Two apps enqueue; each guesses who sleeps by what it was told last. The processes of two of the three workers live. A
+message may be heard, or lost, or heard when its job has long been found by asking.
+"""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from lockwork.protocol.effects import Clock, Park
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.queues import hands, jobs, pushing
+from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queues.pushing import NewJob
+from model.bench import Bench
+
+_SESSIONS = ["host/1/a", "host/2/b", "host/3/deaf"]
+_LEASE_MS = 5000
+_WINDOW_MS = 3_600_000
+_BODY = b'["work",[1]]'
+_LARGE = 20_000
+_GONE = 60_000_000
+"""Us after which a worker that sleeps would have come again."""
+_RULES: dict[str, tuple[str | int, ...]] = {"paused": (1, ""), "concurrency": (1, ""), "rate": ("5/1000", "")}
+
+
+class Offers(RuleBasedStateMachine):
+    """Rules are what apps, workers and time do."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.apps = [QueueKeys("sim", "q") for _ in range(2)]
+        self.count = 0
+        self.requests = 0
+        self.ready: list[str] = []
+        self.asleep: list[str] = []
+        """Sessions, the one that has slept longest first."""
+        self.since: dict[str, int] = {}
+        self.offered: dict[str, str] = {}
+        """The job that was offered to a session and that it does not know of."""
+        self.marks: list[str] = []
+        """Sessions that were offered a job and have not asked since, heard of or not; the oldest first."""
+        self.held: dict[str, tuple[str, Leased]] = {}
+        self.last = dict.fromkeys(_SESSIONS, 0)
+        self.fence = 0
+        self.slept: dict[str, Batch] = {}
+        """The answers with which sessions went to sleep, if they still wait for a word."""
+        self.said: dict[str, str] = {}
+        """The newest message to each session that holds a job."""
+        self.alive: dict[str, int] = {}
+        self.in_force: set[str] = set()
+        for session in _SESSIONS:
+            self.beat(session)
+            if "deaf" not in session:
+                bench.hear(channel("sim", session))
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def beat(self, session: str) -> None:
+        self.bench.run(jobs.beat(self.queue, {session: True}, _LEASE_MS, 1.0))
+        self.alive[session] = self.bench.now // 1000 + _LEASE_MS
+
+    @rule(ms=st.sampled_from([1, 100, 1200, 6000, 70_000, -3000]))
+    def wait(self, ms: int) -> None:
+        self.bench.now += ms * 1000
+
+    @rule(name=st.sampled_from(list(_RULES)), on=st.booleans())
+    def set(self, name: str, on: bool) -> None:
+        if on:
+            self.in_force.add(name)
+        else:
+            self.in_force.discard(name)
+        self.bench.messages.clear()
+        self.bench.run(queue_limits.change(self.queue, {name: _RULES[name][0 if on else 1]}))
+        woken = [] if "paused" in self.in_force else [each for each in self.asleep if "deaf" not in each]
+        self._told(woken)
+        if "paused" not in self.in_force:
+            self.asleep.clear()
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def sleep(self, session: str) -> None:
+        """Ask for jobs although there may be none."""
+        self.ask(session, 1)
+
+    @rule(session=st.sampled_from(_SESSIONS), want=st.integers(1, 2))
+    def ask(self, session: str, want: int, twice: bool = False) -> None:
+        self.requests += 1
+        asked = jobs.reserve(
+            self.queue, session, want, f"{self.requests:x}", channel("sim", session), last=self.last[session]
+        )
+        try:
+            batch = self.bench.run(asked, twice=twice)
+        except SessionOver:
+            return
+        self._awake(session)
+        self.slept.pop(session, None)
+        offered = self.offered.pop(session, None)
+        found = [job.id for job in batch.jobs]
+        if offered is not None:
+            assert found == [offered], "what was offered, and not heard of, is the answer"
+        else:
+            room = self._room(want)
+            assert len(found) <= room
+            assert found == self.ready[: len(found)], "first come, first served"
+            assert "rate" in self.in_force or len(found) == min(room, len(self.ready))
+            self.ready = self.ready[len(found) :]
+        for job in batch.jobs:
+            self._take(session, job)
+        if not found:
+            self.slept[session] = batch
+            self.asleep.append(session)
+            self.since[session] = self.bench.now
+            self.asleep = [each for each in self.asleep if self.since[each] > self.bench.now - _GONE]
+            if self.marks and self.marks[0] not in self.alive:
+                self.marks.pop(0)
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def ask_twice(self, session: str) -> None:
+        """The first reply is lost."""
+        self.ask(session, 2, twice=True)
+
+    @rule(app=st.integers(0, 1), guess=st.sampled_from(["", *_SESSIONS]), large=st.integers(0, 6))
+    def push(self, app: int, guess: str, large: int) -> None:
+        """Enqueue a job; `guess`: the app has been told of that worker, however long ago."""
+        keys = self.apps[app]
+        keys.sleeper = guess = channel("sim", guess) if guess else keys.sleeper
+        id = f"j{self.count:03}"
+        self.count += 1
+        record = jobs.head(1, 3) + (_BODY if large else b"x" * _LARGE)
+        taker = next((each for each in self.asleep if channel("sim", each) == guess), None)
+        may = "rate" not in self.in_force and self._room(1) and not self.ready and large
+        alive = taker is not None and self.alive.get(taker, 0) > self.bench.now // 1000
+        self.bench.messages.clear()
+        assert self.bench.run(pushing.push(keys, [NewJob(id, record)])) == 1
+        busy = any(holder == taker for holder, _ in self.held.values())
+        if taker is not None and may and alive and not busy and "deaf" not in taker:
+            self.asleep.remove(taker)
+            self._offer(taker, id, record)
+            return
+        self.ready.append(id)
+        woken = self._woken()
+        self._told(woken)
+        if self.asleep:
+            assert keys.sleeper == channel("sim", self.asleep[0]), "who has slept longest is the next"
+        elif woken:
+            assert keys.sleeper == channel("sim", woken[0])
+
+    def _awake(self, session: str) -> None:
+        for those in (self.asleep, self.marks):
+            if session in those:
+                those.remove(session)
+
+    def _offer(self, taker: str, id: str, record: bytes) -> None:
+        self.offered[taker] = id
+        self.marks.append(taker)
+        ((to, text),) = self.bench.messages
+        assert to == channel("sim", taker), "who is guessed to sleep is told"
+        key, attempt, fence, mark, its, *body = text.split(" ", 5)
+        assert (key, attempt, mark, its) == (self.queue.jobs, "1", "~", id)
+        assert body == [record.decode()]
+        assert int(fence) > self.fence, "fences rise"
+        self.fence = int(fence)
+        self.said[taker] = text.partition(" ")[2]
+
+    def _woken(self) -> list[str]:
+        """Who is told of a job that lies in the queue: the first that lives."""
+        if not self._room(1):
+            return []
+        while self.asleep:
+            first = self.asleep.pop(0)
+            if "deaf" not in first:
+                return [first]
+        return []
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def hear(self, session: str) -> None:
+        """The newest message with a job comes to its worker, if that waits; whether it is late, the fence says."""
+        if (text := self.said.get(session)) is None or session not in self.slept:
+            return
+        sleeping = jobs.idle(self.queue, self.slept.pop(session))
+        effect, heard = next(sleeping), None
+        assert isinstance(effect, Clock)
+        assert isinstance(sleeping.send(0.0), Park)
+        try:
+            sleeping.send(text)
+        except StopIteration as done:
+            heard = done.value
+        offered = self.offered.pop(session, None)
+        assert (heard and heard.id) == offered, "heard once, and not what was found by asking"
+        if heard is not None:
+            self._take(session, heard)
+
+    @rule(session=st.sampled_from(_SESSIONS), awake=st.booleans())
+    def pass_on(self, session: str, awake: bool) -> None:
+        self.bench.messages.clear()
+        passing = hands.pass_on(self.queue, session, channel("sim", session), self.last[session], awake=awake)
+        told = self.bench.run(passing)
+        self.slept.pop(session, None)
+        slept, marked = session in self.asleep, session in self.marks
+        self._awake(session)
+        if (offered := self.offered.pop(session, None)) is not None:
+            self.ready.insert(0, offered)
+        used = slept or (marked and offered is None)
+        woken = [] if used and not awake else self._woken()
+        assert told == bool(woken)
+        self._told(woken)
+
+    @rule(data=st.data(), kind=st.sampled_from("sg"))
+    def settle(self, data: st.DataObject, kind: str) -> None:
+        if not self.held:
+            return
+        session, job = self.held.pop(data.draw(st.sampled_from(sorted(self.held))))
+        outcome = Outcome(job.id, job.token, "s" if kind == "s" else "g")
+        settled = self.bench.run(jobs.settle(self.queue, session, [outcome], _WINDOW_MS))
+        assert settled == [True], "who was given a job has its lease"
+        if kind == "g":
+            self.ready.insert(0, job.id)
+        # it tells others of places that are free; who that is is another model's matter
+        self._look_who_sleeps()
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def end(self, session: str) -> None:
+        """A worker's process dies; what it had, heard of or not, goes back."""
+        mine = {id for id, (holder, _) in self.held.items() if holder == session}
+        offered = self.offered.pop(session, None)
+        back = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=True))
+        assert back == len(mine) + (offered is not None)
+        for id in mine:
+            del self.held[id]
+        self.alive.pop(session, None)
+        self.said.pop(session, None)
+        self._look_who_sleeps()
+        ready = self.bench.list(self.queue.ready[1])
+        dead = set(self.bench.scores(self.queue.dead))
+        assert {*ready} | dead >= {*self.ready, *mine, *([offered] if offered else [])}
+        self.ready = ready
+
+    def _look_who_sleeps(self) -> None:
+        slept = sorted((score, name) for name, score in self.bench.scores(self.queue.idle).items() if score >= 0)
+        names = [name.removeprefix("sim:wake:") for _, name in slept]
+        assert {*names} <= {*self.asleep}
+        self.asleep = names
+
+    def _told(self, woken: list[str]) -> None:
+        assert sorted(self.bench.messages) == sorted((channel("sim", each), self.queue.jobs) for each in woken)
+
+    def _room(self, want: int) -> int:
+        if "paused" in self.in_force:
+            return 0
+        running = len(self.held) + len(self.offered)
+        return max(0, min(want, 1 - running)) if "concurrency" in self.in_force else want
+
+    def _take(self, session: str, job: Leased) -> None:
+        self.held[job.id] = (session, job)
+        self.last[session] = job.fence
+        self.fence = max(self.fence, job.fence)
+
+    def teardown(self) -> None:
+        """What was offered counts as running, and nobody sleeps who has an offer."""
+        running = self.bench.hash(self.queue.stats).get("running", "0")
+        assert int(running) == len(self.held) + len(self.offered)
+        scores = self.bench.scores(self.queue.idle)
+        assert {name for name, score in scores.items() if score >= 0} == {channel("sim", each) for each in self.asleep}
+        assert {name for name, score in scores.items() if score < 0} == {channel("sim", each) for each in self.marks}

@@ -1,0 +1,255 @@
+"""The queue, and what a plain Python model says of it: where each job is, who may settle it, which delivery it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queues.pushing import NewJob
+from model.bench import Bench
+
+BODY = b'["work",[1]]'
+DELIVERIES = 3
+_LEASE_MS = 5000
+WINDOW_MS = 3_600_000
+VOID = "-"
+"""Begins the id of a job that stands in a ready list without being there."""
+ENDED = ("succeeded", "dead", "cancelled", "expired")
+PLACES = ("ready", "scheduled", "running", "dead")
+SESSIONS = ["host/1/a", "host/2/b"]
+
+
+@dataclass
+class ModelJob:
+    level: int
+    place: str = "ready"
+    due: int = 0
+    tries: int = 0
+    """Deliveries so far that count."""
+    expires: int | None = None
+    asked: bool = False
+    """Whether its worker was asked to cancel it."""
+    steps: dict[str, str] = field(default_factory=dict)
+    """Its checkpoints."""
+    died: int = 0
+    error: bytes = b""
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Rules are what producers, workers and time do."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.jobs: dict[str, ModelJob] = {}
+        self.ready: tuple[list[str], ...] = ([], [], [])
+        self.leased: dict[str, tuple[str, Leased]] = {}
+        self.old: list[tuple[str, Leased]] = []
+        self.alive: dict[str, int] = {}
+        self.counts = dict.fromkeys(["succeeded", "failed", "retried", "recovered"], 0)
+        self.requests = 0
+        self.channel = ""
+        """Whom to wake when nothing was leased."""
+        for session in SESSIONS:
+            self.beat(session, joins=True)
+
+    @property
+    def ms(self) -> int:
+        return self.bench.now // 1000
+
+    @rule(
+        new=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0, 0, 1, 1500])), min_size=1, max_size=3),
+        known=st.booleans(),
+        twice=st.booleans(),
+    )
+    def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
+        """Enqueue; `known`: an id that waits or ran already is among them."""
+        again, batch = self._batch(new, known)
+        added = self.bench.run(pushing.push(self.queue, again + batch), twice=twice)
+        assert added == (0 if twice else len(batch))
+        self._pushed(batch)
+
+    def _batch(self, new: list[tuple[int, int]], known: bool) -> tuple[list[NewJob], list[NewJob]]:
+        """What is known already, and what is new."""
+        waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
+        return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
+            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
+            for at, (level, delay) in enumerate(new)
+        ]
+
+    def _pushed(self, batch: list[NewJob]) -> None:
+        for job in batch:
+            level = job.record[0] - 48
+            self.jobs[job.id] = ModelJob(level)
+            if job.delay_ms:
+                self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + job.delay_ms
+            else:
+                self.ready[level].append(job.id)
+
+    @rule(session=st.sampled_from(SESSIONS), joins=st.booleans())
+    def beat(self, session: str, joins: bool) -> None:
+        alive = joins or session in self.alive
+        found = self.bench.run(jobs.beat(self.queue, {session: joins}, _LEASE_MS, 1.0))
+        assert found.alive == {session: alive}
+        if alive:
+            self.alive[session] = self.ms + _LEASE_MS
+        others = {other: ends for other, ends in self.alive.items() if other != session}
+        overdue = [other for other, ends in others.items() if ends <= self.ms]
+        assert found.overdue in overdue if overdue else found.overdue is None
+
+    @rule(session=st.sampled_from(SESSIONS), want=st.integers(1, 4), twice=st.booleans())
+    def reserve(self, session: str, want: int, twice: bool) -> None:
+        self.requests += 1
+        asked = jobs.reserve(self.queue, session, want, f"q{self.requests}", self.channel)
+        try:
+            batch = self.bench.run(asked, twice=twice)
+        except SessionOver:
+            assert session not in self.alive
+            return
+        assert session in self.alive
+        self.before_reserve()
+        ripe = sorted((job.due, id) for id, job in self.jobs.items() if job.place == "scheduled" and job.due <= self.ms)
+        for _, id in ripe:
+            self.line_up(id)
+        expected: list[str] = []
+        room = self.room(want)
+        for line in self.ready:
+            while line and len(expected) < room:
+                id = line.pop(0)
+                if not id.startswith(VOID):
+                    expected.append(id)
+        assert sorted(job.id for job in batch.jobs) == sorted(expected), "first come, by priority"
+        for job in batch.jobs:
+            known = self.jobs[job.id]
+            assert job.attempt == known.tries + 1, "attempts are exact"
+            known.place = "running"
+            self.leased[job.id] = session, job
+            self.leased_now(job)
+            self.old.append((session, job))
+        self.answered(batch)
+
+    @precondition(lambda self: self.old)
+    @rule(
+        data=st.data(),
+        kind=st.sampled_from("srdg"),
+        delay=st.sampled_from([0, 1500]),
+        stale=st.booleans(),
+        twice=st.booleans(),
+    )
+    def settle(self, data: st.DataObject, kind: str, delay: int, stale: bool, twice: bool) -> None:
+        """Settle a delivery of now or before; `stale`: one whose job the same session has leased again since."""
+        renewed = [old for old in self.old if old != self.leased.get(old[1].id) and self._holds(*old)]
+        session, leased = data.draw(st.sampled_from(renewed if stale and renewed else self.old[-6:]))
+        current = self.leased.get(leased.id) == (session, leased)
+        ended = Outcome(leased.id, leased.token, kind, self.value(leased.id), delay)  # type: ignore[arg-type]
+        settled = self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS), twice=twice)
+        assert settled == [current and not twice], "only the current lease settles, and once"
+        if not current:
+            return
+        self.ended(leased.id, kind, delay)
+
+    def ended(self, id: str, kind: str, delay: int) -> None:
+        """The delivery of this job that was under way has been settled."""
+        del self.leased[id]
+        job = self.jobs[id]
+        if self.settled(id, kind):
+            return
+        if kind == "g":
+            job.place = "ready"
+            self.ready[job.level].insert(0, id)
+            return
+        job.tries += 1
+        job.place = {"s": "succeeded", "r": "scheduled", "d": "dead"}[kind]
+        job.due = self.ms + delay
+        job.died, job.error = self.ms, self.value(id)
+        self.counts["succeeded"] += kind == "s"
+        self.counts["failed"] += kind in "rd"
+        self.counts["retried"] += kind == "r"
+
+    def value(self, id: str) -> bytes:
+        """What a delivery of this job is settled with."""
+        return b"value"
+
+    def _holds(self, session: str, job: Leased) -> bool:
+        return self.leased.get(job.id, ("",))[0] == session
+
+    @rule(session=st.sampled_from(SESSIONS), gone=st.sampled_from([False, False, True]), twice=st.booleans())
+    def recover(self, session: str, gone: bool, twice: bool) -> None:
+        """Give back what a session holds, which is over, or said to be."""
+        held = [id for id, (holder, _) in self.leased.items() if holder == session]
+        over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
+        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone), twice=twice)
+        assert moved == (len(held) if over and not twice else 0), "a session that is not over keeps its jobs"
+        if not over:
+            return
+        self.alive.pop(session, None)
+        for id in held:
+            del self.leased[id]
+            job = self.jobs[id]
+            if self.recovered(id):
+                continue
+            job.tries += 1
+            self.counts["recovered"] += 1
+            if job.tries >= DELIVERIES:
+                job.place = "dead"
+                job.died, job.error = self.ms, b"WorkerDied"
+                self.counts["failed"] += 1
+            else:
+                job.place = "ready"
+                self.ready[job.level].insert(0, id)  # each before the last: what was leased last comes first
+
+    @rule(milliseconds=st.sampled_from([1, 500, 1500, 6000]))
+    def wait(self, milliseconds: int) -> None:
+        self.bench.now += milliseconds * 1000
+
+    @rule()
+    def count(self) -> None:
+        """Every job is in one place, and the counters say so."""
+        status, workers = self.bench.run(queue_status.status(self.queue))
+        places = [job.place for job in self.jobs.values()]
+        # sessions that are over are not listed, and hold nothing
+        assert {worker.session for worker in workers} == self.alive.keys()
+        counted = (status.ready, status.scheduled, status.running, status.dead)
+        assert counted == tuple(places.count(place) for place in PLACES)
+        assert status.enqueued == len(self.jobs)
+        assert {name: getattr(status, name) for name in self.counts} == self.counts
+        for id, job in self.jobs.items():
+            state = "active" if job.place in ("ready", "running") else "ended" if job.place in ENDED else job.place
+            found = self.bench.run(jobs.standing(self.queue, id)).state
+            overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
+            assert found == ("overdue" if overdue else state)
+
+    # -- what a machine with more rules adds ------------------------------------------------------------------------
+
+    def before_reserve(self) -> None:
+        """Something is leased after this."""
+
+    def room(self, want: int) -> int:
+        """How many jobs may be leased now at most."""
+        return want
+
+    def leased_now(self, job: Leased) -> None:
+        """A job was leased."""
+
+    def answered(self, batch: Batch) -> None:
+        """A reserve call brought this."""
+
+    def line_up(self, id: str) -> None:
+        """A job that was due becomes ready."""
+        self.jobs[id].place = "ready"
+        self.ready[self.jobs[id].level].append(id)
+
+    def settled(self, id: str, kind: str) -> bool:
+        """A delivery was settled; True when that meant something else than usual."""
+        return False
+
+    def recovered(self, id: str) -> bool:
+        """A job was recovered; True when that meant something else than usual."""
+        return False

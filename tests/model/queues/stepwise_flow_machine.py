@@ -1,0 +1,47 @@
+"""Flows where one call does little: the rest is done by whoever comes next."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis.stateful import precondition, rule
+
+from lockwork.protocol.effects import Call
+from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues.flows import Policy
+from lockwork.protocol.queues.jobs import Outcome
+from model.queues.flow_machine import SHAPES, FlowMachine
+from model.queues.flow_workers import SESSION, WINDOW_MS
+
+
+class StepwiseFlowMachine(FlowMachine):
+    """The same machine, and cancellations and pushes that stop halfway."""
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), rarely=st.integers(0, 1))
+    def cancel_and_die(self, data: st.DataObject, rarely: int) -> None:
+        """Who cancels a flow is gone after the first call, and then a job of it succeeds."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        job = self.jobs()[id]
+        if rarely or job.compensation or job.flow.state != "running":
+            return
+        first = next(flows.cancel(self.queue, job.flow.name, WINDOW_MS))
+        assert isinstance(first, Call)
+        self.bench.call(first)
+        job.flow.now = self.ms
+        for other in job.flow.cancel():
+            other.asked = True
+        outcome = Outcome(id, self.leased.pop(id).token, "s", b"value")
+        assert self.bench.run(jobs.settle(self.queue, SESSION, [outcome], WINDOW_MS)) == [True]
+        self._settled(job, outcome)
+        self._carry_on()
+        self.after()
+
+    @rule(shape=SHAPES, twice=st.booleans())
+    def push_in_small_steps(self, shape: list[tuple[set[int], Policy, int, bool]], *, twice: bool) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(flows, "_BATCH", 2)
+            self.push_one(shape, twice=twice, keyed=False)
+
+    def after(self) -> None:
+        self._expire()

@@ -1,0 +1,40 @@
+"""The delay queue against its model, and broken ones that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.delay_queue_machine import DelayQueueMachine
+from simulation.server import Build, Server
+
+_PART = "parts/dq"
+_DUE = "ZRANGEBYSCORE', entries, '-inf', now"
+_MOVED = "(ARGV[3] ~= '' and math.floor(tonumber(due)) ~= tonumber(ARGV[3]))"
+TWINS = (
+    Build("takes again", (("dq_pop", "if done then", "if false then"),)),
+    Build("adds again", (("dq_add", "if done then", "if false then"),)),
+    Build("removes again", (("dq_remove", "if done then", "if false then"),)),
+    Build("forgets at once", ((_PART, "now - since >= KEPT * 1000", "true"),)),
+    Build("replaces what it should keep", (("dq_add", "'NX'", "'CH'"),)),
+    Build("keeps what it should replace", (("dq_add", "'CH'", "'NX'"),)),
+    Build("removes what was moved", (("dq_remove", _MOVED, "false"),)),
+    Build("takes early", (("dq_pop", "'-inf', now, 'WITHSCORES'", "'-inf', now + 1000000, 'WITHSCORES'"),)),
+    Build("takes the newest", (("dq_pop", _DUE, "ZREVRANGEBYSCORE', entries, now, '-inf'"),)),
+    Build("tells one of many", (("dq_add", "wake(count)", "wake(1)"),)),
+    Build("does not tell of what is sooner", (("dq_add", "not earliest or", "false and"),)),
+    Build("nobody takes over the watch", (("dq_pop", "if leave(request) and first[1] or", "leave(request)\nif"),)),
+    Build("puts back nothing", (("dq_abandon", "if #pairs > 0 then", "if false then"),)),
+    Build("puts back over what is newer", (("dq_abandon", "'NX'", "'CH'"),)),
+    Build("an abandoned pop takes", (("dq_abandon", "remember(request, cmsgpack.pack({}), 1)", ""),)),
+    Build("the dead stay first", (("dq_pop", "cmsgpack.unpack(packed)[2] <= now", "false"),)),
+)  # fmt: skip
+
+
+def test_a_delay_queue_does_what_its_model_says(simulated: Server) -> None:
+    check(DelayQueueMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_delay_queue_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(DelayQueueMachine, simulated, twin)

@@ -1,0 +1,132 @@
+"""Flows against their model, and broken flows that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from lockwork.errors import WaitTimeout
+from lockwork.protocol.effects import Call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.flows import FlowJob
+from lockwork.protocol.queues.jobs import Outcome
+from model.bench import SECOND, Bench, check, check_caught
+from model.queues.flow_machine import FlowMachine
+from model.queues.stepwise_flow_machine import StepwiseFlowMachine
+from simulation.server import Build, Server
+
+_FLOWS = "parts/flows"
+_SMALL_STEPS = (_FLOWS, "local STEPS = 1000", "local STEPS = 2")
+_ONCE = "if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end"
+_PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
+_LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
+_NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
+_UNDO = "flow_undo(flow, book)"
+_HELD = "if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end"
+_RUNS = "if book and (book[STATE] == 'b' or book[STATE] == 'r')"
+_COUNTED = "redis.call('HDEL', flows, field)"
+_BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
+TWINS = (
+    Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
+    Build("an end counts twice", ((_FLOWS, _ONCE, _ONCE.replace("then return end", "then end")),)),
+    Build("a failure passes", ((_FLOWS, _PASSES, "local passes = true"),)),
+    Build("nothing is ignored", ((_FLOWS, _PASSES, "local passes = letter == 's'"),)),
+    Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
+    Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
+    Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
+    Build("a cancelled flow had ended", (("flow_cancel", "ARGV[1] == '1' and", "false and"),)),
+    Build("a cancelled flow goes on", (("flow_cancel", "if todo[1] ~= -1 then", "if false then"),)),
+    Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
+    Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
+    Build("all that succeeded is undone", ((_FLOWS, "if book[UNDO] == 0 then book[TOP] = 0 end", ""),)),
+    Build("the first success is undone only", ((_FLOWS, _NEXT, _NEXT.replace("book[TOP] - 1", "0")),)),
+    Build("compensations run at once", ((_FLOWS, f"if {_UNDO}", f"if {_UNDO} and {_UNDO}"),)),
+    Build("nothing is ever forgotten", ((_FLOWS, "redis.call('HDEL', flows, unpack(fields))", ""),)),
+    Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
+    Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
+    Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
+    Build("one that is run again does not wait", (("jobs_revive", _HELD, ""),)),
+    Build("one that was cancelled is not counted", ((_FLOWS, _COUNTED, f"if waits then {_COUNTED} end"),)),
+    Build("who was cancelled waits for ever", (_SMALL_STEPS, (_FLOWS, _RUNS, "if true"))),
+)
+
+
+def test_flows_do_what_their_model_says(simulated: Server) -> None:
+    check(FlowMachine, simulated, Build())
+
+
+def test_flows_that_are_dealt_with_in_small_steps(simulated: Server) -> None:
+    check(StepwiseFlowMachine, simulated, Build("small steps", (_SMALL_STEPS,)))
+
+
+def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its producer has died, or sends the rest after it was forgotten: either way, all of it is gone."""
+    monkeypatch.setattr(flows, "_BATCH", 100)
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 10**9, 1.0))
+    plan = [FlowJob(b"1,3,,;body") for _ in range(1000)]
+    storing = flows.push(queue, "f", plan, 0)
+    call = next(storing)
+    for _ in range(9):
+        assert isinstance(call, Call)
+        call = storing.send(bench.call(call))
+    assert bench.run(jobs.reserve(queue, "host/1/a", 10, "q1", "")).jobs == []
+    assert len(bench.fields(queue.jobs)) == 900
+    bench.now += 601 * SECOND
+    assert bench.run(jobs.reserve(queue, "host/1/a", 10, "q2", "")).jobs == []
+    assert not bench.fields(queue.jobs)
+    assert not bench.fields(queue.flows)
+    assert isinstance(call, Call)
+    with pytest.raises(StopIteration) as done:
+        storing.send(bench.call(call))
+    assert done.value.value is False
+    assert not bench.fields(queue.jobs)
+    assert bench.run(queue_status.status(queue))[0].enqueued == 0
+
+
+def test_a_queue_is_not_drained_while_something_of_a_flow_is_left_to_do(simulated: Server) -> None:
+    """One call ended so many parents that it did not come to an end with their children."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 10**9, 1.0))
+    parents, children = 20, 100
+    first = [FlowJob(b"1,3,,;body")] * parents
+    assert bench.run(flows.push(queue, "f", [*first, *[FlowJob(b"1,3,,;body", range(1, parents + 1))] * children], 0))
+    held = bench.run(jobs.reserve(queue, "host/1/a", 1000, "q1", "")).jobs
+    ended = [Outcome(job.id, job.token, "s", b"1") for job in held]
+    assert len(ended) == parents
+    assert all(bench.run(jobs.settle(queue, "host/1/a", ended, 60_000)))
+    for delayed in (True, False):
+        with pytest.raises(WaitTimeout, match="100 jobs wait, 0 run"):
+            bench.run(queue_limits.drain(queue, "", 0, delayed=delayed))
+    assert len(bench.run(jobs.reserve(queue, "host/1/a", 1000, "q2", "")).jobs) == children
+
+
+def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server) -> None:
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body", delay_ms=5000), FlowJob(b"1,3,,;body", [1])], 0))
+    bench.run(queue_limits.drain(queue, "", 0, delayed=False))
+    with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run"):
+        bench.run(queue_limits.drain(queue, "", 0, delayed=True))
+
+
+def test_who_cancels_a_flow_did_so_although_workers_did_the_rest(simulated: Server) -> None:
+    bench, queue = Bench(simulated, Build("small steps", (_SMALL_STEPS,))), QueueKeys("sim", "q")
+    assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body")] * 9, 0))
+    cancelling = flows.cancel(queue, "f")
+    first = next(cancelling)
+    assert isinstance(first, Call)
+    second = cancelling.send(bench.call(first))
+    assert isinstance(second, Call)
+    bench.run(jobs.expire(queue, 60_000))
+    with pytest.raises(StopIteration) as done:
+        cancelling.send(bench.call(second))
+    assert done.value.value == ("cancelled", [])
+    assert bench.run(flows.cancel(queue, "f")) == ("ended", [])
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_broken_flows_are_caught(simulated: Server, twin: Build) -> None:
+    machine = StepwiseFlowMachine if _SMALL_STEPS in twin.edits else FlowMachine
+    check_caught(machine, simulated, twin)

@@ -1,0 +1,46 @@
+"""What is in a worker's hands against its model, and broken builds that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.hands_machine import GivingBack, Sleepers
+from simulation.server import Build, Server
+
+
+def test_giving_back_does_what_its_model_says(simulated: Server) -> None:
+    check(GivingBack, simulated, Build())
+
+
+def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
+    check(Sleepers, simulated, Build())
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        Build(
+            "what is given back counts",
+            (("jobs_settle", "again = again + 1\n    end", "redis.call('HSET', tries, id, attempt)\n    end"),),
+        ),
+        Build("what is given back goes last", (("jobs_settle", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
+    ],
+    ids=lambda twin: twin.name,
+)
+def test_a_broken_return_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(GivingBack, simulated, twin)
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        Build("a sleeper wakes another", (("jobs_pass", "if since and since >= 0 and", "if false and"),)),
+        Build("who woke up by itself tells nobody", (("jobs_pass", " and ARGV[2] ~= '1'", ""),)),
+        Build("the dead are told", (("parts/wake", "count - heard", "count - 1"),)),
+        Build("nobody is told", (("parts/wake", "for _ = 1, 100 do", "for _ = 1, 0 do"),)),
+    ],
+    ids=lambda twin: twin.name,
+)
+def test_a_broken_sleep_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(Sleepers, simulated, twin)

@@ -1,0 +1,74 @@
+"""Single jobs against their model, and broken builds that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.job_machine import JobMachine
+from simulation.server import Build, Server
+
+_VOID = "and not (voids and voids[at] == 1)"
+TWINS = (
+    Build("a cancelled job keeps its place", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
+    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', KEYS[9])\n", "\n"),)),
+    Build("a moved job is leased at its old place", (("jobs_reserve", _VOID, ""),)),
+    Build(
+        "a moved job lines up twice",
+        (("jobs_reserve", "not (void and redis.call('SREM', withdrawn, id) == 1)", "true"),),
+    ),
+    Build(
+        "a revived job lines up twice",
+        (("parts/control", "if redis.call('SREM', withdrawn, id) == 0 then", "if true then"),),
+    ),
+    Build(
+        "an expired job is leased", (("jobs_reserve", "if limit and tonumber(limit) <= today then", "if false then"),)
+    ),
+    Build("a leased job expires", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
+    Build(
+        "a job that is sent again gets a time to expire",
+        (("jobs_push_until", "if not ended and redis.call('HEXISTS', jobs, id) == 0 then", "if true then"),),
+    ),
+    Build("a cancelled job is retried", (("jobs_settle", "if mark and outcome ~= 's' and", "if false and"),)),
+    Build("a cancelled job is given back", (("jobs_recover", "if mark and string.sub", "if false and string.sub"),)),
+    Build(
+        "a snooze counts",
+        (
+            (
+                "jobs_settle",
+                "elseif outcome == 'z' then",
+                "elseif outcome == 'z' then\n      redis.call('HSET', tries, id, attempt)",
+            ),
+        ),
+    ),
+    Build("any delivery writes", (("jobs_note", "~= ARGV[2] then return 0 end", "== '' then return 0 end"),)),
+    Build(
+        "a cancelled job is forgotten",
+        (
+            (
+                "parts/finish",
+                "return letter .. (attempts or 0) .. ';' .. record",
+                "return letter .. (attempts or 0) .. ';'",
+            ),
+        ),
+    ),
+    Build("a revived job remembers its attempts", (("jobs_revive", "redis.call('HDEL', tries, id)", ""),)),
+    Build(
+        "steps are forgotten by a retry",
+        (("jobs_settle", "if mark and (outcome == 's' or outcome == 'c')", "if mark"),),
+    ),
+    Build("cancelling forgets the steps", (("jobs_cancel", "'1' .. string.sub(note, 2)", "'1'"),)),
+    Build(
+        "a move to now is a move to later",
+        (("jobs_reschedule", "if wait == '0' then line_up", "if nil then line_up"),),
+    ),
+)
+
+
+def test_jobs_do_what_their_model_says(simulated: Server) -> None:
+    check(JobMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_job_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(JobMachine, simulated, twin)

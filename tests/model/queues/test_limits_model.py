@@ -1,0 +1,80 @@
+"""Limits of whole queues against their model, and broken queues that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.limits_machine import LimitedJobsMachine, LimitsMachine
+from simulation.server import Build, Server
+
+_LIMITS = "parts/limits"
+_COUNT = "redis.call('HINCRBY', stats, 'running', count)"
+_FULL = "redis.call('HSET', stats, 'full', string.format('%.0f', math.ceil(rate_full() + count * rate_us / rate_jobs)))"
+_KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
+_FREE = "if free > 0 then return math.min(want, free) end"
+_OPEN = "math.max(again, takers(freed, lines))"
+_SPREAD = "if turn > soonest + 1000000 then turn = soonest end"
+_FREED = "count_freed(had - rest)"
+_PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
+_RUNS = "redis.call('HLEN', jobs) - at_work"
+_DUE = "(was_full and redis.call('ZCARD', due) > 0 and 1 or 0)"
+_RUNNING = " - (redis.call('HGET', stats, 'running') or 0)"
+
+TWINS = (
+    Build("what is leased is not counted", ((_LIMITS, _COUNT, "at_work"),)),
+    Build("what is settled stays counted", (("jobs_settle", "count_freed(freed)", ""),)),
+    Build("who settles late is counted, too", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),
+    Build("what is recovered stays counted", (("jobs_recover", _FREED, ""),)),
+    Build("a death counts as one job", (("jobs_recover", _FREED, "count_freed(1)"),)),
+    Build("a pause that is not heard", ((_LIMITS, "if rules[1] then return 0 end", ""),)),
+    Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
+    Build("one job more than may run", ((_LIMITS, "at_once - at_work))", "at_once + 1 - at_work))"),)),
+    Build("a rate without memory", ((_LIMITS, _FULL, ""),)),
+    Build("a rate that forgets the burst", ((_LIMITS, "count * rate_us", "1 * rate_us"),)),
+    Build("a rate that is too fast", ((_LIMITS, _FREE, "if free > 0 then return math.min(want, free + 1) end"),)),
+    Build("who comes too early learns nothing", (("jobs_reserve", "if wait then look_again(wait) end", ""),)),
+    Build("who comes too early is sent away for long", ((_LIMITS, _SPREAD, ""),)),
+    Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
+    Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
+    Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),
+    Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
+    Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
+    Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
+    Build("one job more than may wait", ((_LIMITS, "waiting + new > size then", "waiting + new > size + 1 then"),)),
+    Build("one more than there is room for", (("jobs_push", "push(3, again, first)", "push(3, again, first + 1)"),)),
+    Build("some, but not those that came first", (("jobs_push", "push(3, again, first)", "push(6, again, first)"),)),
+    Build("one alone is one more than may wait", (("job_push", "waiting >= size", "waiting > size"),)),
+    Build("what runs counts as waiting for one alone", (("job_push", _RUNNING, ""),)),
+    Build("what is dead counts as waiting for one alone", (("job_push", " - redis.call('ZCARD', dead)", ""),)),
+    Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),
+)  # fmt: skip
+JOB_TWINS = (
+    Build("jobs that can expire are never refused", (("jobs_push_until", "if no_room then return no_room end", ""),)),
+    Build(
+        "a job that was cancelled counts as running",
+        (("jobs_settle", "count_freed(freed)", "count_freed(freed - counts.cancelled)"),),
+    ),
+    Build(
+        "a job that a death cancelled counts as running",
+        (("jobs_recover", _FREED, "count_freed(had - rest - cancelled)"),),
+    ),
+)
+
+
+def test_limits_do_what_their_model_says(simulated: Server) -> None:
+    check(LimitsMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_broken_limits_are_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LimitsMachine, simulated, twin)
+
+
+def test_limits_hold_whatever_happens_to_a_job(simulated: Server) -> None:
+    check(LimitedJobsMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", JOB_TWINS, ids=lambda twin: twin.name)
+def test_broken_limits_of_single_jobs_are_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LimitedJobsMachine, simulated, twin)

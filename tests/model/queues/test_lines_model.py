@@ -1,0 +1,54 @@
+"""Jobs with a key or a group against their model, and broken queues that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.lines_machine import LinesMachine
+from model.queues.moved_lines_machine import MovedLinesMachine
+from simulation.server import Build, Server
+
+_TAKEN = "if holder and holder ~= id then"
+_MOST = "if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end"
+_TURN = "redis.call('RPUSH', ring, group)"
+_AGAIN = "then enter_ring(level, group) end\n  end\n  tidy(group)"
+_FIRST = "ZRANGEBYLEX', lines, '[' .. line .. '\\n', '(' .. line .. '\\v',"
+_LAST = "ZREVRANGEBYLEX', lines, '(' .. line .. '\\v', '[' .. line .. '\\n',"
+_GIVES = "if key then left_key(key, id) end"
+_RATE = "if jobs == '0' then return 0 end"
+_GROUP = "left_group(group)\n  if key"
+TWINS = (
+    Build("a key that is taken does not matter", (("parts/lines", _TAKEN, "if false then"),)),
+    Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
+    Build("a retry gives its key away", (("parts/lines", "if key and over then", "if key then"),)),
+    Build("a group without a limit", (("parts/lines", _MOST, ""),)),
+    Build("a rate that is not counted", (("parts/lines", _RATE, "do return 0 end"),)),
+    Build("a group goes on until its end", (("parts/lines", _TURN, "redis.call('LPUSH', ring, group)"),)),
+    Build("a place in the group is not given back", (("parts/lines", _GROUP, "if key"),)),
+    Build("a full group is forgotten", (("parts/lines", _AGAIN, "then end\n  end\n  tidy(group)"),)),
+    Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
+    Build("the last comes first", (("parts/lines", _FIRST, _LAST),)),
+)
+MOVED_TWINS = (
+    Build("who leaves its line keeps its key", (("parts/lines", _GIVES, ""),)),
+    Build("who is cancelled stays in line", (("parts/leave", "leave_lines(id, record)", ""),)),
+    Build("who is cleared away stays in line", (("jobs_clear", "leave_lines(id, record)", ""),)),
+    Build("a number that is not forgotten", (("parts/lines", "redis.call('HDEL', books, '@ ' .. id)", ""),)),
+    Build("a group that is never forgotten", (("parts/lines", "redis.call('HDEL', books, 'l ' .. group)", ""),)),
+    Build("a cancelled job keeps its key", (("jobs_settle", " or outcome == 'c')", ")"),)),
+)
+
+
+def test_lines_do_what_their_model_says(simulated: Server) -> None:
+    check(MovedLinesMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_broken_lines_are_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LinesMachine, simulated, twin)
+
+
+@pytest.mark.parametrize("twin", MOVED_TWINS, ids=lambda twin: twin.name)
+def test_lines_that_are_left_badly_are_caught(simulated: Server, twin: Build) -> None:
+    check_caught(MovedLinesMachine, simulated, twin)

@@ -1,0 +1,29 @@
+"""A queue's lock against its model, and broken ones that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.lock_jobs_machine import LockJobsMachine
+from simulation.server import Build, Server
+
+_NAME = "lock_release_push"
+TWINS = (
+    Build("a lease that is over enqueues", ((_NAME, "if left <= 0 then", "if false then"),)),
+    Build("anybody may release", ((_NAME, "held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or", "not held[3] or"),)),
+    Build("a release without its job", ((_NAME, "push(5, again) --", "--"),)),
+    Build("a job without the release", ((_NAME, "else\n  pass(held[2], held[4], held[5])", ""),)),
+    Build("what was done is not known again", ((_NAME, "if again and (", "if false and ("),)),
+    Build("a job that has ended is not known", ((_NAME, "redis.call('HEXISTS', KEYS[8], id) == 1", "false"),)),
+    Build("the minimum is forgotten", ((_NAME, "if keeping > 0 then", "if false then"),)),
+)
+
+
+def test_a_queues_lock_does_what_its_model_says(simulated: Server) -> None:
+    check(LockJobsMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_queues_lock_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LockJobsMachine, simulated, twin)

@@ -1,0 +1,43 @@
+"""Queues in which all features meet keep their books; broken ones are noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.queues.mixed_queue import MixedQueue
+from simulation.server import Build, Server
+
+_FEW = ("parts/flows", "local STEPS = 1000", "local STEPS = 2")
+"""So that flows leave something to be done by the next call."""
+_GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow)"
+_CLEARED = "flow_ended(id, record, 'c', '')"
+_UNUSED = "redis.call('ZADD', sleeping, -math.ceil(full / 1000), '- ' .. group)"
+_RINGS = "KEYS[rings], KEYS[rings + 1], KEYS[rings + 2]"
+_RESULT = "redis.call('HDEL', results, id)\nredis.call('HDEL', older, id)"
+TWINS = (
+    Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
+    Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
+    Build("blocked jobs are counted once", (("parts/flows", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
+    Build("who has begun may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
+    Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
+    Build("a rate is kept for ever", (("parts/lines", _UNUSED, ""),)),
+    Build("rings are kept for ever", (("jobs_reserve", f"lines, sleeping, {_RINGS})", "lines, sleeping)"),)),
+    Build("who runs again has an outcome", (("jobs_revive", _RESULT, ""),)),
+)
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["as released", "small steps"])
+def test_books_agree_whatever_comes_together(simulated: Server, few: bool) -> None:
+    build = Build("small steps", (_FEW, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
+    for seed in range(30):
+        MixedQueue(simulated, build, seed).walk(60)
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_books_that_do_not_agree_are_noticed(simulated: Server, twin: Build) -> None:
+    for seed in range(300):
+        try:
+            MixedQueue(simulated, twin, seed).walk(60)
+        except AssertionError:
+            return
+    pytest.fail(f"nobody noticed: {twin.name}")

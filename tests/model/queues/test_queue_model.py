@@ -1,0 +1,34 @@
+"""The queue against its model, and broken queues that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.queue_machine import QueueMachine
+from simulation.server import Build, Server
+
+_TOKEN = "if tokens[index] ~= token then"
+_KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
+_TRIES = "redis.call('HSET', tries, id, attempt)"
+TWINS = (
+    Build("any token settles", (("jobs_settle", _TOKEN, "if not tokens[index] then"),)),
+    Build("a push counts twice", (("parts/push", _KNOWN, "redis.call('HSET', jobs, id, record) >= 0"),)),
+    Build("recovery is not counted", (("jobs_recover", _TRIES, ""),)),
+    Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
+    Build("low before high", (("jobs_reserve", "for level = 2, 4 do", "for level = 4, 2, -1 do"),)),
+    Build("an ended session comes back", (("jobs_beat", "if ARGV[at + 1] == '1' or", "if true or"),)),
+    Build(
+        "a reserve call forgets its jobs",
+        (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if false then"),),
+    ),
+)
+
+
+def test_a_queue_does_what_its_model_says(simulated: Server) -> None:
+    check(QueueMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(QueueMachine, simulated, twin)

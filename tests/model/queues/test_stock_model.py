@@ -1,0 +1,43 @@
+"""The stock against its model, and broken stocks that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.stock_line_machine import StockLineMachine
+from simulation.server import Build, Server
+
+_LEFT = "if counts[1] - counts[2] - counts[3] < units then"
+_LINE = "parts/stock_line"
+TWINS = (
+    Build("sells one too many", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
+    Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
+    Build("forgets keys", (("parts/stock", "redis.call('HSET', books, 'k' .. key, id)", "local _"),)),
+    Build("adds twice", (("stock_state", "if not string.find(added, ARGV[3], 1, true) then", "if true then"),)),
+    Build(
+        "sells what has expired",
+        (("stock_end", "kept[5] <= now then", "false then"), ("stock_end", "\nexpire()", "")),
+    ),
+    Build("gives back twice", (("parts/stock", "redis.call('HDEL', books, 'r' .. id)", ""),)),
+    Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
+    Build("refunds what is held", (("stock_end", "(verb == 'f' and kept[1] == 'h' and -2)", "nil"),)),
+    Build("withdraws what is sold", (("stock_state", "+ ARGV[2] >= 0 then", "+ ARGV[2] >= -99 then"),)),
+    Build("extending shortens", (("stock_extend", "math.max(kept[5], now + ARGV[2] * 1000)", "now + ARGV[2] * 1000"),)),
+    Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
+    Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
+    Build("hands over beyond the limit", ((_LINE, "has + units <= limit", "true"),)),
+    Build("hands over for good", ((_LINE, "math.min(CLAIM, hold)", "hold"),)),
+    Build("claims twice", (("stock_wait", "and kept[7] and", "and"),)),
+    Build("who leaves keeps what was handed over", (("stock_leave", "kept[7] or ", ""),)),
+    Build("serves the dead", ((_LINE, "if waiter and waiter[1] <= now then", "if false then"),)),
+)
+
+
+def test_a_stock_does_what_its_model_says(simulated: Server) -> None:
+    check(StockLineMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_stock_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(StockLineMachine, simulated, twin)

@@ -1,0 +1,1 @@
+"""What lets processes keep step, against plain models."""

@@ -1,0 +1,211 @@
+"""The limiter, and what a plain Python model says of it: whose moment comes when, in exact fractions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Call
+from lockwork.protocol.scripts import script
+from lockwork.protocol.synchronizers import limiter
+from lockwork.protocol.synchronizers.limiter import Algorithm, Limits
+from model.bench import SECOND, Bench
+
+_KEYS = keys.limiter("sim", "a")
+
+
+@dataclass
+class Bucket:
+    """Units come back evenly; `full` is when all of them are there."""
+
+    count: int
+    period: int
+    limit: int
+    full: Fraction = Fraction(0)
+    booked: list[tuple[str, int, int, Fraction, Fraction]] = field(default_factory=list)
+    """Request, units, slot, and `full` before and after."""
+
+    def span(self, n: int) -> Fraction:
+        return Fraction(n * self.period, self.count)
+
+    def slot(self, now: int, n: int) -> tuple[int, Fraction]:
+        full = max(self.full, Fraction(now)) + self.span(n)
+        return max(now, self.last, math.ceil(full - self.span(self.limit))), full
+
+    @property
+    def last(self) -> int:
+        return self.booked[-1][2] if self.booked else 0
+
+    def book(self, request: str, now: int, n: int) -> int:
+        at, full = self.slot(now, n)
+        self.booked.append((request, n, at, self.full, full))
+        self.full = full
+        return at
+
+    def give_back(self, request: str) -> bool:
+        if self.booked and self.booked[-1][0] == request and self.booked[-1][4] == self.full:
+            self.full = self.booked.pop()[3]
+            return True
+        return False
+
+    def available(self, now: int) -> int:
+        return max(n for n in range(self.limit + 1) if not n or self.slot(now, n)[0] <= now)
+
+    def full_at(self) -> int:
+        return math.ceil(self.full)
+
+    def change(self, now: int, count: int, period: int, limit: int) -> None:
+        # the one place where the server rounds, upwards and by less than two microseconds: so does the model
+        ratio = _time(period, count) / _time(self.period, self.count)
+        base = max(now, self.last)
+        if self.full > base and ratio != 1:
+            self.full = Fraction(base + math.ceil((math.ceil(self.full) - base) * ratio))
+        self.count, self.period, self.limit = count, period, limit
+
+
+def _time(period: int, count: int) -> float:
+    unit = Fraction(period, count)
+    whole, rest = divmod(unit.numerator, unit.denominator)
+    return whole + rest / unit.denominator
+
+
+@dataclass
+class Window:
+    """At most `limit` units in any period."""
+
+    count: int
+    period: int
+    limit: int
+    booked: list[tuple[str, int, int]] = field(default_factory=list)
+    """Request, units, slot; in order of slots."""
+
+    def slot(self, now: int, n: int) -> int:
+        at = max(now, self.booked[-1][2] if self.booked else 0)
+        while self._used(at) + n > self.limit:
+            at = min(slot for _, _, slot in self.booked if slot > at - self.period) + self.period
+        return at
+
+    def _used(self, at: int) -> int:
+        return sum(n for _, n, slot in self.booked if slot > at - self.period)
+
+    def book(self, request: str, now: int, n: int) -> int:
+        at = self.slot(now, n)
+        self.booked.append((request, n, at))
+        return at
+
+    def give_back(self, request: str) -> bool:
+        left = [booked for booked in self.booked if booked[0] != request]
+        gone = len(left) < len(self.booked)
+        self.booked = left
+        return gone
+
+    def available(self, now: int) -> int:
+        if self.booked and self.booked[-1][2] > now:
+            return 0
+        return max(0, self.limit - self._used(now))
+
+    def full_at(self) -> int:
+        return self.booked[-1][2] + self.period if self.booked else 0
+
+    def change(self, now: int, count: int, period: int, limit: int) -> None:
+        self.count, self.period, self.limit = count, period, limit
+
+
+class LimiterMachine(RuleBasedStateMachine):
+    """Rules are what callers and time do; `kind` is the algorithm."""
+
+    kind: Algorithm = "bucket"
+    rates: tuple[tuple[int, int, int], ...] = ((7, SECOND, 4), (3, SECOND, 1), (7, SECOND, 6), (2, 5 * SECOND, 3))
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.limits = self._limits(*self.rates[0])
+        self.model: Any = (Bucket if self.kind == "bucket" else Window)(*self.rates[0])
+        self.requests: list[str] = []
+        self.slots: dict[str, int] = {}
+
+    def _limits(self, count: int, period: int, limit: int) -> Limits:
+        depth = limit if self.kind == "bucket" else count
+        return Limits(_KEYS, "a", "as the test says", self.kind, count, period, depth)
+
+    def _take(self, request: str, n: int, wait: int) -> list[int]:
+        call = Call(script("limiter_take"), _KEYS, [self.limits.rule, request, n, wait])
+        reply: list[int] = self.bench.call(call)
+        return reply
+
+    @rule(n=st.integers(1, 4), wait=st.sampled_from([-1, 0, 400_000, 2 * SECOND]), twice=st.booleans())
+    def take(self, n: int, wait: int, twice: bool) -> None:
+        n = min(n, self.limits.limit)
+        request = f"r{len(self.slots)}"
+        code, ahead, now = self._take(request, n, wait)
+        assert now == self.bench.now
+        slot = self.model.slot(now, n)
+        at = slot[0] if isinstance(slot, tuple) else slot
+        assert ahead == at - now, "the first free moment, to the microsecond"
+        assert code == (0 if 0 <= wait < at - now else 1), "booked if and only if the caller would wait for it"
+        if code:
+            self.model.book(request, now, n)
+            self.requests.append(request)
+            self.slots[request] = at
+        if code and twice:
+            self._again(request, n, wait)
+
+    def _again(self, request: str, n: int, wait: int) -> None:
+        code, ahead, now = self._take(request, n, wait)
+        assert (code, ahead) == (1, max(0, self.slots[request] - now)), "a request takes once"
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data(), twice=st.booleans())
+    def give_back(self, data: st.DataObject, twice: bool) -> None:
+        """Give back one of the last bookings; nobody's slot changes by that."""
+        request = data.draw(st.sampled_from(self.requests[-3:]))
+        reply = self.bench.call(Call(script("limiter_return"), _KEYS, [request]))
+        assert reply == self.model.give_back(request), "what others were told stays true"
+        if reply:
+            self.requests.remove(request)
+            if twice:
+                assert self.bench.call(Call(script("limiter_return"), _KEYS, [request])) == 0, "given back once"
+
+    @precondition(lambda self: self.requests)
+    @rule(data=st.data())
+    def sent_again(self, data: st.DataObject) -> None:
+        """A call comes again although others came since."""
+        self._again(data.draw(st.sampled_from(self.requests[-5:])), 1, 0)
+
+    @rule(chosen=st.sampled_from(range(4)))
+    def change(self, chosen: int) -> None:
+        """Another rate, with the next call: what was used stays used."""
+        before, self.limits = self.limits, self._limits(*self.rates[chosen])
+        request = f"c{len(self.slots)}"
+        code, ahead, now = self._take(request, 1, -1)
+        if before.rule != self.limits.rule:
+            self.model.change(now, *self.rates[chosen][:2], self.limits.limit)
+        at = self.model.book(request, now, 1)
+        assert (code, ahead) == (1, at - now), "a new rate keeps what was used and promised"
+        self.requests.append(request)
+        self.slots[request] = at
+
+    @rule(microseconds=st.sampled_from([1, 142_857, 500_000, SECOND, 3 * SECOND, 20 * SECOND]))
+    def wait(self, microseconds: int) -> None:
+        self.bench.now += microseconds
+
+    @rule()
+    def look(self) -> None:
+        found = self.bench.run(limiter.status(self.limits))
+        now = self.bench.now
+        assert found.available == self.model.available(now)
+        assert found.full_in == max(0, self.model.full_at() - now) / SECOND
+
+
+class WindowMachine(LimiterMachine):
+    """The same for a window."""
+
+    kind = "window"
+    rates = ((4, SECOND, 4), (6, SECOND, 6), (3, SECOND, 3), (4, SECOND, 4))

@@ -1,0 +1,74 @@
+"""The limiter against its models, and broken limiters that they must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.synchronizers.limiter_machine import LimiterMachine, WindowMachine
+from simulation.server import Build, Server
+
+_PART = "parts/limiter"
+BUCKETS = (
+    Build(
+        "drops fractions of a microsecond",
+        ((_PART, "(part - left) / rule.parts, left", "(part - left) / rule.parts, 0"),),
+    ),
+    Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
+    Build("books what nobody waits for", (("limiter_take", "if wait >= 0 and at - now > wait then", "if false then"),)),
+    Build(
+        "gives back beneath others",
+        (("limiter_return", "#later > 0 or books.full ~= mine[3] or books.part ~= mine[4]", "false"),),
+    ),
+    Build(
+        "a new rate forgets what was used",
+        ((_PART, "if books.full > base and", "if true then books.full = base elseif"),),
+    ),
+    Build(
+        "a new rate stretches what is booked", ((_PART, "local base = math.max(now, books.last)", "local base = now"),)
+    ),
+    Build("a new rate overtakes", ((_PART, "math.max(now, books.last, full", "math.max(now, full"),)),
+    Build(
+        "one more in a burst",
+        (
+            (
+                _PART,
+                "span(rule, rule.limit)",
+                "span(rule, rule.limit + 1)",
+            ),
+        ),
+    ),
+)
+WINDOWS = (
+    Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
+    Build("one more in a window", ((_PART, "books.count + n - rule.limit", "books.count + n - rule.limit - 1"),)),
+    Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period - 1000)"),)),
+    Build("overtakes", ((_PART, "local at = math.max(now, books.last)", "local at = now"),)),
+    Build(
+        "gives back twice",
+        (
+            ("limiter_return", "redis.call('HDEL', limiter, 'e' .. request)", ""),
+            (
+                "limiter_return",
+                "redis.call('ZRANK', log, request)",
+                "(redis.call('ZRANK', log, request) or 0)",
+            ),
+        ),
+    ),
+    Build("a gap stays", (("limiter_return", "for at = 1, #later, 2 do", "for at = 1, 0 do"),)),
+)
+
+
+@pytest.mark.parametrize("machine", [LimiterMachine, WindowMachine], ids=["bucket", "window"])
+def test_a_limiter_does_what_its_model_says(simulated: Server, machine: type[LimiterMachine]) -> None:
+    check(machine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", BUCKETS, ids=lambda twin: twin.name)
+def test_a_broken_bucket_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(LimiterMachine, simulated, twin)
+
+
+@pytest.mark.parametrize("twin", WINDOWS, ids=lambda twin: twin.name)
+def test_a_broken_window_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(WindowMachine, simulated, twin)

@@ -1,0 +1,41 @@
+"""At most once per period against its model, and broken builds that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.synchronizers.once_machine import OnceMachine
+from simulation.server import Build, Server
+
+_PART = "parts/once"
+TWINS = (
+    Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
+    Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == ARGV[2] then", "if false then"),)),
+    Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
+    Build("never runs again", (("once_begin", "(ends > now or", "(true or"),)),
+    Build("repeats what was lost", (("once_begin", "not (state == 'l' and ARGV[6] == '1')", "state ~= 'l'"),)),
+    Build("never repeats what was lost", (("once_begin", "not (state == 'l' and ARGV[6] == '1')", "true"),)),
+    Build("forgets who waited for the run", (("once_begin", "or fence == tonumber(ARGV[7])", ""),)),
+    Build("runs for who has given up", (("once_begin", "if known('x', ARGV[2]) then", "if false then"),)),
+    Build("the fence stands still", (("once_begin", "math.max(fence + 1, now)", "math.max(fence, 7)"),)),
+    Build("stores over another run", (("once_end", "or found[4] ~= ARGV[2]", ""),)),
+    Build("a failure turns into a result", (("once_end", "if state == 'd' or state == 'f' or", "if"),)),
+    Build(
+        "tells nobody",
+        ((_PART, "redis.call('PUBLISH', fields[at + 1], string.sub(fields[at], 2))", ""),),
+    ),
+    Build("tells who has given up", (("once_abandon", "redis.call('HDEL', once, 'w' .. ARGV[1])", ""),)),
+    Build("revives what was lost", (("once_renew", "and deadline > now then", "then"),)),
+    Build("resets twice", (("once_reset", "not known('z', ARGV[1])", "true"),)),
+    Build("gives up another's run", (("once_abandon", "and request == ARGV[1] then", "then"),)),
+)
+
+
+def test_it_does_what_its_model_says(simulated: Server) -> None:
+    check(OnceMachine, simulated, Build())
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_build_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(OnceMachine, simulated, twin)

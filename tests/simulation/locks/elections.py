@@ -1,0 +1,91 @@
+"""Elections in virtual time: candidates of three processes that resign, stop, hang and die."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from simulation.faults import SECOND
+from simulation.locks.election_actors import Candidate, Voters
+from simulation.locks.election_checks import ElectionChecker
+from simulation.process import Actor, Process, Sleep, Task
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Server
+from simulation.world import World
+
+Making = Callable[[Voters, Task], Candidate]
+
+
+class Polls:
+    """One run: who is born, resigns, is stopped and dies when."""
+
+    def __init__(self, server: Server, seed: int, build: Build, candidates: Making) -> None:
+        self.world = World(server, seed, build)
+        self.voters = Voters(self.world)
+        self.checker = ElectionChecker(self.world, self.voters)
+        self.voters.checker = self.world.checker = self.checker
+        self._random = self.world.random
+        self._candidates = candidates
+        self._names = (f"p{number}" for number in itertools.count())
+        self._watch = self.world.process("watch")
+
+    def begin(self) -> None:
+        """Start everybody, and plan what happens to them."""
+        for _ in range(3):
+            self._populate()
+        self.world.start(self._watch, "watcher", lambda _: self._watcher(), background=True)
+        incidents(self.world, lambda: self._kill(self._processes()), self._processes, 20 * SECOND)
+        for _ in range(self._random.randint(0, 2)):  # when all else is calm, it can be seen who follows, and when
+            self.world.after(self._random.randint(35 * SECOND, 60 * SECOND), self._kill_leader)
+
+    def _processes(self) -> list[Process]:
+        return [process for process in self.world.processes if process is not self._watch]
+
+    def _populate(self) -> None:
+        process = self.world.process(next(self._names))
+        self.world.start(process, "engine", lambda _: self.voters.renewer(process), background=True)
+        for number in range(self._random.randint(1, 2)):
+            self.world.start(process, f"c{number}", self._campaign)
+
+    def _campaign(self, task: Task) -> Actor:
+        candidate = self._candidates(self.voters, task)
+        self.world.start(task.process, f"user of {task.name}", lambda _: self._user(candidate), background=True)
+        return candidate.run()
+
+    def _user(self, candidate: Candidate) -> Actor:
+        """Let it resign now and then, and stop it in the end."""
+        world, random = self.world, self._random
+        end = world.now + random.randint(5 * SECOND, 70 * SECOND)
+        while world.now < end:
+            yield Sleep(min(random.uniform(0.1, 8), (end - world.now) / SECOND))
+            if candidate.leadership is not None and random.random() < 0.4:
+                world.note(candidate.task.name, "RESIGNS")
+                candidate.campaign.resign(candidate.leadership.grant)
+        world.note(candidate.task.name, "IS STOPPED")
+        candidate.stop()
+
+    def _kill(self, victims: list[Process]) -> None:
+        if alive := [process for process in victims if process.alive]:
+            self.world.kill(self._random.choice(alive))
+            self.world.after(self._random.randint(0, SECOND), self._populate)
+
+    def _kill_leader(self) -> None:
+        self._kill([leadership.task.process for leadership in self.voters.leaderships])
+
+    def _watcher(self) -> Actor:
+        while True:
+            self.checker.look()
+            yield Sleep(0.1)
+
+
+def play(server: Server, seed: int, build: Build = RELEASED, candidates: Making = Candidate) -> Polls:
+    """Play one seed; raises Broken."""
+    polls = Polls(server, seed, build, candidates)
+    polls.begin()
+    finished(polls.world, seed, 30, 400, polls.checker.at_end)
+    return polls
+
+
+def run(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """The same, for who wants to see the trace."""
+    return play(server, seed, build).world

@@ -1,0 +1,130 @@
+"""Who uses locks: contenders that wait, hold, release and give up, and each process's renewer."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from lockwork.errors import LockTimeout, LockworkError
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Clock, Park
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Renewal, Request
+from lockwork.protocol.locks.leases import Lease
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
+from simulation.world import World
+
+_LONG = 3600.0
+
+
+@dataclass
+class Belief:
+    """A grant as its holder sees it."""
+
+    task: Task
+    lease: Lease
+    fence: int
+
+    def held(self, true: int) -> bool:
+        """Whether the holder may take itself for the holder at this true time."""
+        process = self.task.process
+        return process.alive and not self.lease.lost and self.lease.deadline > process.clock(true)
+
+
+@dataclass
+class Players:
+    """The contenders' side of a run: who waits since when, and who believes to hold what."""
+
+    world: World
+    waiting: dict[str, dict[Task, Request]] = field(default_factory=dict)
+    beliefs: dict[str, list[Belief]] = field(default_factory=dict)
+    ended: list[Renewal] = field(default_factory=list)
+    """Grants that their holders have given back or lost."""
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def key_of(self, name: str) -> str:
+        """Where the lock of that name is."""
+        return keys.lock("sim", name)
+
+    def renewer(self, process: Process) -> Actor:
+        """Renew the process's leases, as the engine does."""
+        book = process.book
+        while True:
+            due = book.due((yield Clock()))
+            if due:
+                try:
+                    answer = yield from grants.renew([lease.renewal for lease in due], patience=0.0)
+                except LockworkError:
+                    book.postponed(due, (yield Clock()))
+                else:
+                    book.renewed(due, answer, (yield Clock()))
+            now = yield Clock()
+            upcoming = book.next_event()
+            yield Park("engine", now + _LONG if upcoming is None else upcoming)
+
+    def contender(self, task: Task, names: list[str], rounds: int) -> Actor:
+        """Take one of the locks, hold it, give it back; several times."""
+        random = self.world.random
+        for _ in range(rounds):
+            try:
+                yield Sleep(random.choice([0.0, random.uniform(0, 0.5), random.uniform(0, 3)]))
+                yield from self._turn(task, random.choice(names))
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+
+    def _turn(self, task: Task, name: str) -> Actor:
+        random = self.world.random
+        wait = random.choice([None, None, None, 0, random.uniform(0.1, 5)])
+        lease_ms, renewed = random.choice([1000, 2000, 4000, 15000]), random.random() < 0.7
+        number = next(self.numbers)
+        asked = Request(
+            self.key_of(name), name, task.name, f"r{number}", task.process.channel, lease_ms, renewed
+        )  # fmt: skip
+        waiting = self.waiting.setdefault(asked.key, {})
+        waiting[task] = asked
+        try:
+            granted = yield from grants.acquire(asked, wait)
+        except LockTimeout:
+            return
+        finally:
+            del waiting[task]
+        renewal = Renewal(asked.key, asked.owner, granted.fence, lease_ms)
+        lease = Lease(renewal, granted, (yield Clock()), renewed=renewed, on_lost=lambda: None)
+        belief = Belief(task, lease, granted.fence)
+        self.beliefs.setdefault(asked.key, []).append(belief)
+        task.process.book.add(lease)
+        task.process.mail.deliver("engine", "ring")
+        with suppress(Cancelled):
+            yield Sleep(random.choice([0.0, random.uniform(0, 0.2), random.uniform(0, 5)]))
+        self.beliefs[asked.key].remove(belief)
+        task.process.book.remove(lease)
+        lease.lost = True
+        yield from self.give_back(asked, granted.fence)
+        self.ended.append(renewal)
+
+    def meddler(self) -> Actor:
+        """Use grants that are over, as somebody who was away too long would, or somebody else's fence."""
+        random = self.world.random
+        while not self.world.calm:
+            yield Sleep(random.uniform(0, 2))
+            if self.ended:
+                old = random.choice(self.ended[-8:])
+                if random.random() < 0.3:
+                    old = replace(old, owner="stranger")
+                with suppress(LockworkError):
+                    yield from self.use_again(old)
+
+    def use_again(self, old: Renewal) -> Actor:
+        """Renew or release a grant that is over."""
+        if self.world.random.random() < 0.5:
+            yield from grants.renew([old], patience=0.0)
+        else:
+            yield from grants.release(old.key, old.owner, old.fence)
+
+    def give_back(self, asked: Request, fence: int) -> Actor:
+        """End a grant."""
+        try:
+            yield from grants.release(asked.key, asked.owner, fence)
+        except LockworkError:
+            self.world.note(asked.owner, "could not release: the lease will end by itself")

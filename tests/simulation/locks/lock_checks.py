@@ -1,0 +1,167 @@
+"""What must hold for locks: L1 to L4, judged by the lock's fields after every script that touched it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from simulation.faults import MS, SECOND
+from simulation.locks.lock_actors import Players
+from simulation.process import Task
+from simulation.server import Command
+from simulation.world import EPOCH, Broken, Step, World
+
+_BOUND = SECOND
+_LOOK = 5 * SECOND
+"""After a lost wake-up a waiter looks by itself, and what it missed is made good."""
+_SLACK = 250 * MS
+"""Latencies of the call that a waiter's timer starts."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """The grant in a lock's hash."""
+
+    owner: str = ""
+    request: str = ""
+    fence: int = 0
+    deadline: int = 0
+
+    def live(self, now: int) -> bool:
+        """Whether it keeps others out at server time `now`."""
+        return bool(self.owner) and self.deadline > now
+
+
+@dataclass
+class _Seen:
+    held: Held = field(default_factory=Held)
+    fence: int = 0
+    ended: int = 0
+    """True time at which the newest grant was released; its deadline counts when nobody released it."""
+    asked: dict[tuple[Task, str], int] = field(default_factory=dict)
+    """When the server first heard of each waiter's request."""
+
+
+class LockChecker:
+    """Checks every step on a lock."""
+
+    def __init__(self, world: World, players: Players) -> None:
+        self._world = world
+        self._players = players
+        self._locks: dict[str, _Seen] = {}
+        self.grants: int = 0
+
+    def held(self, key: str) -> Held:
+        """The grant of a lock after the last step."""
+        return self._locks[key].held if key in self._locks else Held()
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the lock and its expiry."""
+        return [command for key in keys for command in (("HGETALL", key), ("PTTL", key))]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did to its locks."""
+        for at, key in enumerate(step.keys):
+            fields, expiry = step.seen[2 * at], step.seen[2 * at + 1]
+            seen = self._locks.setdefault(key, _Seen())
+            before, after = seen.held, _held(fields)
+            if step.script == "lock_renew":
+                caller = (str(step.args[3 * at]), "", int(step.args[3 * at + 1]))
+            elif step.script == "lock_release":
+                caller = (str(step.args[1]), "", int(step.args[2]))
+            else:
+                caller = (str(step.args[0]), str(step.args[1]), 0)
+            if after.fence != before.fence or (after.owner, after.request) != (before.owner, before.request):
+                self._changed(step, key, before, after, caller)
+            elif after.deadline != before.deadline:
+                self._moved(step, before, after, caller)
+            if fields and expiry <= 0:
+                raise Broken(f"L4: {key} has no expiry")
+            if fields and after.live(step.now) and expiry < (after.deadline - step.now) // 1000:
+                raise Broken(f"L4: {key} would go before its lease ends")
+            seen.held = after
+            if step.script == "lock_acquire" and step.args[4] == 1:
+                seen.asked.setdefault((step.task, str(step.args[1])), step.true)
+
+    def _changed(self, step: Step, key: str, before: Held, after: Held, caller: tuple[str, str, int]) -> None:
+        seen = self._locks[key]
+        if before.live(step.now) and not _may_end(step.script, before, caller):
+            raise Broken(f"L1, L3: {step.script} by {caller} ended the live grant {before}; now {after}")
+        if before.live(step.now):
+            seen.ended = step.true
+        if not after.owner:
+            return
+        if after.fence <= seen.fence:
+            raise Broken(f"L2: fence {after.fence} of {after} after {seen.fence}")
+        seen.fence = after.fence
+        self.grants += 1
+        self._beliefs(step, key, after)
+        self._delay(step, key, before)
+
+    def _moved(self, step: Step, before: Held, after: Held, caller: tuple[str, str, int]) -> None:
+        owner, request, fence = caller
+        if after.deadline > before.deadline:
+            known = fence == before.fence if step.script == "lock_renew" else request == before.request
+            if owner != before.owner or not known or step.script not in ("lock_renew", "lock_acquire"):
+                raise Broken(f"L3: {step.script} by {caller} extended {before}")
+            if not before.live(step.now):
+                raise Broken(f"L1: {step.script} revived {before}, which had ended")
+        elif before.live(step.now):
+            if not _may_end(step.script, before, caller):
+                raise Broken(f"L3: {step.script} by {caller} shortened {before}")
+            self._locks[str(step.keys[0])].ended = step.true
+
+    def _beliefs(self, step: Step, key: str, after: Held) -> None:
+        """No holder may take itself for the holder while the server grants to somebody else."""
+        if self._world.moved_forward:
+            return  # then clients measure less time than the server
+        for belief in self._players.beliefs.get(key, ()):
+            if belief.held(step.true) and belief.fence != after.fence:
+                raise Broken(f"L1: {after} was granted while {belief.task.name} counts on fence {belief.fence}")
+
+    def _delay(self, step: Step, key: str, before: Held) -> None:
+        """Between two grants, nobody who waits without trouble of its own waits longer than a second."""
+        seen = self._locks[key]
+        if self._world.ahead:
+            return
+        ended = min(seen.ended, step.true) if seen.ended else 0
+        if before.owner and before.deadline and not before.live(step.now):
+            ended = max(0, before.deadline - EPOCH)
+        seen.ended = 0
+        for (task, request), asked in seen.asked.items():
+            current = self._players.waiting.get(key, {}).get(task)
+            since = max(asked, ended)
+            patient = current is not None and current.request == request and task.undisturbed_since(since - 10 * SECOND)
+            bound = _BOUND if task.process.unheard < since - 10 * SECOND else _BOUND + _LOOK
+            if patient and step.true - since > bound + _SLACK:
+                raise Broken(
+                    f"L4: {key} lay free for {(step.true - since) / SECOND:.2f} s while {task.name} waited ({request})"
+                )
+
+    def at_end(self) -> None:
+        """Nobody waits any more, and every lock left has an expiry."""
+        stuck = [task.name for task in self._world.tasks if task.live and not task.background]
+        if stuck:
+            raise Broken(f"L4: {stuck} never came to an end")
+        for key in self._locks:
+            if self._world.server.command("PTTL", key) == -1:
+                raise Broken(f"L4: {key} is left without an expiry")
+
+
+def _held(fields: dict[bytes, bytes]) -> Held:
+    return Held(
+        fields.get(b"o", b"").decode(),
+        fields.get(b"r", b"").decode(),
+        int(fields.get(b"f", 0)),
+        int(fields.get(b"d", 0)),
+    )
+
+
+def _may_end(script: str, held: Held, caller: tuple[str, str, int]) -> bool:
+    owner, request, fence = caller
+    if owner != held.owner:
+        return False
+    if script == "lock_release":
+        return fence == held.fence
+    # an owner that asks anew never learned of its earlier grant; an abandoned request gives up its own grant only
+    return script == "lock_acquire" or (script == "lock_abandon" and request == held.request)

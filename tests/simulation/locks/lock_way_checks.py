@@ -1,0 +1,141 @@
+"""What must hold besides L1 to L4 when locks are kept, passed on, taken away, or held for a minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from simulation.faults import MS, SECOND
+from simulation.locks.lock_actors import Belief
+from simulation.locks.lock_checks import Held, LockChecker
+from simulation.process import Process
+from simulation.world import EPOCH, Broken, Step, World
+
+if TYPE_CHECKING:
+    from simulation.locks.lock_ways import Veterans
+
+_SOON = SECOND
+"""Time within which a kept lock that was asked for is given back, and within which a holder hears of its loss."""
+
+
+class WayChecker(LockChecker):
+    """Checks every step, as the plain lock's checker does."""
+
+    def __init__(self, world: World, players: Veterans) -> None:
+        super().__init__(world, players)
+        self._veterans = players
+        self._asked: dict[tuple[str, int], int] = {}
+        """When a kept, idle lock was first asked for: by key and fence."""
+        self._least: dict[str, int] = {}
+        """Server time until which a lock must stay taken by nobody."""
+
+    @staticmethod
+    def alone(world: World, belief: Belief, others: Sequence[Belief], forced: Container[int]) -> None:
+        """Nobody else may take itself for the holder when somebody begins to."""
+        for other in others:
+            if world.moved_forward or other.fence in forced or belief.fence in forced:
+                continue
+            if belief.held(world.now) and other.held(world.now):
+                raise Broken(f"L1: {belief.task.name} uses fence {belief.fence}, and {other.task.name} {other.fence}")
+
+    def applied(self, step: Step) -> None:
+        """Judge a step."""
+        key = str(step.keys[0])
+        before = self._locks[key].held if key in self._locks else Held()
+        if step.script == "lock_force" and before.live(step.now) and before.fence == step.args[1]:
+            self._veterans.forced.setdefault(before.fence, step.true)
+        super().applied(self._as_known(step))
+        after = self._locks[key].held if key in self._locks else Held()
+        self._minimum(step, key, before, after)
+        if step.script == "lock_adopt" and step.reply[0] and after.fence != step.reply[0]:
+            raise Broken(f"L6: {step.args[1]!r} was told of fence {step.reply[0]}, and there is {after}")
+        self._kept(step, key, after)
+        self._told(step, key)
+
+    def _as_known(self, step: Step) -> Step:
+        """Show the plain checker who may end the grant: for force, who holds it, if the fence is right."""
+        if step.script == "lock_force":
+            held = self._locks[str(step.keys[0])].held if str(step.keys[0]) in self._locks else Held()
+            return replace(step, script="lock_release", args=(0, held.owner, step.args[1]))
+        if step.script == "lock_adopt":
+            key = str(step.keys[0])
+            held = self._locks[key].held if key in self._locks else Held()
+            if (held.owner, held.request) == (step.args[0], step.args[1]):
+                return replace(step, script="lock_acquire", args=(step.args[0], step.args[1], 0, 0, 0))
+            return replace(step, script="lock_release", args=(0, *step.args[3:5]))
+        if step.script == "lock_state":
+            return replace(step, args=("", ""))
+        if step.script == "lock_renew" and len(set(step.keys)) < len(step.keys):
+            return self._without_doubles(step)
+        return step
+
+    def _without_doubles(self, step: Step) -> Step:
+        """One call may renew two grants of one lock, when one of them is over: what it did, it did for the other."""
+        chosen: dict[str, int] = {}
+        for at, key in enumerate(map(str, step.keys)):
+            if key not in chosen or self._locks[key].held.fence == step.args[3 * at + 1]:
+                chosen[key] = at
+        return replace(
+            step,
+            keys=list(chosen),
+            args=[part for at in chosen.values() for part in step.args[3 * at : 3 * at + 3]],
+            seen=[part for at in chosen.values() for part in step.seen[2 * at : 2 * at + 2]],
+        )
+
+    def _beliefs(self, step: Step, key: str, after: Held) -> None:
+        # who was robbed by force is told of it, see _told; it cannot know before
+        kept = self._veterans.beliefs.get(key, [])
+        self._veterans.beliefs[key] = [one for one in kept if one.fence not in self._veterans.forced]
+        try:
+            super()._beliefs(step, key, after)
+        finally:
+            self._veterans.beliefs[key] = kept
+
+    def _minimum(self, step: Step, key: str, before: Held, after: Held) -> None:
+        until = self._least.get(key, 0)
+        if step.script == "lock_force" and before.fence == step.args[1]:
+            self._least.pop(key, None)
+        elif until > step.now and after.owner and after.fence != before.fence:
+            raise Broken(f"at_least: {key} was granted {(until - step.now) / SECOND:.2f} s before its minimum was over")
+        elif after.owner:
+            self._least.pop(key, None)  # it was over, also when the clock goes back later
+        ended = (step.args[1], step.args[2]) == (before.owner, before.fence) if len(step.args) > 3 else False
+        if step.script == "lock_release" and ended and before.live(step.now):
+            self._least[key] = step.now + int(step.args[3]) * 1000
+            # it is free from then on, and not before
+            self._locks[key].ended = step.true + int(step.args[3]) * 1000
+
+    def _delay(self, step: Step, key: str, before: Held) -> None:
+        if not before.owner and before.deadline > 0:
+            self._locks[key].ended = max(self._locks[key].ended, before.deadline - EPOCH)
+        super()._delay(step, key, before)
+
+    def _kept(self, step: Step, key: str, after: Held) -> None:
+        """A kept lock that nobody uses is given back soon after it was asked for."""
+        found = self._veterans.idle.get(key)
+        if found is None or found[1] != after.fence or not after.live(step.now):
+            return
+        process, fence, since = found
+        asked = self._asked.get((key, fence))
+        late = 0 if asked is None else step.true - max(asked, since)
+        if late > _SOON + 250 * MS and self._unhindered(process, min(asked or 0, since)):
+            raise Broken(f"{process.name} keeps {key} unused {late / SECOND:.2f} s after it was asked for")
+        if step.script == "lock_acquire" and step.reply[0] == 0:
+            self._asked.setdefault((key, fence), step.true)
+
+    def _told(self, step: Step, key: str) -> None:
+        """Whoever had a lock taken away knows soon."""
+        for belief in self._veterans.beliefs.get(key, ()):
+            at = self._veterans.forced.get(belief.fence)
+            process = belief.task.process
+            if at is None or not belief.held(step.true) or step.true - at <= _SOON + 250 * MS:
+                continue
+            # its own call may have been in trouble: then it learned late that it had the lock at all
+            if self._unhindered(process, at) and belief.task.undisturbed_since(at - 10 * SECOND):
+                raise Broken(f"L5: {belief.task.name} was not told that {key} was taken away")
+
+    def _unhindered(self, process: Process, since: int) -> bool:
+        engine = [task for task in self._world.tasks if task.process is process and task.background]
+        start = since - 10 * SECOND
+        return process.unheard < start and all(task.undisturbed_since(start) for task in engine)

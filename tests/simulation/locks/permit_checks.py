@@ -1,0 +1,224 @@
+"""What must hold for permits, judged by the fields of their hash after every script that touched it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from simulation.faults import MS, SECOND
+from simulation.server import Command
+from simulation.world import EPOCH, Broken, Step, World
+
+if TYPE_CHECKING:
+    from simulation.locks.permits import Takers
+
+_BOUND = SECOND
+_LOOK = 5 * SECOND
+_SLACK = 250 * MS
+
+
+@dataclass(frozen=True)
+class Held:
+    """One grant in the hash."""
+
+    deadline: int
+    owner: str
+    request: str
+    units: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """One place in the line."""
+
+    ticket: int
+    deadline: int
+    request: str
+    units: int
+
+
+@dataclass
+class Books:
+    """The hash, read."""
+
+    used: int = 0
+    holders: dict[int, Held] = field(default_factory=dict)
+    line: list[Waiting] = field(default_factory=list)
+
+
+def books(fields: dict[bytes, bytes]) -> Books:
+    """Read the hash; raises Broken when it contradicts itself."""
+    found, heap, places, requests, tickets = Books(), {}, {}, {}, {}
+    for name, value in ((name.decode(), value) for name, value in fields.items()):
+        if re.fullmatch(r"g\d+", name):
+            deadline, owner, request, units, _ = msgspec.msgpack.decode(value)
+            found.holders[int(name[1:])] = Held(deadline, owner, request, units)
+        elif re.fullmatch(r"w\d+", name):
+            deadline, _, request, _, _, _, _, units = msgspec.msgpack.decode(value)
+            found.line.append(Waiting(int(name[1:]), deadline, request, units))
+        elif name[0] == "p":
+            heap[int(name[1:])] = tuple(map(int, value.split()))
+        elif name[0] == "x":
+            places[int(name[1:])] = int(value)
+        elif name[0] == "r":
+            requests[name[1:]] = int(value)
+        elif name[0] == "i":
+            tickets[name[1:]] = int(value)
+    found.line.sort(key=lambda waiting: waiting.ticket)
+    found.used = int(fields.get(b"u", 0))
+    whole = {
+        "units in use": found.used == sum(held.units for held in found.holders.values()),
+        "count": int(fields.get(b"k", 0)) == len(found.holders),
+        "requests": requests == {held.request: fence for fence, held in found.holders.items()},
+        "tickets": tickets == {waiting.request: waiting.ticket for waiting in found.line},
+        "heap": places == {fence: at for at, (_, fence) in heap.items()}
+        and sorted(heap) == list(range(1, len(found.holders) + 1))
+        and set(places) == set(found.holders),
+        "order": all(heap[at // 2][0] <= heap[at][0] for at in heap if at > 1 and at // 2 in heap),
+        "keys": all(key <= found.holders[fence].deadline for key, fence in heap.values() if fence in found.holders),
+        "line": all(int(fields[b"h"]) <= waiting.ticket <= int(fields[b"t"]) for waiting in found.line),
+    }
+    if wrong := [what for what, fine in whole.items() if not fine]:
+        raise Broken(f"L9: the books contradict themselves ({', '.join(wrong)}): {fields}")
+    return found
+
+
+class PermitChecker:
+    """Checks every step."""
+
+    def __init__(self, world: World, takers: Takers) -> None:
+        self._world = world
+        self._takers = takers
+        self._before = Books()
+        self._fence = 0
+        self._asked: dict[str, int] = {}
+        self.grants: int = 0
+        self.together: int = 0
+        """The most that held at once."""
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the hash and its expiry."""
+        return [("HGETALL", keys[0]), ("PTTL", keys[0])]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did."""
+        before, after = self._before, books(step.seen[0])
+        self._delay(step, before)
+        for fence, held in before.holders.items():
+            self._kept(step, fence, held, after.holders.get(fence))
+        new = {fence: held for fence, held in after.holders.items() if fence not in before.holders}
+        for fence, held in sorted(new.items()):
+            if fence <= self._fence:
+                raise Broken(f"L2: fence {fence} of {held} after {self._fence}")
+            self._fence = fence
+            self._in_order(step, held, before, after)
+        self.grants += len(new)
+        self.together = max(self.together, len(after.holders))
+        if after.used > self._takers.capacity:
+            raise Broken(f"L8, L9: {after.used} of {self._takers.capacity} units in use: {after.holders}")
+        if new:
+            self._beliefs(step, after)
+        self._line(step, before, after)
+        self._expiry(step, after)
+        if step.script == "permits_acquire" and step.args[4] == 1:
+            self._asked.setdefault(str(step.args[1]), step.true)
+        self._before = after
+
+    def _kept(self, step: Step, fence: int, held: Held, now: Held | None) -> None:
+        live = held.deadline > step.now
+        name, args = step.script, [str(arg) for arg in step.args]
+        if now is None:
+            mine = (name == "permits_release" and args[1:3] == [held.owner, str(fence)]) or (
+                name == "permits_abandon" and args[:2] == [held.owner, held.request]
+            )
+            if live and not mine:
+                raise Broken(f"L3: {name} by {args[:3]} ended the live {held}")
+            return
+        if name == "permits_acquire":
+            known = args[:2] == [held.owner, held.request]
+        elif name == "permits_renew":
+            known = [held.owner, str(fence)] in [args[at : at + 2] for at in range(0, len(args), 3)]
+        else:
+            known = args[:2] == [held.owner, str(fence)]
+        if now.deadline != held.deadline and not (
+            known and live and now.deadline > held.deadline and name in ("permits_renew", "permits_acquire")
+        ):
+            raise Broken(f"L1, L3: {name} by {args[:3]} made {now} of {held}")
+        if now.units != held.units and not (known and live and now.units < held.units and name == "permits_downgrade"):
+            raise Broken(f"L3: {name} by {args[:3]} made {now} of {held}")
+
+    def _in_order(self, step: Step, held: Held, before: Books, after: Books) -> None:
+        ticket = next((waiting.ticket for waiting in before.line if waiting.request == held.request), 1 << 60)
+        passed = [waiting for waiting in after.line if waiting.ticket < ticket and waiting.deadline > step.now]
+        if passed:
+            raise Broken(f"L7: {held} was granted before {passed[0]}")
+
+    def _line(self, step: Step, before: Books, after: Books) -> None:
+        there = {waiting.request for waiting in after.line} | {held.request for held in after.holders.values()}
+        if step.script == "permits_abandon" and step.args[1] in there:
+            raise Broken(f"L6: {step.args[1]} was withdrawn, and is still there")
+        for waiting in before.line:
+            gave_up = str(step.args[1]) == waiting.request
+            if waiting.deadline > step.now and waiting.request not in there and not gave_up:
+                raise Broken(f"L7: {step.script} took {waiting} out of the line")
+
+    def _beliefs(self, step: Step, after: Books) -> None:
+        """Nobody may count on units while the server gives them to somebody else."""
+        if self._world.moved_forward:
+            return  # then clients measure less time than the server
+        total = after.used
+        for belief in self._takers.believed:
+            if belief.held(step.true) and belief.fence not in after.holders:
+                total += belief.units
+        if total > self._takers.capacity:
+            raise Broken(f"L8, L9: granted while others count on {total - after.used} units that they have lost")
+
+    def _delay(self, step: Step, before: Books) -> None:
+        """Nobody who is first in line, and whose units are free, waits for longer than a second."""
+        if self._world.ahead:
+            return
+        first = 0
+        for waiting in before.line:
+            task, _ = self._takers.asking.get(waiting.request, (None, 0))
+            free = _fits(before, waiting, self._takers.capacity)
+            since = max(first, free, self._asked.get(waiting.request, step.true), EPOCH) - EPOCH
+            since = max(since, self._asked.get(waiting.request, step.true))
+            if task is not None and task.undisturbed_since(since - 10 * SECOND):
+                bound = _BOUND if task.process.unheard < since - 10 * SECOND else _BOUND + _LOOK
+                if step.true - since > bound + _SLACK:
+                    raise Broken(f"L4, L8: {waiting} waited for {(step.true - since) / SECOND:.2f} s for free units")
+            first = max(first, waiting.deadline)
+
+    def _expiry(self, step: Step, after: Books) -> None:
+        expiry = step.seen[1]
+        if step.seen[0] and expiry <= 0:
+            raise Broken("L4: a key without an expiry")
+        deadlines = [held.deadline for held in after.holders.values()] + [waiting.deadline for waiting in after.line]
+        if deadlines and expiry < (max(deadlines) - step.now) // 1000:
+            raise Broken("L4: the key would go before its last lease ends")
+
+    def at_end(self) -> None:
+        """Nobody waits any more, and all that is left ends by itself."""
+        stuck = [task.name for task in self._world.tasks if task.live and not task.background]
+        if stuck:
+            raise Broken(f"L4, L8: {stuck} never came to an end")
+        world, every = self._world, self._takers.capacity
+        later = world.server_now + 3600 * SECOND
+        args = ("end", "end", 1000, 1000, 0, "sim:wake:end", every, every)
+        reply = world.server.run(world.build.script("permits_acquire"), [self._takers.key], args, later).reply
+        if reply[0] != 1:
+            raise Broken("L9: an hour later not all units had come back")
+
+
+def _fits(before: Books, waiting: Waiting, capacity: int) -> int:
+    """When enough units are free for it, by the holders' deadlines (server time); 0: they are free already."""
+    used, at = before.used, 0
+    for held in sorted(before.holders.values(), key=lambda held: held.deadline):
+        if used + waiting.units <= capacity:
+            break
+        used, at = used - held.units, held.deadline
+    return at

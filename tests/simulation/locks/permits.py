@@ -1,0 +1,151 @@
+"""Semaphores and read-write locks in virtual time: who uses them, and whole runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lockwork.errors import LockTimeout, LockworkError
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Clock
+from lockwork.protocol.locks import grants, permits
+from lockwork.protocol.locks.grants import Granted, Renewal, Request
+from lockwork.protocol.locks.leases import Lease
+from simulation.faults import SECOND
+from simulation.locks.lock_actors import Players
+from simulation.locks.permit_checks import PermitChecker
+from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Server
+from simulation.world import World
+
+
+@dataclass
+class Belief:
+    """Units as their holder counts on them."""
+
+    task: Task
+    lease: Lease
+    fence: int
+    units: int
+
+    def held(self, true: int) -> bool:
+        """Whether the holder may take itself for a holder at this true time."""
+        process = self.task.process
+        return process.alive and not self.lease.lost and self.lease.deadline > process.clock(true)
+
+
+@dataclass
+class Takers(Players):
+    """Tasks that take units of one semaphore or read-write lock."""
+
+    key: str = ""
+    capacity: int = 0
+    sizes: Sequence[int] = (1,)
+    believed: list[Belief] = field(default_factory=list)
+    asking: dict[str, tuple[Task, int]] = field(default_factory=dict)
+    """Who waits with which request for how many units."""
+
+    def taker(self, task: Task, rounds: int) -> Actor:
+        """Take some, hold them, give them back; several times."""
+        random = self.world.random
+        for _ in range(rounds):
+            try:
+                yield Sleep(random.choice([0.0, random.uniform(0, 0.5), random.uniform(0, 3)]))
+                yield from self._take(task)
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+
+    def _take(self, task: Task) -> Actor:
+        random = self.world.random
+        wait = random.choice([None, None, None, 0, random.uniform(0.1, 5)])
+        lease_ms, renewed = random.choice([1000, 2000, 4000, 15000]), random.random() < 0.7
+        units = random.choice(self.sizes)
+        owner, request = f"{task.process.name}:{task.name}", f"r{next(self.numbers)}"
+        asked = Request(
+            self.key, "x", owner, request, task.process.channel, lease_ms, renewed,
+            kind=permits.KIND, extra=(units, self.capacity),
+        )  # fmt: skip
+        if wait != 0:
+            self.asking[request] = task, units
+        try:
+            granted = yield from grants.acquire(asked, wait)
+        except LockTimeout:
+            return
+        finally:
+            self.asking.pop(request, None)
+        yield from self._hold(task, asked, granted, units)
+
+    def _hold(self, task: Task, asked: Request, granted: Granted, units: int) -> Actor:
+        random = self.world.random
+        renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, "permits_renew")
+        lease = Lease(renewal, granted, (yield Clock()), renewed=asked.renewed, on_lost=lambda: None)
+        belief = Belief(task, lease, granted.fence, units)
+        self.believed.append(belief)
+        task.process.book.add(lease)
+        task.process.mail.deliver("engine", "ring")
+        with suppress(Cancelled, LockworkError):
+            yield Sleep(random.choice([0.0, random.uniform(0, 0.2), random.uniform(0, 5)]))
+            if units > 1 and random.random() < 0.5:
+                belief.units = 1  # from now on, whether the server has heard of it or not
+                yield from permits.downgrade(asked.key, asked.owner, granted.fence, 1)
+                yield Sleep(random.uniform(0, 2))
+        self.believed.remove(belief)
+        task.process.book.remove(lease)
+        lease.lost = True
+        with suppress(LockworkError):
+            yield from grants.release(asked.key, asked.owner, granted.fence, kind=permits.KIND)
+        self.ended.append(renewal)
+
+    def meddler(self) -> Actor:
+        """Use grants that are over, or a living one's fence as a stranger."""
+        random = self.world.random
+        while not self.world.calm:
+            yield Sleep(random.uniform(0, 2))
+            owner, fence = "stranger", 0
+            if self.believed and random.random() < 0.4:
+                fence = random.choice(self.believed).fence
+            elif self.ended:
+                old = random.choice(self.ended[-8:])
+                owner, fence = old.owner, old.fence
+            with suppress(LockworkError):
+                what = random.randrange(3)
+                if what == 0:
+                    yield from grants.renew([Renewal(self.key, owner, fence, 9000, "permits_renew")], patience=0.0)
+                elif what == 1:
+                    yield from grants.release(self.key, owner, fence, kind=permits.KIND)
+                else:
+                    yield from permits.downgrade(self.key, owner, fence, 1)
+
+
+def run(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Takers of three processes on a semaphore, or readers and writers; raises Broken."""
+    world = World(server, seed, build)
+    if world.random.random() < 0.5:
+        capacity = world.random.randint(1, 4)
+        takers = Takers(world, key=keys.semaphore("sim", "x"), capacity=capacity, sizes=range(1, capacity + 1))
+    else:
+        takers = Takers(world, key=keys.rwlock("sim", "x"), capacity=permits.ALL, sizes=(1, 1, permits.ALL))
+    checker = PermitChecker(world, takers)
+    world.checker = checker
+    rounds = world.random.randint(2, 5)
+    names = (f"p{number}" for number in itertools.count())
+
+    def populate() -> None:
+        process = world.process(next(names))
+        world.start(process, "engine", lambda task: takers.renewer(process), background=True)
+        for number in range(world.random.randint(1, 4)):
+            world.start(process, f"c{number}", lambda task: takers.taker(task, rounds))
+
+    def kill() -> None:
+        alive = [process for process in world.processes if process.alive and process.name != "m"]
+        world.kill(world.random.choice(alive))
+        world.after(world.random.randint(0, SECOND), populate)
+
+    for _ in range(3):
+        populate()
+    world.start(world.process("m"), "meddler", lambda _: takers.meddler(), background=True)
+    incidents(world, kill, lambda: world.processes, 20 * SECOND)
+    return finished(world, seed, 30, 400, checker.at_end)

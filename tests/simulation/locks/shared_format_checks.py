@@ -1,0 +1,132 @@
+"""What must hold for locks in shared formats: L1, L3 and L4, judged by the key after every script that touched it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulation.faults import MS, SECOND
+from simulation.locks.lock_actors import Players
+from simulation.server import Command
+from simulation.world import EPOCH, Broken, Step, World
+
+KEY = "goods"
+_BOUND = SECOND + 250 * MS
+_LEFT = 1000 * MS
+"""How long a value must have been without an expiry before it may be taken over."""
+_ENDING = ("plain_release", "timestamp_release", "foreign_delete")
+
+
+@dataclass(frozen=True)
+class Value:
+    """What the key holds: its owner, and when that ends in server time; 0: never by its expiry."""
+
+    text: str = ""
+    owner: str = ""
+    ends: int = 0
+    expiry: int = 0
+    since: int = 0
+    """True time at which the owner took it."""
+
+    def live(self, now: int) -> bool:
+        """Whether it keeps others out at server time `now`."""
+        return bool(self.owner) and (self.ends == 0 or self.ends > now)
+
+
+class SharedChecker:
+    """Checks every step on the key."""
+
+    def __init__(self, world: World, players: Players, kind: str) -> None:
+        self._world = world
+        self._players = players
+        self._kind = kind
+        self._value = Value()
+        self._free = 0
+        """True time since when nobody holds it."""
+        self._asked: dict[str, int] = {}
+        """When the server first heard of each token."""
+        self.grants: int = 0
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the value, and when it expires in virtual time."""
+        return [("GET", KEY), ("GET", f"{KEY}:ends")]
+
+    def applied(self, step: Step) -> None:
+        """Judge a step."""
+        before, after = self._value, self._read(step)
+        self._asked.setdefault(_caller(step), step.true)
+        self._value = after
+        if before.owner and not before.live(step.now):
+            self._free = (
+                min(self._free or step.true, max(0, before.ends - EPOCH)) if not self._world.ahead else step.true
+            )
+            if "renew" in step.script and after.owner == before.owner and step.reply[0] and not self._world.ahead:
+                raise Broken(f"L1: {step.script} revived {before}, which had ended")
+        if after.owner != before.owner:
+            self._changed(step, before, after)
+        elif before.live(step.now) and after.ends > before.ends > 0 and _caller(step) != before.owner:
+            raise Broken(f"L3: {step.script} by {_caller(step)!r} extended {before}")
+        if after.owner and not after.expiry and (self._kind == "plain" or after.owner != after.text):
+            raise Broken(f"L4: {after} has no expiry")
+        if step.script == "timestamp_acquire" and step.reply[0] == 0 and not after.expiry:
+            since = max(after.since, self._asked[_caller(step)])
+            if step.true - since > _LEFT + _BOUND and step.task.undisturbed_since(since - 10 * SECOND):
+                raise Broken(f"L4: {step.task.name} waits for {after}, whose holder left it without an expiry")
+        self._beliefs(step, after)
+
+    def _read(self, step: Step) -> Value:
+        value, expiry = step.seen
+        if value is None:
+            return Value()
+        text, expires = value.decode(), int(expiry or 0)
+        if self._kind == "plain":
+            owner, ends = text, expires
+        else:
+            whole, _, digits = text.partition(".")
+            owner, ends = digits or text, int(whole) * SECOND + int(digits or 0) // 1000
+            ends = min(ends, expires or ends)
+        since = self._value.since if owner == self._value.owner else step.true
+        return Value(text, owner, ends, expires, since)
+
+    def _changed(self, step: Step, before: Value, after: Value) -> None:
+        if before.live(step.now):
+            ended = step.script in _ENDING and _caller(step) == before.owner
+            dead = self._kind == "timestamp" and not before.expiry and step.true - before.since >= _LEFT
+            if not ended and not dead:
+                raise Broken(f"L1, L3: {step.script} {step.args} ended {before}; now {after}")
+            self._free = step.true
+        if after.owner:
+            self.grants += 1
+            self._delay(step)
+            self._free = 0
+
+    def _delay(self, step: Step) -> None:
+        """Nobody who waits without trouble of its own leaves it lying free."""
+        if self._world.ahead or not self._free:
+            return
+        for task, asked in self._players.waiting.get(KEY, {}).items():
+            since = max(self._free, self._asked.get(asked.owner, step.true))
+            if task.undisturbed_since(since - 10 * SECOND) and step.true - since > _BOUND:
+                raise Broken(f"L4: it lay free for {(step.true - since) / SECOND:.2f} s while {asked.owner} waited")
+
+    def _beliefs(self, step: Step, after: Value) -> None:
+        """No holder may take itself for the holder while the key says something else."""
+        if self._world.moved_forward:
+            return  # then clients measure less time than the server
+        for belief in self._players.beliefs.get(KEY, ()):
+            owner = belief.lease.renewal.owner
+            if belief.held(step.true) and owner != after.owner:
+                raise Broken(f"L1: the key holds {after} while {belief.task.name} counts on {owner!r}")
+
+    def at_end(self) -> None:
+        """Nobody waits any more, and the key goes by itself."""
+        stuck = [task.name for task in self._world.tasks if task.live and not task.background]
+        if stuck:
+            raise Broken(f"L4: {stuck} never came to an end")
+        value = self._value
+        if value.owner and not value.expiry and (self._kind == "plain" or value.owner != value.text):
+            raise Broken(f"L4: {value} is left without an expiry")
+
+
+def _caller(step: Step) -> str:
+    return str(step.args[1 if step.script in ("plain_release", "timestamp_release") else 0])

@@ -1,0 +1,37 @@
+"""One leader at a time and never none for long, in every run; and every broken twin is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.locks import elections
+from simulation.locks.election_actors import Candidate
+from simulation.locks.election_twins import BUILDS, CANDIDATES
+from simulation.runs import RELEASED
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+
+_SEEDS = 400
+
+
+@pytest.mark.parametrize("seeds", blocks(5), ids=label)
+def test_elections_keep_their_rules(simulated: Server, seeds: range) -> None:
+    checkers = [elections.play(simulated, seed).checker for seed in seeds]
+    assert sum(checker.gains for checker in checkers) >= len(seeds), "a run in which nobody leads proves nothing"
+    assert len(seeds) == 1 or sum(checker.filled for checker in checkers) >= len(seeds), "nor one without a follower"
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(5):
+        assert elections.run(simulated, seed).trace == elections.run(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", CANDIDATES, ids=lambda twin: twin.__name__)
+def test_a_broken_candidate_is_caught(simulated: Server, twin: type[Candidate]) -> None:
+    check_caught(lambda seed: elections.play(simulated, seed, RELEASED, twin), twin.__doc__, _SEEDS)
+
+
+@pytest.mark.parametrize("twin", BUILDS, ids=lambda twin: twin.name)
+def test_a_broken_script_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: elections.run(simulated, seed, twin), twin.name, _SEEDS)

@@ -1,0 +1,60 @@
+"""Kept, extended, passed on, taken away, held for a minimum: the rules hold, and broken twins are caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lockwork.runtime.kept import Keeper
+from simulation.catching import check_caught
+from simulation.locks import lock_ways
+from simulation.locks.lock_ways import DeafKeeper, DoublingKeeper, SharingKeeper
+from simulation.runs import RELEASED
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+
+_GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
+_SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
+_OTHERS = "if held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline <= now then"
+_TELL = "redis.call('PUBLISH', ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
+_HELD = "if held[1] and deadline > now then"
+_BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
+
+TWINS = (
+    Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
+    Build("anybody adopts", (("lock_adopt", _OTHERS, "if deadline <= now then"),)),
+    Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
+    Build("force tells nobody", (("lock_force", _TELL, ""),)),
+    Build("a kept lock is granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
+    Build("a minimum is forgotten", (("lock_release", "if ARGV[4] and left > 0 then", "if false then"),)),
+    Build("the line is not told of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
+    Build("nobody is asked to give back", (("parts/ask", "if keeper then", "if false then"),)),
+)
+KEEPERS = (DeafKeeper, SharingKeeper, DoublingKeeper)
+_SEEDS = 800
+
+
+@pytest.mark.parametrize("seeds", blocks(5), ids=label)
+def test_locks_keep_their_rules_in_every_way(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        lock_ways.run(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(5):
+        assert lock_ways.run(simulated, seed).trace == lock_ways.run(simulated, seed).trace
+
+
+def _caught(server: Server, twin: Build, keeper: Callable[[], Keeper] = Keeper) -> None:
+    check_caught(lambda seed: lock_ways.run(server, seed, twin, keeper), f"{twin.name}, {keeper}", _SEEDS)
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_way_is_caught(simulated: Server, twin: Build) -> None:
+    _caught(simulated, twin)
+
+
+@pytest.mark.parametrize("keeper", KEEPERS, ids=lambda keeper: keeper.__name__)
+def test_a_broken_keeper_is_caught(simulated: Server, keeper: Callable[[], Keeper]) -> None:
+    _caught(simulated, RELEASED, keeper)

@@ -1,0 +1,27 @@
+"""Multilocks keep every rule in virtual time and never wait in a circle, and every broken twin is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.locks import multilocks
+from simulation.locks.multilocks import TWINS
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+
+
+@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+def test_multilocks_keep_their_rules(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        multilocks.run(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(5):
+        assert multilocks.run(simulated, seed).trace == multilocks.run(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_twin_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: multilocks.run(simulated, seed, twin), twin.name)

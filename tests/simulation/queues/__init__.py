@@ -1,0 +1,1 @@
+"""Queues, and what lives with them, in the simulator."""

@@ -1,0 +1,118 @@
+"""Who has to do with flows: machines whose jobs use each other's results, planners, and those who cancel and wait."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Effect
+from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.flows import FlowJob, Policy
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from simulation.process import Actor, Cancelled, Sleep
+from simulation.queues.queue_actors import WINDOW_MS, Child, Plant
+from simulation.queues.queue_view import DELIVERIES, Made
+from simulation.world import Broken
+
+_POLICIES: tuple[Policy, ...] = ("fail", "fail", "ignore", "compensate")
+
+
+@dataclass
+class FlowPlant(Plant):
+    """The users of a queue with flows."""
+
+    plans: dict[str, list[FlowJob]] = field(default_factory=dict)
+    stored: list[str] = field(default_factory=list)
+    """Flows whose producers know that they are there."""
+    ends: dict[str, bytes] = field(default_factory=dict)
+    """How their jobs ended for the first time, by id; the checker writes it down."""
+
+    def member(self, id: str) -> tuple[str, int] | None:
+        """The flow of a job, and its number; None for another job. That of a compensation is the one that it undoes."""
+        flow, _, number = id.rpartition(".")
+        return (flow, int(number.rstrip("u"))) if flow in self.plans else None
+
+    def parents(self, id: str) -> list[int]:
+        """The numbers of the jobs that one of a flow waits for."""
+        flow, number = self.member(id) or ("", 0)
+        return sorted(set(self.plans[flow][number - 1].parents)) if flow else []
+
+    def ending(self, child: Child, job: Leased) -> Generator[Effect | Sleep, Any, Outcome]:
+        """Get the results that the job uses, as a worker does; without them it does not begin."""
+        found = self.member(job.id)
+        if found is not None:
+            flow, number = found
+            used = [number] if job.id.endswith("u") else self.parents(job.id)
+            while True:
+                try:
+                    blobs = yield from flows.results(self.queue, flow, used)
+                    break
+                except LockworkError:
+                    yield Sleep(0.2)
+            for wanted, blob in zip(used, blobs, strict=True):
+                if blob != self.ends.get(flows.job_id(flow, wanted), b""):
+                    raise Broken(f"{job.id} uses the result of job {wanted}, and gets {blob!r}")
+        return (yield from super().ending(child, job))
+
+    def outcome(self, job: Leased) -> Outcome:
+        """The jobs of flows die more often than others."""
+        if self.member(job.id) and self.world.random.random() < 0.12:
+            return Outcome(job.id, job.token, "d", b"failed")
+        return super().outcome(job)
+
+
+def _shape(random: Random) -> list[list[int]]:
+    """A chain, a group, a chord, two layers or anything: for each job, the jobs that it waits for."""
+    count, kind = random.randint(1, 6), random.choice(["chain", "group", "chord", "layers", "any", "any"])
+    if kind == "chain":
+        return [[number] if number else [] for number in range(count)]
+    if kind == "any":
+        return [random.sample(range(1, number + 1), random.randint(0, min(number, 3))) for number in range(count)]
+    last = {"group": 0, "chord": 1, "layers": 4}[kind]
+    return [[] for _ in range(count)] + [list(range(1, count + 1)) for _ in range(last)]
+
+
+def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
+    """Enqueue flows."""
+    random = plant.world.random
+    for turn in range(rounds):
+        with suppress(LockworkError, Cancelled):
+            yield Sleep(random.uniform(0, 4))
+            flow, tame = f"{name}{turn}", random.random() < 0.5
+            plan = plant.plans[flow] = []
+            key, group = random.choice(["", "", "", "k"]), random.choice(["", "", "", "narrow"])
+            for number, parents in enumerate(_shape(random), 1):
+                policy: Policy = "fail" if tame else random.choice(_POLICIES)
+                limits = jobs.Limits(at_once=2) if group else None
+                most = random.choice([1, DELIVERIES])
+                record = jobs.head(1, most, key, group, limits) + b'["work",[]]'
+                undo = jobs.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
+                plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
+                id = flows.job_id(flow, number)
+                plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)
+            storing = flows.push(plant.queue, flow, plan, flow, WINDOW_MS)
+            if random.random() < 0.1:
+                yield next(storing)  # and that is all: perhaps it was not all of it
+            elif (yield from storing):
+                plant.stored.append(flow)
+                plant.acknowledged += [flows.job_id(flow, number) for number in range(1, len(plan) + 1)]
+            else:
+                raise Broken(f"{flow} was stored at once, and its producer heard that it took too long")
+
+
+def canceller(plant: FlowPlant) -> Actor:
+    """Cancel a whole flow now and then, as its handle does."""
+    random = plant.world.random
+    for _ in range(random.choice([0, 0, 2, 4])):
+        with suppress(LockworkError, Cancelled):
+            yield Sleep(random.uniform(0, 4))
+            if plant.stored:
+                flow = random.choice(plant.stored[-3:])
+                _, running = yield from flows.cancel(plant.queue, flow, WINDOW_MS)
+                for id in running:
+                    yield from control.cancel(plant.queue, id, "sim", WINDOW_MS)

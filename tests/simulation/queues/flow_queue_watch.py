@@ -1,0 +1,65 @@
+"""What may not take too long with flows: what a call left to be done, and that those who wait hear of the end."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from lockwork.errors import LockworkError
+from lockwork.protocol.queues import flows
+from simulation.faults import SECOND
+from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.queues.flow_queue_actors import FlowPlant
+from simulation.queues.flow_queue_checks import FlowChecker
+from simulation.queues.queue_watch import QueueWatch
+from simulation.world import Broken, World
+
+
+class FlowWatch(QueueWatch):
+    """Looks at a queue with flows as time goes by."""
+
+    def __init__(self, world: World, plant: FlowPlant, checker: FlowChecker, *, faultless: bool) -> None:
+        super().__init__(world, plant, checker, faultless=faultless)
+        self._flows = plant
+        self._late: dict[str, int] = {}
+        """True time since which a flow has something left to do."""
+        self._over: dict[str, int] = {}
+        """True time at which a flow was first seen to have ended."""
+
+    def _idle(self) -> None:
+        super()._idle()
+        now, view = self._world.now, self._checker.view
+        self._late = {flow: self._late.get(flow, now) for flow in view.unfinished}
+        for flow, book in view.flows.items():
+            if book[0] == "e":
+                self._over.setdefault(flow, now)
+        for flow, since in self._late.items():
+            if now - since > self.bound and not self._clock_moves and self.somebody_idles():
+                raise Broken(f"{flow} has something left to do for {(now - since) / SECOND:.2f} s, and a worker idles")
+
+    def waiter(self, task: Task) -> Actor:
+        """Wait for the ends of some flows."""
+        random = self._world.random
+        with suppress(LockworkError, Cancelled):
+            for _ in range(4):
+                yield Sleep(random.uniform(0, 4))
+                if self._flows.stored:
+                    flow, timeout = random.choice(self._flows.stored), random.uniform(0, 12)
+                    began = self._world.now
+                    found = yield from flows.ended(self._plant.queue, flow, task.process.channel, timeout)
+                    self._told(task, flow, began, began + int(timeout * SECOND), found)
+
+    def _told(self, task: Task, flow: str, began: int, deadline: int, found: flows.FlowSight | None) -> None:
+        """Q9: who waits for a flow hears of its end, or learns in time that it has not ended."""
+        now, over = self._world.now, self._over.get(flow)
+        quiet = task.undisturbed_since(began)
+        if found is None:
+            raise Broken(f"{flow} was stored, and is said to be unknown")
+        if quiet and now > deadline + SECOND // 2:
+            raise Broken(f"Q9: a caller heard of {flow} {(now - deadline) / SECOND:.2f} s after its deadline")
+        if found.state == "ended":
+            if self._checker.view.flows[flow][0] != "e":
+                raise Broken(f"Q9: a caller heard that {flow} has ended, and it has not")
+            if over is not None and self._faultless and now - max(over, began) > SECOND:
+                raise Broken(f"Q9: a caller heard {(now - over) / SECOND:.2f} s later that {flow} had ended")
+        elif over is not None and over < (deadline - SECOND // 5 if quiet else began):
+            raise Broken(f"Q9: {flow} had ended in time, and a caller was told {found}")

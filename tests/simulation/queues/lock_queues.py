@@ -1,0 +1,180 @@
+"""A whole run of a queue's lock, whose release enqueues a job in the same step; a function of the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lockwork.errors import LockworkError, QueueFull
+from lockwork.protocol.effects import Effect
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.locks.grants import Renewal, Request
+from lockwork.protocol.queues.lock_jobs import release_and_push
+from simulation.faults import SECOND, Mix
+from simulation.locks.lock_actors import Players
+from simulation.locks.lock_checks import LockChecker
+from simulation.process import Actor, Process
+from simulation.queues import queue_users as users
+from simulation.queues.limit_queue_actors import little_room
+from simulation.queues.limit_queue_checks import LimitChecker
+from simulation.queues.queue_actors import Plant
+from simulation.queues.queue_machines import judge, staff
+from simulation.queues.queue_watch import QueueWatch
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Command, Server
+from simulation.world import Broken, Step, World
+
+_NAME = "lock_release_push"
+_PASS = "pass(held[2], held[4], held[5])"
+TWINS = (
+    Build("a lease that is over enqueues", ((_NAME, "if left <= 0 then", "if false then"),)),
+    Build("anybody may release", ((_NAME, "held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or", "not held[3] or"),)),
+    Build("an old grant may release", ((_NAME, "held[2] ~= ARGV[3] or", ""),)),
+    Build("a release without its job", ((_NAME, "push(5, again) --", "--"),)),
+    Build("a job without the release", ((_NAME, f"else\n  {_PASS}", ""),)),
+    Build("what was done is not known again", ((_NAME, "if again and (", "if false and ("),)),
+    Build("a job that has ended is not known", ((_NAME, "redis.call('HEXISTS', KEYS[8], id) == 1", "false"),)),
+    Build("a full queue lets it in", ((_NAME, "if no_room then return no_room end", ""),)),
+    Build("a full queue releases all the same", ((_NAME, "return no_room", f"{_PASS} return no_room"),)),
+    Build("the minimum is forgotten", ((_NAME, "if keeping > 0 then", "if false then"),)),
+    Build("the minimum does not end", ((_NAME, "now + keeping * 1000", "now + keeping * 100000"),)),
+)  # fmt: skip
+
+
+@dataclass
+class Owners(Players):
+    """Contenders for the locks of a queue, who give them back with a job."""
+
+    plant: Plant = field(kw_only=True)
+    lost: set[str] = field(default_factory=set)
+    """Jobs of which nothing may be enqueued: their owner was told so."""
+
+    def key_of(self, name: str) -> str:
+        """Where the lock of that name is."""
+        return self.plant.queue.lock(name)
+
+    def give_back(self, asked: Request, fence: int) -> Actor:
+        """Release it with a job, or without."""
+        random = self.world.random
+        if random.random() < 0.7:
+            grant, keep_ms = Renewal(asked.key, asked.owner, fence, 1), random.choice([0, 0, 0, 200])
+            if (yield from self._push(grant, keep_ms)):
+                return
+        yield from super().give_back(asked, fence)
+
+    def use_again(self, old: Renewal) -> Actor:
+        """Renew or release a grant that is over, also with a job."""
+        if self.world.random.random() < 0.5:
+            yield from self._push(old, 0)
+        else:
+            yield from super().use_again(old)
+
+    def _push(self, grant: Renewal, keep_ms: int) -> Generator[Effect, Any, bool]:
+        """Release it with a job; False when there is no room for that."""
+        job = users.new_job(self.plant)
+        try:
+            done = yield from release_and_push(self.plant.queue, grant, keep_ms, job)
+        except QueueFull:
+            self.lost.add(job.id)
+            return False
+        except LockworkError:
+            return True  # who knows
+        if done:
+            self.plant.acknowledged.append(job.id)
+        else:
+            self.lost.add(job.id)
+        return True
+
+    def holders(self) -> list[Process]:
+        """The processes of contenders."""
+        return [process for process in self.world.processes if process.alive and process.name.startswith("p")]
+
+
+class LockJobsChecker(LimitChecker):
+    """Checks the queue and its locks, and that a release and its job are one."""
+
+    brings = (*LimitChecker.brings, _NAME)
+
+    def __init__(self, world: World, plant: Plant, owners: Owners) -> None:
+        super().__init__(world, plant)
+        self.refused = owners.lost
+        self._lock = LockChecker(world, owners)
+        self._keys: list[str] = []
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the lock, if it is about one, and the whole queue."""
+        self._keys = [key for key in keys if ":lock:" in key]
+        return [*self._lock.looks(script, self._keys), *super().looks(script, keys)]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did to the queue and to its lock."""
+        own, before = 2 * len(self._keys), self.view
+        super().applied(replace(step, seen=step.seen[own:]))
+        if not self._keys:
+            return
+        key = self._keys[0]
+        held = self._lock.held(key)
+        known = replace(step, keys=self._keys, seen=step.seen[:own])
+        if step.script == _NAME:
+            known = replace(known, script="lock_release", args=step.args[:3])
+        self._lock.applied(known)
+        after = self._lock.held(key)
+        if not held.owner and held.deadline > step.now and after.owner:
+            raise Broken(f"{after} was granted, and the lock was to stay taken until {held.deadline}")
+        if step.script == _NAME:
+            id, mine = str(step.args[4]), (held.owner, held.fence) == (step.args[1], step.args[2])
+            live = held.live(step.now) and mine
+            self._check_both(step, id in before.places, id in self.view.places, live, live and held != after)
+            keep = int(step.args[3]) * 1000
+            if live and held != after and keep and (after.owner or after.deadline != step.now + keep):
+                raise Broken(f"the lock was to stay taken for {keep} us more, and is {after} at {step.now}")
+
+    def _check_both(self, step: Step, was: bool, is_: bool, live: bool, ended: bool) -> None:
+        """`was`, `is_`: whether the job was there before, and is now; `live`: whether the grant was; `ended`: now."""
+        came = is_ and not was
+        fits = {0: not was and not live, 1: was or live}.get(step.reply, False) if step.reply in (0, 1) else not was
+        if came != ended or not fits or (isinstance(step.reply, list) and came) or (step.reply == 1 and not is_):
+            raise Broken(f"both or neither: {step.args} -> {step.reply}; job came: {came}, grant ended: {ended}")
+
+    def at_end(self) -> None:
+        """All jobs have ended, and nobody waits for a lock."""
+        super().at_end()
+        self._lock.at_end()
+
+
+def run(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Contenders for a queue's lock, and the workers of their jobs; raises Broken."""
+    faultless = seed % 5 == 0
+    world = World(server, seed, build, Mix(slow=0.1) if faultless else None)
+    plant = Plant(world, QueueKeys("sim", "q"))
+    owners = Owners(world, plant=plant)
+    checker = LockJobsChecker(world, plant, owners)
+    world.checker = checker
+    random = world.random
+    rounds, born = random.randint(2, 5), 0
+
+    def populate() -> None:
+        nonlocal born
+        process = world.process(f"p{born}")
+        born += 1
+        world.start(process, "engine", lambda _: owners.renewer(process), background=True)
+        for number in range(random.randint(1, 3)):
+            world.start(process, f"c{number}", lambda task: owners.contender(task, ["a"], rounds))
+
+    def kill() -> None:
+        if owners.holders():
+            world.kill(random.choice(owners.holders()))
+        world.after(random.randint(0, SECOND), populate)
+
+    for _ in range(2):
+        populate()
+    office = world.process("office")
+    world.start(office, "meddler", lambda _: owners.meddler(), background=True)
+    world.start(office, "handler", lambda _: users.handler(plant))
+    world.start(office, "limiter", lambda _: little_room(plant), background=True)
+    staff(world, plant)
+    if not faultless:
+        incidents(world, kill, owners.holders, 15 * SECOND)
+    judge(world, checker, QueueWatch(world, plant, checker, faultless=faultless))
+    return finished(world, seed, 20, 200, checker.at_end)

@@ -1,0 +1,110 @@
+"""Who works on a queue with partitions: machines that serve all of them, and share each process's places out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Clock, Park
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import hands, jobs
+from lockwork.protocol.queues.jobs import Batch
+from simulation.process import Actor, Sleep, Task
+from simulation.queues.queue_actors import Child, Plant
+from simulation.queues.unique_queue_actors import UniqueCall, UniquePlant
+
+PARTITIONS = 3
+
+
+@dataclass(eq=False)
+class Source:
+    """A partition as a child sees it."""
+
+    desk: Plant
+    awake: bool = True
+    """Whether it may have jobs."""
+    owed: bool = False
+    """Whether it was woken for it, and has not asked yet."""
+    passing: bool = False
+    """Whether that is being passed on; sent again, it would pass on what comes from being asked now."""
+
+
+@dataclass
+class PartitionedPlant(Plant):
+    """The users of all partitions; each partition has what was enqueued there, and shares the rest with the others."""
+
+    parts: list[UniquePlant] = field(init=False)
+
+    def __post_init__(self) -> None:
+        calls: dict[str, UniqueCall] = {}
+        refused: set[str] = set()
+        self.parts = [
+            UniquePlant(
+                self.world, QueueKeys("sim", f"{self.queue.name}/{number}"), self.sessions, self.gone, self.died,
+                self.watchers, crews=self.crews, made=self.made, numbers=self.numbers, calls=calls, refused=refused,
+            )
+            for number in range(PARTITIONS)
+        ]  # fmt: skip
+
+    @property
+    def desks(self) -> Sequence[Plant]:
+        """All partitions."""
+        return self.parts
+
+    def served(self) -> list[Plant]:
+        """The partitions from which a child fetches, in the order in which it begins."""
+        found = list(self.desks)
+        self.world.random.shuffle(found)
+        return found
+
+    def _fetch(self, child: Child) -> Actor:
+        """Ask the partitions that may have jobs by turns, as long as there are places."""
+        sources = [Source(desk) for desk in self.served()]
+        for request in itertools.count():
+            while not child.free or not any(source.awake for source in sources):
+                yield Park("places", (yield Clock()) + 3600)
+            sources.append(sources.pop(0))
+            for at, source in enumerate([source for source in sources if source.awake]):
+                if not child.free:
+                    break
+                source.owed = False
+                while source.passing:
+                    yield Sleep(0.01)
+                batch = yield from source.desk.reserve(child, f"{request:x}.{at}")
+                if batch is None:
+                    return
+                if not batch.jobs:
+                    source.awake = False
+                    self.world.start(child.process, "doze", self._sleeper(child, source, batch), background=True)
+            if not child.free:
+                for source in [source for source in sources if source.owed]:
+                    self.world.start(child.process, "pass on", self._passer(child, source), background=True)
+
+    def _sleeper(self, child: Child, source: Source, batch: Batch) -> Callable[[Task], Actor]:
+        return lambda _: self._doze(child, source, batch)
+
+    def _doze(self, child: Child, source: Source, batch: Batch) -> Actor:
+        """Sleep until the partition may have jobs."""
+        offered = yield from jobs.idle(source.desk.queue, batch)
+        source.awake = source.owed = True
+        if offered is not None and self.takes(child):
+            source.owed = False
+            source.desk.begin(child, [offered])
+        child.process.mail.deliver("places", "one")
+        if not child.free and source.owed:
+            yield from self.pass_on(child, source)
+
+    def _passer(self, child: Child, source: Source) -> Callable[[Task], Actor]:
+        return lambda _: self.pass_on(child, source)
+
+    def pass_on(self, child: Child, source: Source) -> Actor:
+        """Let another worker have a wake-up that is of no use here."""
+        source.owed, source.passing = False, True
+        yield Sleep(0)
+        with suppress(LockworkError):
+            queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
+            yield from hands.pass_on(queue, child.session, child.process.channel, last, awake=True)
+        source.passing = False

@@ -1,0 +1,296 @@
+"""Who works on a queue: machines with a supervisor and its children. Their users are in queue_users."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from lockwork.errors import LockworkError
+from lockwork.protocol.effects import Clock, Effect, Park
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import hands, jobs
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
+from simulation.process import Actor, Process, Sleep, Task
+from simulation.queues.queue_view import Made
+from simulation.world import Broken, World
+
+LEASE = 2.0
+WINDOW_MS = 3_600_000
+
+
+@dataclass
+class Child:
+    """A worker process and its session."""
+
+    process: Process
+    session: str
+    began: int
+    """True time at which it began, us."""
+    free: int
+    """Places for one more job."""
+    over: bool = False
+    retired: bool = False
+    """It ends because it was told to: what it holds is given back, and counts for nothing."""
+    free_since: int | None = 0
+    """True time since which it has a free place, us; None while it has none."""
+    fetcher: Task = field(init=False)
+    asking: int = 0
+    """Calls under way that may bring a job for each free place."""
+    last: dict[str, int] = field(default_factory=dict)
+    """The highest fence of the jobs that came from each queue."""
+    held: dict[str, Leased] = field(default_factory=dict)
+    stopping: set[str] = field(default_factory=set)
+    """Jobs that its worker was told to cancel."""
+
+
+@dataclass
+class Plant:
+    """The queue's users."""
+
+    world: World
+    queue: QueueKeys
+    sessions: list[str] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    """Sessions whose process has ended."""
+    died: dict[str, int] = field(default_factory=dict)
+    """When it ended, true time, us."""
+    watchers: dict[str, Task] = field(default_factory=dict)
+    """Which supervisor's task looks after a session."""
+    beats: list[tuple[int, Task]] = field(default_factory=list)
+    """The supervisors' heartbeats, with the true time at which each began."""
+    crews: list[list[Child]] = field(default_factory=list)
+    made: dict[str, Made] = field(default_factory=dict)
+    acknowledged: list[str] = field(default_factory=list)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    @property
+    def desks(self) -> Sequence[Plant]:
+        """The queues, with their users, that a worker serves: this one, or its partitions."""
+        return [self]
+
+    def dead(self) -> list[str]:
+        """Ids of dead jobs, as somebody read them a moment ago."""
+        return [id.decode() for id in self.world.server.command("ZRANGE", self.queue.dead, 0, -1)]
+
+    # -- a machine: a supervisor, and children that it watches --------------------------------------------------------
+
+    def machine(self, name: str, children: int) -> list[Process]:
+        """Start a supervisor with children; returns its process, and those of the first children."""
+        supervisor = self.world.process(name)
+        crew: list[Child] = []
+        self.crews.append(crew)
+        for desk in self.desks:
+            beat = self.world.start(supervisor, "beat", desk.beat(crew), background=True)
+            desk.beats.append((self.world.now, beat))
+        for _ in range(children):
+            self.world.start(supervisor, "watch", lambda task: self._watch(supervisor, crew, task), background=True)
+        return [supervisor]
+
+    def end(self, victim: Process) -> None:
+        """Kill a child, or a supervisor and its children with it."""
+        for process in self.world.processes:
+            if process is victim or process.name.startswith(f"{victim.name}/"):
+                self._kill(process)
+
+    def retire(self) -> None:
+        """Let a child be replaced, as one is that has taken too much memory."""
+        if children := [child for crew in self.crews for child in crew if child.process.alive]:
+            child = self.world.random.choice(children)
+            child.over = child.retired = True
+
+    def _kill(self, process: Process) -> None:
+        if process.alive:
+            self.world.kill(process)
+            self.died[process.name] = self.world.now
+        self.gone.add(process.name)
+
+    def beat(self, crew: list[Child]) -> Callable[[Task], Actor]:
+        """Who keeps the children's sessions."""
+        return lambda _: self._beat(crew)
+
+    def _beat(self, crew: list[Child]) -> Actor:
+        """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
+        last = steady = yield Clock()
+        while True:
+            pause = LEASE / 3
+            try:
+                mine = {child.session: False for child in crew}
+                answer = yield from jobs.beat(self.queue, mine, int(LEASE * 1000), patience=0.5)
+                now = yield Clock()
+                if now - last > LEASE:
+                    steady = now
+                last = now
+                for child in crew:
+                    if not answer.alive.get(child.session, True):
+                        child.over = True
+                if answer.next_deadline is not None:
+                    patience = steady + LEASE - now
+                    if answer.overdue is not None and patience <= 0:
+                        yield from jobs.recover(self.queue, answer.overdue, WINDOW_MS, gone=False)
+                        pause = 0.0
+                    else:
+                        pause = min(pause, max(answer.next_deadline, patience, 0.01))
+            except LockworkError:
+                pause = 0.5
+            yield Sleep(pause)
+
+    def _watch(self, supervisor: Process, crew: list[Child], task: Task) -> Actor:
+        """Run one child after the other; a dead one's jobs are given back at once."""
+        while True:
+            session = queue_status.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
+            self.sessions.append(session)
+            try:
+                for desk in self.desks:
+                    yield from jobs.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
+            except LockworkError:
+                # it may have joined all the same; nobody works there, and its lease runs out
+                self.gone.add(session)
+                yield Sleep(0.5)
+                continue
+            places = self.world.random.choice([1, 3])
+            child = Child(self.world.process(session), session, self.world.now, places)
+            self.watchers[session] = task
+            crew.append(child)
+            self._staff(child)
+            while child.process.alive and supervisor.alive and not child.over:
+                yield Sleep(0.1)
+            self._kill(child.process)
+            crew.remove(child)
+            yield from self.bury(child)
+
+    def bury(self, child: Child) -> Actor:
+        """Do what is left to do when a child is gone."""
+        for desk in self.desks:
+            yield from desk.give_back(child)
+
+    def give_back(self, child: Child) -> Actor:
+        """Give back what a child had that is gone."""
+        while True:
+            try:
+                if child.retired:
+                    yield from hands.give_back(self.queue, child.session, WINDOW_MS)
+                yield from jobs.recover(self.queue, child.session, WINDOW_MS, gone=True)
+                break
+            except LockworkError:
+                yield Sleep(0.2)
+
+    # -- a child: a fetcher, and a task for each job ------------------------------------------------------------------
+
+    def _staff(self, child: Child) -> None:
+        child.fetcher = self.world.start(child.process, "fetch", lambda _: self._fetch(child), background=True)
+        for desk in self.desks:
+            self.world.start(child.process, "cancel", desk.listener(child), background=True)
+
+    def listener(self, child: Child) -> Callable[[Task], Actor]:
+        """Who hears which of a child's jobs are to be cancelled."""
+        return lambda _: self._listen(child)
+
+    def _listen(self, child: Child) -> Actor:
+        """Hear which jobs are to be cancelled, as a worker does."""
+        pause = jobs.RECHECK
+        while True:
+            heard = yield from control.hear(self.queue, pause)
+            asked: set[str] = set()
+            with suppress(LockworkError):
+                if child.held:
+                    asked = yield from control.asked(self.queue, child.session, list(child.held.values()))
+            child.stopping |= asked & child.held.keys()
+            pause = control.SOON if heard and heard not in asked else min(jobs.RECHECK, pause * 2)
+
+    def _fetch(self, child: Child) -> Actor:
+        for request in itertools.count():
+            while not child.free:
+                yield Park("places", (yield Clock()) + 3600)
+            batch = yield from self.reserve(child, f"{request:x}")
+            if batch is None:
+                return
+            if not batch.jobs:
+                offered = yield from jobs.idle(self.queue, batch)
+                if offered is not None and self.takes(child):
+                    self.begin(child, [offered])
+
+    def takes(self, child: Child) -> bool:
+        """Whether a child begins a job that comes with a wake-up; if not, it gets it when it asks."""
+        return bool(child.free) and not child.asking and self.world.random.random() < 0.9
+
+    def reserve(self, child: Child, request: str) -> Generator[Effect | Sleep, Any, Batch | None]:
+        """Lease jobs for a child's free places and begin them; None when its session is over."""
+        again, last = False, child.last.get(self.queue.name, 0)
+        child.asking += 1
+        while True:
+            try:
+                batch = yield from jobs.reserve(
+                    self.queue, child.session, child.free, request, child.process.channel, again=again, last=last
+                )
+                break
+            except SessionOver:
+                child.over = True
+                return None
+            except LockworkError:
+                again = True
+                yield Sleep(0.2)
+        child.asking -= 1
+        self.begin(child, batch.jobs)
+        return batch
+
+    def begin(self, child: Child, leased: Sequence[Leased]) -> None:
+        """Begin jobs in free places."""
+        for job in leased:
+            if job.id in child.held and child.held[job.id].token == job.token:
+                raise Broken(f"Q2: {child.session} begins {job.id} for the second time by {job.token!r}")
+            child.free -= 1
+            child.last[self.queue.name] = job.fence
+            child.held[job.id] = job
+            self.world.start(child.process, job.id, self._runner(child, job), background=True)
+        if not child.free:
+            child.free_since = None
+
+    def _runner(self, child: Child, job: Leased) -> Callable[[Task], Actor]:
+        return lambda _: self._run(child, job)
+
+    def _run(self, child: Child, job: Leased) -> Actor:
+        random = self.world.random
+        yield Sleep(random.choice([0.0, random.uniform(0, 0.1), random.uniform(0, 2)]))
+        if random.random() < 0.3:
+            with suppress(LockworkError):
+                step = random.choice(["", "one", "two"])
+                yield from control.note(self.queue, child.session, job, step, b"1", 1000)
+                yield Sleep(random.uniform(0, 0.5))
+        ended = yield from self.ending(child, job)
+        while True:
+            try:
+                yield from jobs.settle(self.queue, child.session, [ended], WINDOW_MS)
+                break
+            except LockworkError:
+                yield Sleep(0.2)
+        child.free += 1
+        if child.free_since is None:
+            child.free_since = self.world.now
+        if child.held.get(job.id) is job:  # else it was leased again meanwhile
+            del child.held[job.id]
+        child.stopping.discard(job.id)
+        child.process.mail.deliver("places", "one")
+
+    def ending(self, child: Child, job: Leased) -> Generator[Effect | Sleep, Any, Outcome]:
+        """Finish a job: say how it ended."""
+        yield from ()
+        return Outcome(job.id, job.token, "c") if job.id in child.stopping else self.outcome(job)
+
+    def outcome(self, job: Leased) -> Outcome:
+        """Draw how a job ended that nobody cancelled."""
+        random = self.world.random
+        draw = random.random()
+        if draw < 0.6:
+            return Outcome(job.id, job.token, "s", job.token, random.choice([0, 0, 1500]))
+        if draw < 0.65:
+            return Outcome(job.id, job.token, "g")
+        if draw < 0.7:
+            return Outcome(job.id, job.token, "z", b"", random.choice([0, 1, 500, 2000]))
+        if draw < 0.95 and job.attempt < self.made[job.id].deliveries:
+            return Outcome(job.id, job.token, "r", b"failed", random.choice([0, 1, 500, 2000]))
+        return Outcome(job.id, job.token, "d", b"failed")

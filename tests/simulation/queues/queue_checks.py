@@ -1,0 +1,243 @@
+"""What must hold for queues: Q1 to Q3, Q5 to Q7 and Q10, judged by where every job is after every script.
+
+And for single jobs: one whose worker was asked to cancel it does not run again, none begins after it had to, and only
+the current delivery writes anything down. Keys and groups are judged by queue_line_checks, what takes too long (Q4, Q6)
+and what callers are told (Q9) by queue_watch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from lockwork.protocol.effects import Argument
+from simulation.queues.queue_actors import Plant
+from simulation.queues.queue_line_checks import LineChecker
+from simulation.queues.queue_view import LIVE, Place, View, looks, read
+from simulation.server import Command
+from simulation.world import Broken, Step, World
+
+_HANDLING = ("jobs_cancel", "jobs_expire", "jobs_reschedule", "jobs_revive", "jobs_clear")
+_DEAD = ("dead_retry", "dead_delete")
+_WAITS = ("ready", "due", "line")
+
+
+class QueueChecker:
+    """Checks every step on a queue."""
+
+    brings: tuple[str, ...] = ("job_push", "jobs_push", "jobs_push_until")
+    """Scripts that enqueue."""
+
+    def __init__(self, world: World, plant: Plant) -> None:
+        self._world = world
+        self._plant = plant
+        self._lines = LineChecker(world, plant.made)
+        self.view: View = View()
+        self.since: dict[str, int] = {}
+        """True time from which a job is where it is, us."""
+        self.full: dict[str, int] = {}
+        """True time at which a group had no room for one more the last time, us."""
+        self._deliveries: Counter[str] = Counter()
+        """Deliveries of each job that count as attempts."""
+        self._recount: Counter[str] = Counter()
+        """How often jobs were enqueued, cleared and forgotten."""
+        self._asked: list[str] = []
+        self._cancelling: set[str] = set()
+        self.again: set[str] = set()
+        """Jobs that somebody let run again."""
+        self.cleared: set[str] = set()
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the whole queue."""
+        self._asked = list(self._plant.sessions)
+        return looks(self._plant.queue, self._asked)
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did to the queue's jobs."""
+        before, after = self.view, read(step.seen, self._asked, self._plant.made)
+        self._single(step, before)
+        for id in before.places.keys() | after.places.keys():
+            was, is_ = before.places.get(id), after.places.get(id)
+            if was != is_:
+                self.since[id] = self._world.now
+                self._moved(step, before, after, id, was, is_)
+        self._lines.applied(step, before, after)
+        self._count(after)
+        for group in before.running.keys() | after.running.keys():
+            if before.running[group] != after.running[group]:
+                self.full[group] = self._world.now
+        self.view = after
+
+    def _moved(self, step: Step, before: View, after: View, id: str, was: Place | None, is_: Place | None) -> None:
+        route = (was[0] if was else "", is_[0] if is_ else "")
+        if was and was[0] == "run":
+            self._left_run(step, before, after, id, was, is_)
+        elif was is None:
+            self._came(step, before, id, is_)
+        elif route == ("line", "line"):
+            # somebody else gave the key away
+            if not (was[1].startswith("k ") and is_ and is_[1].startswith("g ")) or step.script == "jobs_reserve":
+                raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
+        elif is_ and is_[0] == "run" and route[0] in _WAITS:
+            self._leased(step, before, id, is_)
+        elif step.script in _HANDLING:
+            self._handled(step, before, id, was, is_)
+        elif step.script in _DEAD:
+            self._was_dead(step, id, was, is_)
+        elif not (step.script == "jobs_reserve" and route in (("due", "ready"), ("due", "line"))):
+            raise Broken(f"Q1: {step.script} moved {id} from {was} to {is_}")
+        if was and was[0] == "due" and int(was[2]) > step.now // 1000 and step.script not in _HANDLING:
+            raise Broken(f"Q6: {id} was due at {was[2]} and left at {step.now // 1000}")
+
+    def _came(self, step: Step, before: View, id: str, is_: Place | None) -> None:
+        where = is_[0] if is_ else ""
+        fine = where == "due" or (where in ("ready", "run") and self._plant.made[id].plain)
+        if step.script not in self.brings or not fine:
+            raise Broken(f"Q1: {step.script} brought {id} to {where}")
+        if is_ and where == "run":
+            self._offered(step, before, id, is_)
+        self._recount["enqueued"] += 1
+        if id in self.cleared:
+            # the queue was cleared before its producer had an answer, and sent it again
+            self.cleared.discard(id)
+            self._deliveries[id] = 0
+
+    def _offered(self, step: Step, before: View, id: str, is_: Place) -> None:
+        """A new job was leased to a worker that slept."""
+        if step.script != "job_push" or step.args[2] != is_[1] or step.args[3] not in before.idle:
+            raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}, asleep are {before.idle}")
+        if before.leases.get(is_[1], 0) <= step.now // 1000:
+            raise Broken(f"Q2: {id} was leased to {is_[1]}, which is over")
+        if any(place[0] == "ready" and self._plant.made[other].level == self._plant.made[id].level
+               for other, place in before.places.items()):  # fmt: skip
+            raise Broken(f"Q2: {id} was leased before those that wait")
+        if any(place[:2] == ("run", is_[1]) for place in before.places.values()):
+            raise Broken(f"Q2: {id} was leased to {is_[1]}, which runs others")
+        if is_[2].split()[0] != "1":
+            raise Broken(f"Q7: the first delivery of {id} is {is_[2]}")
+
+    def _leased(self, step: Step, before: View, id: str, is_: Place) -> None:
+        if step.script != "jobs_reserve" or step.args[3] != is_[1]:
+            raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}")
+        if before.expiry.get(id, step.now) <= step.now // 1000:
+            raise Broken(f"{id} began at {step.now // 1000}, and had to before {before.expiry[id]}")
+        attempt = int(is_[2].split()[0].rstrip("*"))
+        if attempt != self._deliveries[id] + 1:
+            raise Broken(f"Q7: delivery {attempt} of {id} after {self._deliveries[id]}")
+
+    def _handled(self, step: Step, before: View, id: str, was: Place, is_: Place | None) -> None:
+        """A job that waits, or has ended, was handled by itself."""
+        waits, route = was[0] in _WAITS, is_[:2] if is_ else ("", "")
+        if step.script == "jobs_cancel":
+            fine = waits and route == ("ended", "c") and step.args[1] == id
+        elif step.script == "jobs_expire":
+            fine = waits and route == ("ended", "x") and before.expiry.get(id, step.now) <= step.now // 1000
+        elif step.script == "jobs_reschedule":
+            fine = waits and route[0] in ("ready", "due") and step.args[0] == id
+        elif step.script == "jobs_clear":
+            fine = waits and route in (("", ""), ("ended", "f"))
+            self._recount["cleared"] += 1
+            self.cleared.add(id)
+        else:
+            fine = was[0] in ("dead", "ended") and route[0] in ("ready", "due") and step.args[1] == id
+            fine = fine and was[1] != "s"
+            self._deliveries[id] = 0
+            self.again.add(id)
+        if not fine:
+            raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
+
+    def _was_dead(self, step: Step, id: str, was: Place, is_: Place | None) -> None:
+        """A job was taken out of the dead set, to run again or to be forgotten."""
+        if step.script == "dead_retry":
+            fine = is_ is not None and is_[0] in ("ready", "due")
+            self.again.add(id)
+            if step.args[1] == 1:
+                self._deliveries[id] = 0
+        else:
+            fine = is_ is not None and is_[:2] == ("ended", "f")
+            self._recount["forgotten"] += 1
+        if was[0] != "dead" or not fine or id.encode() not in step.args:
+            raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
+
+    def _single(self, step: Step, before: View) -> None:
+        if step.script == "jobs_cancel" and step.reply[0] == b"running":
+            self._cancelling.add(str(step.args[1]))
+        elif step.script == "jobs_note" and step.reply == 1:
+            place = before.places.get(str(step.args[0]))
+            if place is None or place[0] != "run" or place[2] != _text(step.args[1]) or place[1] not in step.keys[0]:
+                raise Broken(f"Q3: {step.args} was written down, and the job is {place}")
+
+    def _left_run(self, step: Step, before: View, after: View, id: str, was: Place, is_: Place | None) -> None:
+        asked = id in self._cancelling
+        self._cancelling.discard(id)
+        if asked and (is_ is None or is_[0] != "ended"):
+            raise Broken(f"{id} was to be cancelled, and is {is_} after {step.script}")
+        if step.script == "jobs_settle":
+            self._settled(step, after, id, was, is_, asked)
+        elif step.script == "jobs_pass" and was[2].endswith(" ~"):
+            if f":run:{was[1]}" not in step.keys[9] or is_ is None or is_[0] != "ready":
+                raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
+        elif step.script == "jobs_recover" and step.args[1] == was[1]:
+            lapsed = before.leases.get(was[1], 0) <= step.now // 1000
+            if not lapsed and not (step.args[2] == 1 and was[1] in self._plant.gone):
+                raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
+            self._deliveries[id] += 1
+            buried = self._deliveries[id] >= self._plant.made[id].deliveries
+            again = "ready" if self._plant.made[id].plain else "due"
+            if is_ is None or is_[0] != ("ended" if asked else "dead" if buried else again):
+                raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")
+        else:
+            raise Broken(f"Q2: {step.script} {step.args} took {id} from {was[1]}; now {is_}")
+
+    def _settled(self, step: Step, after: View, id: str, was: Place, is_: Place | None, asked: bool) -> None:
+        _, session, token = was
+        args = step.args
+        given = [(args[at + 1], args[at + 2], args[at + 3]) for at in range(1, len(args), 5) if args[at] == id]
+        kinds = {kind: value for its, kind, value in given if _text(its) == token}
+        back = "ready" if self._plant.made[id].plain else "due"
+        places = {"s": "ended", "r": "due", "d": "dead", "g": back, "z": "due", "c": "ended"}
+        if f":run:{session}" not in step.keys[10] or not kinds:
+            raise Broken(f"Q3: {step.keys[10]} settled {id} with {given}, leased to {session} by {token}")
+        if is_ is None or (is_[0] not in {places[str(kind)] for kind in kinds} and not asked):
+            raise Broken(f"Q1: {id} went to {is_} when it was settled by {kinds}")
+        if is_[:2] == ("ended", "s") and after.blobs[id] not in (b"s", b"s" + _raw(kinds["s"])):
+            raise Broken(f"Q3: {id} ended with {kinds}, and its result is {after.blobs[id]!r}")
+        if not kinds.keys() & {"g", "z"}:
+            self._deliveries[id] += 1
+
+    def _count(self, view: View) -> None:
+        """Q10: the counters are what a recount says."""
+        kinds = Counter(place[0] for place in view.places.values())
+        ends = Counter(place[1] for place in view.places.values() if place[0] == "ended")
+        counted = {**self._recount, "succeeded": ends["s"], "running": kinds["run"]}
+        for name, count in counted.items():
+            if view.stats.get(name, 0) != count:
+                raise Broken(f"Q10: the counter {name} says {view.stats.get(name, 0)}, a recount {count}")
+        ended = sum(view.stats.get(name, 0) for name in ("dead", "cancelled", "expired")) - view.stats.get("revived", 0)
+        unwell = ends["c"] + ends["x"] + kinds["dead"] + self._recount["forgotten"]
+        if ended != unwell:
+            raise Broken(f"Q10: the counters say that {ended} did not end well, a recount {unwell}")
+
+    def settled(self) -> bool:
+        """Whether every job known to the server has ended."""
+        return not any(place[0] in LIVE for place in self.view.places.values())
+
+    def at_end(self) -> None:
+        """Every acknowledged job has ended, once, and callers were told the truth."""
+        for id in self._plant.acknowledged:
+            if self.view.kind(id) not in ("ended", "dead") and id not in self.cleared:
+                raise Broken(f"Q1: {id} was acknowledged, and is {self.view.places.get(id)} at the end")
+        if not self.settled():
+            left = [item for item in self.view.places.items() if item[1][0] in LIVE]
+            raise Broken(f"Q1: not at an end: {left}")
+        if self.view.holders or self.view.running:
+            raise Broken(f"Q10: all has ended, and {self.view.holders} have keys, {self.view.running} run")
+
+
+def _raw(value: Argument) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,193 @@
+"""Broken twins of the queue, by the rule that they break. The checkers must catch each, or they prove nothing."""
+
+from __future__ import annotations
+
+from simulation.locks.lock_twins import LATE
+from simulation.server import Build
+
+TWINS = {
+    "Q1": (
+        LATE,
+        Build(
+            "a push that is sent again counts twice",
+            (
+                (
+                    "parts/push",
+                    "redis.call('HSETNX', jobs, id, record) == 1",
+                    "redis.call('HSET', jobs, id, record) >= 0",
+                ),
+            ),
+        ),
+        Build(
+            "a push that is sent again revives a job that ended",
+            (("parts/push", "local ended = again and", "local ended = false and"),),
+        ),
+        Build(
+            "a reserve call that is sent again forgets its jobs",
+            (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if offered > known then"),),
+        ),
+        Build(
+            "a retry is dropped",
+            (("jobs_settle", "redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)", ""),),
+        ),
+    ),
+    "Q2": (
+        Build(
+            "sessions are given up while their lease lasts",
+            (
+                ("jobs_beat", "if left == 0 then overdue", "if left >= 0 then overdue"),
+                ("jobs_recover", "deadline > now / 1000 then", "deadline > now / 1000 + 1000000 then"),
+            ),
+        ),
+        Build("a recovered job stays leased", (("jobs_recover", "redis.call('HDEL', run, id)", ""),)),
+    ),
+    "Q3": (
+        Build("any token settles", (("jobs_settle", "if tokens[index] ~= token then", "if not tokens[index] then"),)),
+        Build(
+            "an outcome counts without a lease", (("jobs_settle", "if tokens[index] ~= token then", "if false then"),)
+        ),
+    ),
+    "Q4": (
+        Build(
+            "a dead child's jobs wait for their lease",
+            (("jobs_recover", "if ARGV[3] ~= '1' and deadline", "if deadline"),),
+        ),
+        Build(
+            "a dead machine is not noticed", (("jobs_beat", "if left == 0 then overdue", "if left < 0 then overdue"),)
+        ),
+        Build("nobody is woken", (("parts/wake", "if count <= 0 then break end", "do break end"),)),
+    ),
+    "Q5": (
+        Build(
+            "a poison job is never buried",
+            (("jobs_recover", "if attempt >= tonumber(", "if attempt >= 99 + tonumber("),),
+        ),
+    ),
+    "Q6": (
+        Build(
+            "due a little early",
+            (("jobs_reserve", "local today = math.floor(now / 1000)", "local today = math.floor(now / 1000) + 300"),),
+        ),
+        Build(
+            "sleeps on when a job is due",
+            (("jobs_reserve", "if next_due then look_again(tonumber(next_due) - today) end", ""),),
+        ),
+    ),
+    "Q9": (
+        Build(
+            "who waits is not told",
+            (("parts/finish", "if redis.call('EXISTS', watch) == 0 then return end", "do return end"),),
+        ),
+        Build("an outcome is not found", (("jobs_outcome", "or redis.call('HGET', KEYS[2], id)", ""),)),
+        Build("what has ended counts as active", (("jobs_outcome", "if blob then", "if false then"),)),
+    ),
+    "Q7": (
+        Build(
+            "what is given back counts",
+            (("jobs_settle", "elseif special == '*' then", "elseif redis.call('HSET', tries, id, attempt) < 0 then"),),
+        ),
+        Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, attempt)", ""),)),
+    ),
+    "one job": (
+        Build(
+            "a job that is to be cancelled is retried",
+            (("jobs_settle", "if mark and outcome ~= 's' and", "if false and"),),
+        ),
+        Build(
+            "a job that is to be cancelled is recovered",
+            (("jobs_recover", "if mark and string.sub", "if false and string.sub"),),
+        ),
+        Build(
+            "a job that has expired begins",
+            (("jobs_reserve", "if limit and tonumber(limit) <= today then", "if false then"),),
+        ),
+        Build(
+            "a job that was moved runs at its old place, too",
+            (("jobs_reserve", "and not (voids and voids[at] == 1)", ""),),
+        ),
+        Build(
+            "a snooze counts",
+            (
+                (
+                    "jobs_settle",
+                    "elseif outcome == 'z' then",
+                    "elseif outcome == 'z' then\n      redis.call('HSET', tries, id, attempt)",
+                ),
+            ),
+        ),
+        Build(
+            "any delivery writes things down",
+            (("jobs_note", "~= ARGV[2] then return 0 end", "== '' then return 0 end"),),
+        ),
+        Build(
+            "cancelling takes running jobs",
+            (("parts/control", "redis.call('HEXISTS', KEYS[25 + at - named], id) == 1", "false"),),
+        ),
+    ),
+    "Q10": (
+        Build("a job that ran counts as running", (("jobs_settle", "count_freed(freed)", ""),)),
+        Build("what died with its worker counts as running", (("jobs_recover", "count_freed(had - rest)", ""),)),
+        Build(
+            "a counter that counts calls",
+            (
+                (
+                    "parts/push",
+                    "redis.call('HINCRBY', stats, 'enqueued', pushed)",
+                    "redis.call('HINCRBY', stats, 'enqueued', 1)",
+                ),
+            ),
+        ),
+    ),
+    "offers": (
+        Build("an offer is not told again", (("jobs_reserve", "ARGV[1] == '1' or offered > known", "ARGV[1] == '1'"),)),
+        Build("an offer is answered twice", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
+        Build("an offer to one that is awake", (("parts/offer", "channel) or -1) < 0", "channel) or 1) < 0"),)),
+        Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
+        Build("an offer that is not noted", (("parts/offer", "'ZADD', idle, -fence", "'ZREM', idle"),)),
+        Build("an offer that is not counted", (("parts/offer", "count_leased(1)", ""),)),
+        Build("an offer with an old fence", (("parts/offer", "math.max(now, tonumber(rules[9] or 0) + 1)", "1"),)),
+    ),
+    "keys and groups": (
+        Build(
+            "a key that is taken does not matter",
+            (("parts/lines", "if holder and holder ~= id then", "if false then"),),
+        ),
+        Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
+        Build("a retry gives its key away", (("parts/lines", "if key and over then", "if key then"),)),
+        Build("a cancelled job keeps its key", (("jobs_settle", " or outcome == 'c')", ")"),)),
+        Build(
+            "a group without a limit",
+            (
+                (
+                    "parts/lines",
+                    "if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end",
+                    "",
+                ),
+            ),
+        ),
+        Build("a rate that is not counted", (("parts/lines", "if jobs == '0' then return 0 end", "do return 0 end"),)),
+        Build("a place in the group is not given back", (("parts/lines", "left_group(group)\n  if key", "if key"),)),
+        Build("who leaves its line keeps its key", (("parts/lines", "if key then left_key(key, id) end", ""),)),
+        Build("who is cancelled stays in line", (("parts/leave", "leave_lines(id, record)", ""),)),
+        Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
+        Build(
+            "the last comes first",
+            (
+                (
+                    "parts/lines",
+                    "ZRANGEBYLEX', lines, '[' .. line .. '\\n', '(' .. line .. '\\v',",
+                    "ZREVRANGEBYLEX', lines, '(' .. line .. '\\v', '[' .. line .. '\\n',",
+                ),
+            ),
+        ),
+    ),
+    "dead and cleared jobs": (
+        Build("a job that is retried stays dead", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
+        Build("a retried job keeps its outcome", (("dead_retry", "redis.call('HDEL', KEYS[8], unpack(ids))", ""),)),
+        Build("attempts do not begin anew", (("dead_retry", "if ARGV[2] == '1' then", "if false then"),)),
+        Build("a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results, id)", ""),)),
+        Build("a deleted job leaves its attempts", (("parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)),
+        Build("who is cleared away stays in line", (("jobs_clear", "leave_lines(id, record)", ""),)),
+        Build("what is cleared is not counted", (("jobs_clear", "if reply[6] > 0 then", "if false then"),)),
+    ),
+}

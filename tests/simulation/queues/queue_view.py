@@ -1,0 +1,220 @@
+"""A queue at one moment, read from all its keys: every job is in one place, and the books agree with that (Q10)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import flows
+from lockwork.protocol.queues.jobs import Limits
+from simulation.server import Command
+from simulation.world import Broken
+
+Place = tuple[str, str, str]
+"""Kind of place (ready, due, line, run, dead, ended, blocked, stored), then which line, session or flow, or how it
+ended, then the number in line, token or due time."""
+DELIVERIES = 3
+LIVE = ("ready", "due", "line", "run", "blocked")
+LIMITS = {
+    "": Limits(),
+    "free": Limits(),
+    "narrow": Limits(at_once=2),
+    "one": Limits(at_once=1),
+    "slow": Limits(jobs=2, per_ms=1000),
+}
+
+
+class Made(NamedTuple):
+    """A job as its producer made it."""
+
+    level: int
+    key: str = ""
+    group: str = ""
+    lined: bool = False
+    """It stands in a line even so: it has a unique name, or is of a flow."""
+    deliveries: int = DELIVERIES
+
+    @property
+    def plain(self) -> bool:
+        return not (self.key or self.group or self.lined)
+
+
+@dataclass
+class View:
+    """What the keys say."""
+
+    places: dict[str, Place] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    """Outcomes as stored."""
+    leases: dict[str, int] = field(default_factory=dict)
+    """Deadline of each session, in ms of server time."""
+    stats: dict[str, int] = field(default_factory=dict)
+    expiry: dict[str, int] = field(default_factory=dict)
+    """When a job that waits expires, in ms of server time."""
+    holders: dict[str, str] = field(default_factory=dict)
+    """Which job has a key."""
+    running: Counter[str] = field(default_factory=Counter)
+    """Jobs with a key or a group that run, by group."""
+    marked: set[str] = field(default_factory=set)
+    """Jobs that are to be cancelled."""
+    asleep: dict[str, int] = field(default_factory=dict)
+    """Groups whose rate is used up, and when they may go on, in ms of server time."""
+    idle: set[str] = field(default_factory=set)
+    """Channels of workers that sleep."""
+    unused: set[str] = field(default_factory=set)
+    """Groups whose rate is to be forgotten."""
+    flows: dict[str, list[Any]] = field(default_factory=dict)
+    """The book of each flow."""
+    ends: dict[str, bytes] = field(default_factory=dict)
+    """How the jobs of flows ended for the first time, by id."""
+    unfinished: set[str] = field(default_factory=set)
+    """Flows of which something is left to do."""
+
+    def kind(self, id: str) -> str:
+        """Which kind of place a job is in; '' when it is nowhere."""
+        return self.places[id][0] if id in self.places else ""
+
+
+def looks(queue: QueueKeys, sessions: Sequence[str]) -> list[Command]:
+    """Read the whole queue."""
+    return [
+        ("HKEYS", queue.jobs),
+        *(("LRANGE", key, 0, -1) for key in queue.ready),
+        ("ZRANGE", queue.due, 0, -1, "WITHSCORES"),
+        ("ZRANGE", queue.dead, 0, -1),
+        *(("HGETALL", key) for key in queue.results),
+        ("HGETALL", queue.stats),
+        ("ZRANGE", queue.workers, 0, -1, "WITHSCORES"),
+        ("SMEMBERS", queue.withdrawn),
+        ("ZRANGE", queue.expiry, 0, -1, "WITHSCORES"),
+        ("HGETALL", queue.notes),
+        ("HKEYS", queue.tries),
+        ("ZRANGE", queue.lines, 0, -1),
+        ("HGETALL", queue.books),
+        ("ZRANGE", queue.sleeping, 0, -1, "WITHSCORES"),
+        *(("LRANGE", key, 0, -1) for key in queue.rings),
+        ("HGETALL", queue.flows),
+        ("ZRANGE", queue.idle, 0, -1, "WITHSCORES"),
+        *(("HGETALL", queue.run(session)) for session in sessions),
+    ]
+
+
+def read(seen: Sequence[Any], sessions: Sequence[str], made: Mapping[str, Made]) -> View:
+    """Put together what was read; raises Broken when a job is in two places, or in none."""
+    known, *ready, due, dead, newer, older, stats, workers, void, expiry, noted, tried = seen[:14]
+    lines, raw_books, sleeping, *rings = seen[14:20]
+    view = View()
+    view.stats = {name.decode(): int(count) for name, count in stats.items() if count.isdigit()}
+    view.leases = {session.decode(): int(deadline) for session, deadline in workers}
+    view.expiry = {id.decode(): int(at) for id, at in expiry}
+    lined = [id for ids in ready for id in ids]
+    if len(lined) != len(set(lined)) or not set(void) <= set(lined):
+        raise Broken(f"Q10: the ready lists hold {lined}, void are {void}")
+    _put(view, ((id, ("ready", "", "")) for id in lined if id not in void))
+    _put(view, ((id, ("due", "", str(int(at)))) for id, at in due))
+    _put(view, ((id, ("dead", "", "")) for id in dead))
+    _put(view, map(_in_line, lines))
+    _add_flows(view, seen[20])
+    view.idle = {channel.decode() for channel, since in seen[21] if since >= 0}
+    for session, run in zip(sessions, seen[22:], strict=True):
+        _put(view, ((id, ("run", session, token.decode())) for id, token in run.items()))
+    if view.places.keys() != {id.decode() for id in known}:
+        raise Broken(f"Q1: in one place only: {view.places.keys() ^ {id.decode() for id in known}}")
+    if not set(noted) | set(tried) <= set(known):
+        raise Broken(f"Q1: notes or attempts of jobs that have ended: {(set(noted) | set(tried)) - set(known)}")
+    view.marked = {id.decode() for id, note in noted.items() if note[:1] == b"1"}
+    books = {name.decode(): value.decode() for name, value in raw_books.items()}
+    view.asleep = {entry.decode(): int(at) for entry, at in sleeping if at >= 0}
+    view.unused = {entry.decode().removeprefix("- ") for entry, at in sleeping if at < 0}
+    _check_books(view, made, books, [[group.decode() for group in ring] for ring in rings])
+    _add_outcomes(view, older | newer)
+    return view
+
+
+def _put(view: View, places: Iterable[tuple[bytes, Place]]) -> None:
+    for raw, place in places:
+        id = raw.decode()
+        if id in view.places:
+            raise Broken(f"Q10: {id} is at {view.places[id]} and at {place}")
+        view.places[id] = place
+
+
+def _in_line(entry: bytes) -> tuple[bytes, Place]:
+    line, rest = entry.split(b"\n")
+    number, id = rest.split(b" ")
+    return id, ("line", line.decode(), number.decode())
+
+
+def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
+    """Which jobs wait for others, and how the others ended."""
+    waits: list[str] = []
+    for raw, value in stored.items():
+        flow, _, rest = raw.decode().partition(" ")
+        if not rest and flow != "#":
+            view.flows[flow] = msgspec.msgpack.decode(value)
+        elif rest == "t":
+            view.unfinished.add(flow)
+        elif rest[:1] == "r":
+            view.ends[flows.job_id(flow, int(rest[1:]))] = value
+        elif rest[:1] == "w":
+            waits.append(flows.job_id(flow, int(rest[1:])))
+    kinds = {flow: "blocked" if book[0] == "r" else "stored" for flow, book in view.flows.items()}
+    waits = [id for id in waits if id not in view.ends]  # a cancelled one would wait if it ran again
+    _put(view, ((id.encode(), (kinds[flows.flow_of(id)], flows.flow_of(id), "")) for id in waits))
+    blocked = sum(kinds[flows.flow_of(id)] == "blocked" for id in waits)
+    if int(stored.get(b"#", 0)) != blocked:
+        raise Broken(f"Q10: {blocked} jobs wait for others of their flows, and the count says {stored.get(b'#')!r}")
+
+
+def _add_outcomes(view: View, outcomes: Mapping[bytes, bytes]) -> None:
+    for raw, blob in outcomes.items():
+        id = raw.decode()
+        view.blobs[id] = blob
+        if id not in view.places:
+            view.places[id] = ("ended", blob[:1].decode(), "")
+        elif view.places[id][0] != "dead":
+            raise Broken(f"Q1: {id} has an outcome, and is {view.places[id]}")
+
+
+def _check_books(view: View, made: Mapping[str, Made], books: dict[str, str], rings: list[list[str]]) -> None:
+    """What is noted of keys and groups is what a recount says, and nobody waits for nothing."""
+    by_kind: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, value in books.items():
+        by_kind[name[0]][name[2:]] = value
+    view.holders = by_kind["h"]
+    standing = {id: int(place[2]) for id, place in view.places.items() if place[0] == "line"}
+    if {id: int(number) for id, number in by_kind["@"].items()} != standing:
+        raise Broken(f"Q10: in line are {standing}, the books say {by_kind['@']}")
+    view.running = Counter(
+        made[id].group for id, place in view.places.items() if place[0] == "run" and not made[id].plain
+    )
+    if {group: int(count) for group, count in by_kind["n"].items()} != dict(view.running):
+        raise Broken(f"Q10: {dict(view.running)} run by group, the books say {by_kind['n']}")
+    used = {line[4:] for kind, line, _ in view.places.values() if kind == "line" and line[0] == "g"} | {*view.running}
+    if not by_kind["t"].keys() <= used | view.unused:
+        raise Broken(f"L10: nobody will forget the rates of {by_kind['t'].keys() - used - view.unused}")
+    turns = [f"{level} {group}" for level, ring in enumerate(rings) for group in ring]
+    if sorted(turns) != sorted(by_kind["r"]):
+        raise Broken(f"Q10: the rings hold {turns}, the books say {sorted(by_kind['r'])}")
+    _check_nobody_is_stuck(view, made, {*turns, *view.asleep})
+
+
+def _check_nobody_is_stuck(view: View, made: Mapping[str, Made], turns: set[str]) -> None:
+    """Whoever has a key will end, and whoever stands in line waits for somebody, or has a turn to come."""
+    for key, id in view.holders.items():
+        if made[id].key != key or view.kind(id) not in ("due", "line", "run"):
+            raise Broken(f"Q1: the key {key} is kept for {id}, which is {view.places.get(id)}")
+    for id, (kind, line, _) in view.places.items():
+        if kind != "line":
+            continue
+        if line[0] == "k" and line[2:] not in view.holders:
+            raise Broken(f"Q1: {id} waits for the key {line[2:]}, which nobody has")
+        group = made[id].group
+        full = view.running[group] >= (LIMITS[group].at_once or 10**6)
+        if line[0] == "g" and not full and line[2:] not in turns:
+            raise Broken(f"Q1: {id} waits for a turn of {group!r}, which never comes")

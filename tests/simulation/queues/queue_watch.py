@@ -1,0 +1,146 @@
+"""What may not take too long in a queue: recovery and idle workers (Q4), due jobs (Q6), answers to callers (Q9).
+
+Only those are judged who had no trouble themselves. In a run without faults everything is to be prompt; otherwise a
+wake-up may have been lost, and whoever waits looks again by himself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+from lockwork.protocol.queues.jobs import RECHECK, Standing
+from simulation.faults import SECOND
+from simulation.process import Task
+from simulation.queues.queue_actors import LEASE, Plant
+from simulation.queues.queue_checks import QueueChecker
+from simulation.queues.queue_view import LIMITS
+from simulation.world import Broken, World
+
+_PROMPT = SECOND
+_PATIENT = int((RECHECK + 1) * SECOND)
+_LEASE = int(LEASE * SECOND)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a caller was told of a job: when it asked, and by when it wanted to know (true time, us)."""
+
+    task: Task
+    id: str
+    began: int
+    deadline: int
+    found: Standing
+
+
+class QueueWatch:
+    """Looks at the queue as time goes by."""
+
+    def __init__(self, world: World, plant: Plant, checker: QueueChecker, *, faultless: bool) -> None:
+        self._world = world
+        self._plant = plant
+        self._checker = checker
+        self._faultless = faultless
+        self._clock_moves = bool(world.mix.back or world.mix.forth)
+
+    def look(self) -> None:
+        """Look at what takes too long; raises Broken."""
+        self._recovered()
+        self._begun()
+        self._idle()
+
+    def _recovered(self) -> None:
+        """Q4: a dead child's jobs are given back within a second, a dead machine's within its lease and a second."""
+        now = self._world.now
+        for id, (kind, session, _) in self._checker.view.places.items():
+            died = self._plant.died.get(session) if kind == "run" else None
+            if died is None:
+                continue
+            watcher = self._plant.watchers.get(session)
+            if watcher is not None and now - died > _PROMPT and watcher.undisturbed_since(died):
+                raise Broken(f"Q4: {session} died {(now - died) / SECOND:.2f} s ago, and {id} is not given back")
+            if now - died > _LEASE + _PROMPT and not self._clock_moves:
+                begin = died - _LEASE - 2 * SECOND
+                others = [beat for at, beat in self._plant.beats if at < begin and beat.undisturbed_since(begin)]
+                if others:
+                    raise Broken(f"Q4: {session} is dead, its lease has ended, and nobody gives {id} back")
+
+    def _begun(self) -> None:
+        """Q4: a worker that is alive and well knows what it has."""
+        now, places = self._world.now, self._checker.view.places
+        for child in chain.from_iterable(self._plant.crews):
+            if child.over or not child.fetcher.undisturbed_since(now - self.bound):
+                continue
+            for id, (kind, session, token) in places.items():
+                if kind == "run" and session == child.session and now - self._checker.since[id] > self.bound:
+                    leased = child.held.get(id)
+                    if leased is None or leased.token != token.encode():
+                        raise Broken(f"Q4: {session} has {id} by {token}, and does not know of it")
+
+    @property
+    def bound(self) -> int:
+        """How long, us, a worker may sleep although it has something to do."""
+        return _PROMPT if self._faultless else _PATIENT
+
+    def somebody_idles(self) -> bool:
+        """Whether a worker has had a free place, and no trouble, for longer than that."""
+        now, bound = self._world.now, self.bound
+        return any(
+            child.free_since is not None
+            and now - max(child.free_since, child.began) > bound
+            and child.fetcher.undisturbed_since(now - bound)
+            and not child.over
+            for child in chain.from_iterable(self._plant.crews)
+        )
+
+    def _idle(self) -> None:
+        """Q4, Q6: no job waits while a worker has a free place for it."""
+        now, bound = self._world.now, self.bound
+        places = self._checker.view.places
+        if not self.somebody_idles():
+            return
+        for asleep, until in self._checker.view.asleep.items():
+            if (self._world.server_now // 1000 - until) * 1000 > bound and not self._clock_moves:
+                raise Broken(f"Q4: the group {asleep} may go on for long, and a worker idles")
+        for id, (kind, line, at) in places.items():
+            if kind == "due":
+                late = self._world.server_now // 1000 - int(at)
+                if late * 1000 > bound and now - self._checker.since[id] > bound and not self._clock_moves:
+                    raise Broken(f"Q6: {id} is {late} ms late, and a worker has nothing to do")
+            elif kind == "ready" or (kind == "line" and line.startswith("g ")):
+                group = self._plant.made[id].group
+                limits = LIMITS[group]
+                free = not limits.jobs and self._checker.view.running[group] < (limits.at_once or 10**6)
+                since = max(self._checker.since[id], self._checker.full.get(group, 0) if kind == "line" else 0)
+                if free and now - since > bound:
+                    raise Broken(f"Q4: {id} is {kind} for {(now - since) / SECOND:.2f} s, and a worker idles")
+
+    def told(self, answer: Answer) -> None:
+        """Q9: a caller gets the outcome, or learns in time that there is none yet."""
+        now, id, state = self._world.now, answer.id, answer.found.state
+        place = self._checker.view.places.get(id)
+        quiet = answer.task.undisturbed_since(answer.began)
+        if quiet and now > answer.deadline + SECOND // 2:
+            raise Broken(f"Q9: a caller heard of {id} {(now - answer.deadline) / SECOND:.2f} s after its deadline")
+        if state == "unknown":
+            if place is not None and id not in self._checker.cleared:
+                raise Broken(f"Q9: a caller was told that {id} is unknown, and it is {place}")
+        elif state in ("ended", "dead"):
+            self._check_outcome(answer, now)
+        elif place is not None and place[0] in ("ended", "dead"):
+            latest = answer.deadline - SECOND // 5 if quiet else answer.began
+            if self._checker.since[id] < latest:
+                raise Broken(f"Q9: {id} had ended as {place} in time, and a caller was told {state}")
+
+    def _check_outcome(self, answer: Answer, now: int) -> None:
+        id, found = answer.id, answer.found
+        place, since = self._checker.view.places.get(id), self._checker.since[id]
+        if place is None or since > now - SECOND // 10 or id in self._checker.again:
+            return  # it has just changed again
+        if place[0] not in ("ended", "dead"):
+            raise Broken(f"Q9: a caller was told that {id} is {found}, and it is {place}")
+        if found.state == "ended" and place[1] and not found.blob.startswith(place[1].encode()):
+            raise Broken(f"Q9: {id} ended as {place}, a caller was told {found.blob!r}")
+        late = now - max(since, answer.began)
+        if self._faultless and late > _PROMPT:
+            raise Broken(f"Q9: a caller heard {late / SECOND:.2f} s later that {id} had ended")

@@ -1,0 +1,38 @@
+"""A whole run of a queue: producers, callers, machines of workers, and all that goes wrong; a function of the seed."""
+
+from __future__ import annotations
+
+from lockwork.protocol.keys import QueueKeys
+from simulation.faults import SECOND, Mix
+from simulation.queues import queue_users as users
+from simulation.queues.queue_actors import Plant
+from simulation.queues.queue_checks import QueueChecker
+from simulation.queues.queue_machines import judge, staff
+from simulation.queues.queue_watch import QueueWatch
+from simulation.runs import RELEASED, finished
+from simulation.server import Build, Server
+from simulation.world import World
+
+
+def run(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Producers and worker machines on one queue; raises Broken. In a fifth of the runs nothing goes wrong."""
+    faultless = seed % 5 == 0
+    world = World(server, seed, build, Mix(slow=0.1) if faultless else None)
+    plant = Plant(world, QueueKeys("sim", "q"))
+    checker = QueueChecker(world, plant)
+    watch = QueueWatch(world, plant, checker, faultless=faultless)
+    world.checker = checker
+    random = world.random
+    producers, office = world.process("shop"), world.process("office")
+    for number in range(2):
+        world.start(producers, f"producer{number}", lambda _: users.producer(plant, random.randint(2, 5)))
+    world.start(producers, "caller", lambda task: users.caller(plant, watch, task))
+    world.start(office, "caller", lambda task: users.caller(plant, watch, task))
+    world.start(office, "handler", lambda _: users.handler(plant))
+    world.start(office, "undertaker", lambda _: users.undertaker(plant))
+
+    staff(world, plant)
+    judge(world, checker, watch)
+    if not faultless and random.random() < 0.25:
+        world.after(random.randint(0, 15 * SECOND), lambda: world.outage(random.randint(SECOND // 2, 6 * SECOND)))
+    return finished(world, seed, 20, 60, checker.at_end)

@@ -1,0 +1,178 @@
+"""What must hold for schedules (Q8): each slot is enqueued once, never early, and missed only as its policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from lockwork.protocol.queues.schedules import Plan, slot_id
+from simulation.faults import SECOND
+from simulation.process import Task
+from simulation.server import Command
+from simulation.world import Broken, Step, World
+
+_LEASE = 60 * SECOND
+_SLACK = 5 * SECOND
+"""How far the server's clock may have been moved, all in all."""
+
+
+@dataclass
+class Book:
+    """A schedule as the server must know it."""
+
+    digest: str
+    timing: str
+    cursor: int
+    paused: int = 0
+    job: str = ""
+    slot: int = 0
+    enqueued: int = 0
+    overlapped: int = 0
+    declared: int = field(default=0, compare=False)
+    """Server time of the last declaration, us."""
+
+    def state(self) -> list[Any]:
+        """Its state as the server stores it."""
+        return list(vars(self).values())[:-1]
+
+
+@dataclass
+class ScheduleChecker:
+    """Judges every step by books of its own; `plans` has every plan by its digest."""
+
+    world: World
+    plans: dict[str, Plan]
+    kept: int
+    """After how many us without a declaration a schedule may be forgotten."""
+    jobs_key: str
+    books: dict[str, Book] = field(default_factory=dict)
+    jobs: set[str] = field(default_factory=set)
+    """What waits or runs."""
+    ever: set[str] = field(default_factory=set)
+    handed: dict[str, int] = field(default_factory=dict)
+    """How often each job was enqueued by a slot."""
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read everything that is known of schedules, and the jobs."""
+        base = self.jobs_key.removesuffix("jobs")
+        return [("HGETALL", f"{base}schedules"), ("HKEYS", self.jobs_key), ("ZCARD", f"{base}schedules:seen")]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did."""
+        stored, ids, _ = step.seen
+        found = {key[1:].decode(): value for key, value in stored.items() if key[:1] == b"s"}
+        states = {name: msgspec.msgpack.decode(value) for name, value in found.items()}
+        now_there = {id.decode() for id in ids}
+        new = now_there - self.jobs
+        if twice := new & self.ever:
+            raise Broken(f"{twice} was enqueued twice")
+        wanted: set[str] = set()
+        if step.script.startswith("schedule_"):
+            wanted = getattr(self, f"_{step.script}")(step, states) or set()
+        elif states.keys() != self.books.keys():
+            raise Broken(f"{step.script} touched the schedules")
+        if new != wanted:
+            raise Broken(f"{step.script} enqueued {sorted(new)}, not {sorted(wanted)}")
+        self.jobs = now_there
+        self.ever |= new
+        if {name: book.state() for name, book in self.books.items()} != states:
+            raise Broken(f"{step.script}: it is {states}, not {self.books}")
+
+    def _schedule_fire(self, step: Step, states: dict[str, Any]) -> set[str]:
+        today, wanted, at = step.now // 1000, set[str](), 1
+        while at < len(step.args):
+            name, count = str(step.args[at]), int(step.args[at + 6])
+            book = self.books.get(name)
+            moved = name in states and book is not None and states[name][2] != book.cursor
+            if moved and book is not None:
+                wanted |= self._fired(book, name, states[name][2], today)
+            at += 7 + 2 * count
+        return wanted
+
+    def _fired(self, book: Book, name: str, cursor: int, today: int) -> set[str]:
+        plan = self.plans[book.digest]
+        if cursor < book.cursor:
+            raise Broken(f"the cursor of {name} goes back")
+        if cursor > today:
+            raise Broken(f"a slot of {name} comes {cursor - today} ms early")
+        if plan.after(cursor) < today - _SLACK // 1000 - 100:
+            raise Broken(f"{name} was fired by somebody who was late, and newer slots were due")
+        wanted = set[str]()
+        for slot in plan.latest(book.cursor, cursor, plan.catch_up):
+            if book.paused or (plan.late_ms and today - slot > plan.late_ms):
+                continue
+            if not plan.overlap and (book.job in self.jobs or book.job in wanted):
+                book.overlapped += 1
+                continue
+            id = slot_id(name, slot)
+            wanted.add(id)
+            book.job, book.slot, book.enqueued = id, slot, book.enqueued + 1
+        book.cursor = cursor
+        return wanted
+
+    def _schedule_declare(self, step: Step, states: dict[str, Any]) -> None:
+        today = step.now // 1000
+        for at in range(1, len(step.args), 5):
+            name, digest = str(step.args[at]), str(step.args[at + 1])
+            book, state = self.books.get(name), states.get(name)
+            if book is None:
+                if state is not None:
+                    self.books[name] = Book(digest, self.plans[digest].timing, today, declared=step.now)
+                continue
+            if book.digest == digest:
+                book.declared = step.now
+            elif state is not None and state[0] == digest:
+                if not step.args[0] and step.now - book.declared < _LEASE - _SLACK:
+                    raise Broken(f"another definition of {name} is in force, and {step.task.name} took its place")
+                plan = self.plans[digest]
+                if plan.timing != book.timing:
+                    book.cursor = max(book.cursor, today)
+                book.digest, book.timing, book.declared = digest, plan.timing, step.now
+        self._forget(step, states)
+
+    def _forget(self, step: Step, states: dict[str, Any]) -> None:
+        for name in self.books.keys() - states.keys():
+            if step.now - self.books[name].declared < self.kept - _SLACK:
+                raise Broken(f"{name} was forgotten too soon")
+            del self.books[name]
+        if not self.books and step.seen[0]:
+            raise Broken(f"there is no schedule, and this is left: {step.seen[0]}")
+
+    def _schedule_pause(self, step: Step, states: dict[str, Any]) -> None:
+        name, paused = str(step.args[0]), int(step.args[1])
+        book = self.books.get(name)
+        if bool(step.reply) != (book is not None):
+            raise Broken(f"{name} was to be paused, and the answer is {step.reply}")
+        if book is not None and book.paused != paused:
+            book.paused = paused
+            if not paused:
+                book.cursor = max(book.cursor, step.now // 1000)
+
+    def _schedule_run(self, step: Step, states: dict[str, Any]) -> set[str]:
+        name, id, alone = str(step.args[0]), str(step.args[1]), bool(step.args[2])
+        book = self.books.get(name)
+        if book is None or book.job == id or id in self.ever or (alone and book.job in self.jobs):
+            return set()
+        book.job, book.enqueued = id, book.enqueued + 1
+        return {id}
+
+    def due(self, name: str) -> int:
+        """How late the next slot of a schedule is, us; negative: there is time."""
+        book = self.books[name]
+        return self.world.server_now - self.plans[book.digest].after(book.cursor) * 1000
+
+    def watch(self, tickers: dict[Task, Any], bound: int) -> None:
+        """Nobody may sleep while a slot is due."""
+        for name, book in self.books.items():
+            late = self.due(name)
+            if late <= bound:
+                continue
+            for task, ticker in tickers.items():
+                mine = {
+                    each.plan.name for each in ticker._watched if each.state == 1 and each.plan.digest == book.digest
+                }
+                if name in mine and task.undisturbed_since(self.world.now - late - 6 * SECOND) and not task.calling:
+                    raise Broken(f"{task.name} sleeps, and {name} is due for {late / SECOND:.2f} s")

@@ -1,0 +1,199 @@
+"""Stocks in the simulator: buyers who reserve, wait, confirm and give back, with faults, and what must always hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from lockwork.errors import LockworkError, ReservationEnded
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import stock
+from lockwork.protocol.queues.stock import Books
+from simulation.faults import MS, SECOND, Mix
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Command, Server
+from simulation.world import Broken, Step, World
+
+_LINE = "parts/stock_line"
+_LEFT = "if counts[1] - counts[2] - counts[3] < units then"
+_FOUND = "local known = earlier(id, buyer, key)"
+TWINS = (
+    Build("oversells", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
+    Build("reserves twice", (("stock_reserve", _FOUND, "local known = false"),)),
+    Build("gives back twice", (("parts/stock", "redis.call('HDEL', books, 'r' .. id)", "local _"),)),
+    Build("adds twice", (("stock_state", "if not string.find(added, ARGV[3], 1, true) then", "if true then"),)),
+    Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
+    Build("what runs out stays held", (("parts/stock", "'-inf', now, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
+    Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
+    Build("nobody hands over", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
+    Build("tells nobody", ((_LINE, "redis.call('PUBLISH', waiter[3], id)", "local _"),)),
+    Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
+)
+
+
+@dataclass
+class Checker:
+    """Judges every step by counting the reservations themselves."""
+
+    world: World
+    books: Books
+    added: dict[str, int] = field(default_factory=dict)
+    waiting: dict[Task, tuple[int, int]] = field(default_factory=dict)
+    """How many units each waits for, and since when."""
+    free_since: dict[int, int] = field(default_factory=dict)
+    """Since when so many units are free."""
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read the counts, and all reservations."""
+        books = self.books.queue.stock(self.books.name)
+        return [("HGETALL", books[0]), ("ZRANGE", books[1], 0, -1, "WITHSCORES")]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did."""
+        if step.script == "stock_state" and step.args[2] and step.reply[5]:
+            self.added.setdefault(str(step.args[2]), int(step.args[1]))
+        found, holds = step.seen
+        fields = {name.decode(): value for name, value in found.items()} if isinstance(found, dict) else {}
+        if "total" not in fields:
+            return
+        total, sold, held = (int(fields[name]) for name in ("total", "sold", "held"))
+        units = [int(value) for name, value in fields.items() if name.startswith("b")]
+        if total != self.books.total + sum(self.added.values()):
+            raise Broken(f"{total} units in all, not {self.books.total} and {self.added}")
+        if sold + held > total or min(sold, held) < 0 or sum(units) != sold + held:
+            raise Broken(f"{step.script}: {sold} sold and {held} held of {total}, {units} by buyer")
+        if max(units, default=0) > self.books.limit:
+            raise Broken(f"{step.script}: a buyer has more than {self.books.limit}")
+        kept = sum(name.startswith("r") for name in fields)
+        if (sold + held > 0) != (kept > 0) or len(holds) > kept:
+            raise Broken(f"{step.script}: {kept} reservations, {len(holds)} of them held, for {sold + held} units")
+        if step.script not in {"stock_look", "stock_extend"}:
+            late = [id for id, ends in holds if ends <= step.now]
+            if late:
+                raise Broken(f"{late} have run out and are held after {step.script}")
+        free = total - sold - held
+        self.free_since = {n: self.free_since.get(n, step.true) for n in range(1, free + 1)}
+
+    def watch(self) -> None:
+        """Nobody may wait for long while what he wants is free."""
+        quiet = _quiet(self.world.mix)
+        for task, (n, began) in self.waiting.items():
+            if n not in self.free_since:
+                continue
+            ready = max(self.free_since[n], began)
+            bound = 300 * MS if quiet else 6 * SECOND
+            if self.world.now - ready > bound and task.undisturbed_since(ready - 6 * SECOND) and not task.calling:
+                raise Broken(f"{task.name} waits for {n}, and so many are free for {self.world.now - ready} us")
+
+    def at_end(self) -> None:
+        """Everybody came to an end."""
+        stuck = [task.name for task in self.world.tasks if task.live and not task.background]
+        if stuck:
+            raise Broken(f"{stuck} never came to an end")
+
+
+@dataclass
+class Buyers:
+    """The buyers' side of a run."""
+
+    world: World
+    checker: Checker
+    ids: int = 0
+
+    def buyer(self, task: Task, turns: int) -> Actor:
+        """Buy several times."""
+        for turn in range(turns):
+            yield Sleep(self.world.random.choice([0.0, self.world.random.uniform(0, 3)]))
+            try:
+                yield from self._buy(task, f"{task.name}.{turn}")
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+            finally:
+                self.checker.waiting.pop(task, None)
+
+    def _buy(self, task: Task, id: str) -> Actor:
+        random, books = self.world.random, self.checker.books
+        name, n = task.name.replace("/", "-"), random.randint(1, 2)
+        hold = random.choice([1500, 6000, 60_000])
+        wait = random.choice([0, random.uniform(0, 6), random.uniform(0, 20)])
+        if wait:
+            self.checker.waiting[task] = n, self.world.now
+            channel = task.process.channel
+            held = yield from stock.reserve_waiting(books, id, name, n, hold, "", None, channel=channel, wait=wait)
+        else:
+            held = yield from stock.reserve(books, id, name, n, hold, "", None)
+        self.checker.waiting.pop(task, None)
+        yield Sleep(random.choice([0.0, random.uniform(0, 3)]))
+        step = random.random()
+        if step < 0.2:
+            yield from stock.extend(books, held.id, 5000)
+        if step < 0.5:
+            yield from stock.release(books, held.id, None)
+            return
+        try:
+            yield from stock.confirm(books, held.id, None)
+        except ReservationEnded:
+            return
+        yield Sleep(random.uniform(0, 2))
+        if random.random() < 0.7:
+            yield from stock.refund(books, held.id, None)
+
+    def keeper(self, task: Task, turns: int) -> Actor:
+        """Put units on sale, and take them off."""
+        for turn in range(turns):
+            yield Sleep(self.world.random.uniform(0, 6))
+            try:
+                n = self.world.random.choice([1, 1, -1])
+                yield from stock.status(self.checker.books, n, f"{task.name}.{turn}")
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+
+    def judge(self, task: Task) -> Actor:
+        """Look at the time; when it is calm, nothing that ran out is held."""
+        while not self.world.calm:
+            self.checker.watch()
+            yield Sleep(0.1)
+        yield Sleep(70)
+        found = yield from stock.status(self.checker.books)
+        if found.reserved:
+            raise Broken(f"{found} although all has run out")
+
+
+def _quiet(mix: Mix) -> bool:
+    troubles = (mix.unsent, mix.unanswered, mix.lost, mix.late, mix.kills, mix.pauses, mix.cancels, mix.back, mix.forth)
+    return not any(troubles)
+
+
+def stocks(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Buyers of three processes at one stock; raises Broken."""
+    # in a quarter of the runs nothing goes wrong: then nobody may be late at all
+    world = World(server, seed, build, Mix(slow=0.1, twice=0.2) if seed % 4 == 0 else None)
+    random = world.random
+    checker = Checker(world, Books(QueueKeys("sim", "q"), "phone", random.randint(1, 4), 2))
+    buyers = Buyers(world, checker)
+    world.checker = checker
+    born = 0
+
+    def populate() -> None:
+        nonlocal born
+        process = world.process(f"p{born}")
+        born += 1
+        for number in range(random.randint(1, 3)):
+            world.start(process, f"b{number}", partial(buyers.buyer, turns=random.randint(1, 5)))
+        if born == 1:
+            world.start(process, "keeper", partial(buyers.keeper, turns=3))
+
+    def victims() -> list[Process]:
+        return [process for process in world.processes if process.alive and process.name != "judge"]
+
+    def kill() -> None:
+        world.kill(random.choice(victims()))
+        world.after(random.randint(0, 3 * SECOND), populate)
+
+    for _ in range(3):
+        populate()
+    world.start(world.process("judge"), "judge", buyers.judge)
+    incidents(world, kill, victims, 15 * SECOND)
+    return finished(world, seed, 25, 200, checker.at_end)

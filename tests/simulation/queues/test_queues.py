@@ -1,0 +1,36 @@
+"""Queues keep their rules, Q1 to Q10, in every run, and every broken twin is caught."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.queues import queues
+from simulation.queues.queue_twins import TWINS
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+
+_SEEDS = 400
+
+
+@pytest.mark.parametrize("seeds", blocks(10), ids=label)
+def test_queues_keep_their_rules(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        queues.run(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(6):
+        assert queues.run(simulated, seed).trace == queues.run(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", list(chain(*TWINS.values())), ids=lambda twin: twin.name)
+def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: queues.run(simulated, seed, twin), twin.name, _SEEDS)
+
+
+def test_every_rule_has_a_twin() -> None:
+    """Q8, one enqueue per slot, is judged in the runs of schedules."""
+    assert {f"Q{number}" for number in range(1, 11)} - {"Q8"} <= TWINS.keys()

@@ -1,0 +1,28 @@
+"""Stocks keep their rules in every run, and every broken twin is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.queues.stocks import TWINS, stocks
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+
+_SEEDS = 300
+
+
+@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+def test_stocks_keep_their_rules(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        stocks(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(6):
+        assert stocks(simulated, seed).trace == stocks(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_stock_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: stocks(simulated, seed, twin), twin.name, _SEEDS)

@@ -1,0 +1,29 @@
+"""Unique jobs keep their rules in every run, and every broken twin is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.queues.unique_queue_twins import TWINS
+from simulation.queues.unique_queues import run
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+
+_SEEDS = 150
+
+
+@pytest.mark.parametrize("seeds", blocks(1), ids=label)
+def test_unique_jobs_keep_their_rules(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        run(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(4):
+        assert run(simulated, seed).trace == run(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_name_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: run(simulated, seed, twin), twin.name, _SEEDS)

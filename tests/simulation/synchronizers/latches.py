@@ -1,0 +1,198 @@
+"""Latches in the simulator: who counts down, who waits, who resets, with faults, and what must hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from lockwork.errors import LockworkError
+from lockwork.protocol import keys
+from lockwork.protocol.synchronizers import latch
+from lockwork.protocol.synchronizers.latch import Counted
+from simulation.faults import MS, SECOND
+from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Command, Server
+from simulation.world import Broken, Step, World
+
+_PART = "parts/latch"
+_LOOK = 5 * SECOND
+_SLACK = 250 * MS
+_GAP = 150 * MS
+"""From a look until its answer has come, and until a message sent meanwhile has come, at most."""
+_TURN = "if now - tonumber(found[7] or 0) >= MARGIN * 1000 then"
+_BEFORE = "redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)"
+TWINS = (
+    Build("counts twice", (("latch_count", _BEFORE, "false"),)),
+    Build("a reset forgets the requests", ((_PART, _TURN, "if true then"),)),
+    Build("a call that found it open counts after a reset", (("latch_count", "remember('z', request)", ""),)),
+    Build("opens one too early", (("latch_count", "math.max(0, left - ARGV[4])", "math.max(0, left - ARGV[4] - 1)"),)),
+    Build("resets twice", (("latch_reset", "if known('q', ARGV[3]) then", "if false then"),)),
+    Build("tells nobody", (("latch_count", "redis.call('PUBLISH', string.sub(fields[at], 2), text)", ""),)),
+    Build("forgets that a round had opened", (("latch_count", "redis.call('HSET', latch, 'o', round)", ""),)),
+    Build("a place for a moment", (("latch_wait", "now + PLACE * 1000)\n", "now + 1000)\n"),)),
+    Build("a latch without an expiry", ((_PART, "redis.call('PEXPIRE', key, math.max(ttl, PLACE) + MARGIN)", ""),)),
+)
+
+
+@dataclass
+class Users:
+    """The users' side of a run."""
+
+    world: World
+    latch: Counted
+    opened: list[int] = field(default_factory=list)
+    """True times at which a round opened."""
+    closed: list[int] = field(default_factory=list)
+    """True times at which a round began."""
+    looks: dict[Task, list[int]] = field(default_factory=dict)
+    """True times at which each task looked, in its present wait."""
+
+    def counter(self, task: Task, turns: int, pace: float) -> Actor:
+        """Count down now and then."""
+        random = self.world.random
+        for turn in range(turns):
+            yield Sleep(random.uniform(0, pace))
+            try:
+                yield from latch.count_down(self.latch, f"{task.name}.{turn}", random.choice([1, 1, 1, 2]))
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+
+    def resetter(self, task: Task, turns: int) -> Actor:
+        """Begin a new round now and then."""
+        random = self.world.random
+        for turn in range(turns):
+            yield Sleep(random.choice([random.uniform(0, 0.5), random.uniform(0, 8)]))
+            try:
+                yield from latch.reset(self.latch, f"{task.name}.{turn}")
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+
+    def waiter(self, task: Task, turns: int) -> Actor:
+        """Wait several times, for longer or shorter."""
+        random = self.world.random
+        for _ in range(turns):
+            yield Sleep(random.choice([0.0, random.uniform(0, 3)]))
+            timeout = random.choice([0, random.uniform(0, 5), 30])
+            began = self.world.now
+            try:
+                passed = yield from latch.wait(self.latch, task.process.channel, timeout)
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"gives up: {type(error).__name__}")
+            else:
+                self.world.note(task.name, "passes" if passed else "has waited enough")
+                self._waited(task, began, passed)
+
+    def _waited(self, task: Task, began: int, passed: bool) -> None:
+        looks = self.looks[task]
+        if not passed:
+            if heard := [opened for opened in self.opened if looks[0] < opened < looks[-1]]:
+                raise Broken(f"{task.name} was told at {looks[-1]} that nothing opened; it did at {heard}")
+            return
+        open_then = self._open_at(began)
+        since = [opened for opened in self.opened if opened >= began]
+        if not open_then and not since:
+            raise Broken(f"{task.name} passes, and it did not open")
+        if open_then or not since:
+            return
+        missed = task.process.unheard > since[0] - 10 * SECOND
+        # the one message to its process may come when this waiter has asked and does not listen yet: as if it were lost
+        missed = missed or any(abs(since[0] - look) < _GAP for look in looks)
+        bound = (_LOOK if missed else 0) + _SLACK
+        if task.undisturbed_since(since[0] - 10 * SECOND) and self.world.now - since[0] > bound:
+            raise Broken(f"{task.name} learned only {(self.world.now - since[0]) / SECOND:.2f} s later that it opened")
+
+    def _open_at(self, true: int) -> bool:
+        opened = max((at for at in self.opened if at <= true), default=-1)
+        return opened >= 0 and opened >= max((at for at in self.closed if at <= true), default=-1)
+
+
+@dataclass
+class Checker:
+    """Judges every step by a count of its own."""
+
+    world: World
+    users: Users
+    left: int = 0
+    counted: dict[str, int] = field(default_factory=dict)
+    """What each request was told."""
+    resets: set[str] = field(default_factory=set)
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read what is left, and how long the keys last."""
+        return [("HGET", keys[0], "n"), *(("PTTL", key) for key in keys)]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did."""
+        found, *expiries = step.seen
+        if -1 in expiries:
+            raise Broken("a key has no expiry")
+        if not self.users.closed:
+            self.left = self.users.latch.count
+            self.users.closed.append(step.true)
+        if step.script == "latch_reset":
+            request = str(step.args[2])
+            if request not in self.resets:
+                self.resets.add(request)
+                self.left = self.users.latch.count
+                self.users.closed.append(step.true)
+        elif step.script == "latch_count":
+            self._counted(step)
+        else:
+            if step.args[2] == 0:
+                self.users.looks[step.task] = []
+            self.users.looks[step.task].append(step.true)
+            if step.reply[0] == 0 and not self.left:
+                raise Broken(f"{step.task.name} was told that an open latch is closed")
+        if int(found) != self.left:
+            raise Broken(f"{step.script}: {int(found)} is left, not {self.left}")
+
+    def _counted(self, step: Step) -> None:
+        request = str(step.args[2])
+        if request not in self.counted:
+            before, self.left = self.left, max(0, self.left - int(step.args[3]))
+            self.counted[request] = self.left
+            if before and not self.left:
+                self.users.opened.append(step.true)
+        if step.reply != [1, self.counted[request]]:
+            raise Broken(f"{request} was told {step.reply}, not {self.counted[request]}")
+
+    def at_end(self) -> None:
+        """Everybody came to an end."""
+        stuck = [task.name for task in self.world.tasks if task.live]
+        if stuck:
+            raise Broken(f"{stuck} never came to an end")
+
+
+def latches(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Users of three processes at one latch; raises Broken."""
+    world = World(server, seed, build)
+    random = world.random
+    users = Users(world, Counted(keys.latch("sim", "a"), "a", random.randint(1, 8), 3_600_000))
+    checker = Checker(world, users)
+    world.checker = checker
+    born = 0
+    pace = random.choice([0.5, 3, 8])
+    resets = random.choice([0, 0, 2, 5])
+
+    def populate() -> None:
+        nonlocal born
+        process = world.process(f"p{born}")
+        born += 1
+        for number in range(random.randint(1, 2)):
+            world.start(process, f"c{number}", partial(users.counter, turns=random.randint(1, 4), pace=pace))
+        for number in range(random.randint(1, 3)):
+            world.start(process, f"w{number}", partial(users.waiter, turns=random.randint(1, 3)))
+        if resets and born == 1:
+            world.start(process, "reset", partial(users.resetter, turns=resets))
+
+    def kill() -> None:
+        alive = [process for process in world.processes if process.alive]
+        world.kill(random.choice(alive))
+        world.after(random.randint(0, 3 * SECOND), populate)
+
+    for _ in range(3):
+        populate()
+    incidents(world, kill, lambda: world.processes, 15 * SECOND)
+    return finished(world, seed, 25, 200, checker.at_end)

@@ -1,0 +1,207 @@
+"""Limiters in the simulator: callers that wait, will not wait, are cancelled and die, and what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+from lockwork.errors import LockworkError, RateLimited
+from lockwork.protocol import keys
+from lockwork.protocol.synchronizers import limiter
+from lockwork.protocol.synchronizers.limiter import Limits
+from simulation.faults import MS, SECOND
+from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.runs import RELEASED, finished, incidents
+from simulation.server import Build, Command, Server
+from simulation.world import Broken, Step, World
+
+_PART = "parts/limiter"
+_AFRESH = (
+    "if found[1] ~= text then\n"
+    "books.count, books.dropped = tonumber(found[2]), tonumber(found[2])\n"
+    "books.last, books.full, books.part = 0, 0, 0 return books end if true then"
+)
+TWINS = (
+    Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
+    Build("books what nobody waits for", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
+    Build(
+        "gives back beneath others",
+        (("limiter_return", "#later > 0 or books.full ~= mine[3] or books.part ~= mine[4]", "false"),),
+    ),
+    Build(
+        "gives back what others count on", (("limiter_return", "books.count - mine[2]", "books.count - mine[2] - 1"),)
+    ),
+    Build(
+        "one more in a burst",
+        ((_PART, "rule.limit)\n    return math.max(", "rule.limit + 1)\n    return math.max("),),
+    ),
+    Build("a bucket that is never empty", ((_PART, "if full < now then", "if true then"),)),
+    Build("one more in a window", ((_PART, "books.count + n - rule.limit", "books.count + n - rule.limit - 1"),)),
+    Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period / 2)"),)),
+    Build("never rests", ((_PART, "if full < now then full, part = now, 0 end", ""),)),
+    Build("overtakes", ((_PART, "local at = math.max(now, books.last)", "local at = now"),)),
+    Build(
+        "a new rate starts afresh",
+        (
+            (
+                _PART,
+                "if found[1] == text then",
+                _AFRESH,
+            ),
+        ),
+    ),
+    Build("a limiter without an expiry", ((_PART, "redis.call('PEXPIRE', log, ms)", ""),)),
+)
+
+
+@dataclass
+class _Booked:
+    n: int
+    slot: int
+    """Server time."""
+
+
+@dataclass
+class Callers:
+    """The callers' side: who went ahead with which request."""
+
+    world: World
+    rules: list[Limits]
+    booked: dict[str, _Booked] = field(default_factory=dict)
+    went: set[str] = field(default_factory=set)
+    returned: set[str] = field(default_factory=set)
+
+    def caller(self, task: Task, turns: int) -> Actor:
+        """Acquire several times, now and then more than one unit, now and then without patience."""
+        random = self.world.random
+        for turn in range(turns):
+            yield Sleep(random.choice([0.0, 0.0, random.uniform(0, 0.5), random.uniform(0, 3)]))
+            chosen = random.choice(self.rules)
+            request = f"{task.name}.{turn}"
+            wait = random.choice([None, None, 0, random.uniform(0, 2)])
+            n = random.randint(1, min(3, chosen.limit))
+            try:
+                yield from limiter.acquire(chosen, request, n, wait)
+            except (Cancelled, LockworkError) as error:
+                self.world.note(task.name, f"does not go: {type(error).__name__}")
+                if isinstance(error, RateLimited) and request in self.booked:
+                    raise Broken(f"{request} was refused, and its units are booked") from error
+            else:
+                self._goes(task, request)
+
+    def _goes(self, task: Task, request: str) -> None:
+        self.world.note(task.name, "goes")
+        self.went.add(request)
+        if request not in self.booked or request in self.returned:
+            raise Broken(f"{request} goes without a booking")
+        early = self.booked[request].slot - self.world.server_now
+        if early > 0 and not self.world.ahead:
+            raise Broken(f"{request} goes {early} us too early")
+
+
+@dataclass
+class Checker:
+    """Judges every step by the bookings that the server gave, in server time."""
+
+    world: World
+    callers: Callers
+
+    def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
+        """Read how long the keys last."""
+        return [("PTTL", key) for key in keys]
+
+    def applied(self, step: Step) -> None:
+        """Judge what a script did."""
+        if -1 in step.seen:
+            raise Broken("a key has no expiry")
+        if step.script == "limiter_return":
+            if step.reply:
+                request = str(step.args[0])
+                if request in self.callers.went:
+                    raise Broken(f"{request} went, and its units were given back")
+                self.callers.booked.pop(request)
+                self.callers.returned.add(request)
+            return
+        request, n, wait = str(step.args[1]), int(step.args[2]), int(step.args[3])
+        code, ahead, _ = step.reply
+        known = self.callers.booked.get(request)
+        if known is not None:
+            if code != 1 or ahead != max(0, known.slot - step.now):
+                raise Broken(f"{request} took twice: {known}, then {step.reply}")
+        elif code == 1:
+            if 0 <= wait < ahead:
+                raise Broken(f"{request} would not wait {ahead} us")
+            self._booked(_Booked(n, step.now + ahead))
+            self.callers.booked[request] = _Booked(n, step.now + ahead)
+        elif not 0 <= wait < ahead:
+            raise Broken(f"{request} was refused although it would wait")
+
+    def _booked(self, new: _Booked) -> None:
+        """The new one is the last, and no span of time that ends with it has too many."""
+        others = sorted(self.callers.booked.values(), key=lambda booked: booked.slot, reverse=True)
+        if others and others[0].slot > new.slot:
+            raise Broken(f"{new} overtakes {others[0]}")
+        rules = self.callers.rules
+        most = max(rule.limit for rule in rules)
+        rate = max(Fraction(rule.count, rule.period) for rule in rules)
+        units = new.n
+        for other in others:
+            span = new.slot - other.slot
+            if rules[0].algorithm == "window" and span >= rules[0].period:
+                return
+            units += other.n
+            # a slot is a whole microsecond, up to one later than the exact moment
+            allowed = most if rules[0].algorithm == "window" else most + (span + 1) * rate
+            if units > allowed:
+                raise Broken(f"{units} units within {span} us, from {other} to {new}")
+
+    def at_end(self) -> None:
+        """Everybody came to an end, and a limiter that rests gives all that it has."""
+        stuck = [task.name for task in self.world.tasks if task.live]
+        if stuck:
+            raise Broken(f"{stuck} never came to an end")
+        for rule in self.callers.rules:
+            state = self.world.build.script("limiter_state")
+            rested = self.world.server_now + 3600 * SECOND
+            units, left, _ = self.world.server.run(state, rule.keys, [rule.rule], rested).reply
+            if (units, left) != (rule.limit, 0):
+                raise Broken(f"after an hour of rest there are {units} of {rule.limit} units, and {left} us to wait")
+
+
+def limiters(server: Server, seed: int, build: Build = RELEASED) -> World:
+    """Callers of three processes at one limiter, in some runs with two opinions about its rate; raises Broken."""
+    world = World(server, seed, build)
+    random = world.random
+    opinions = 2 if random.random() < 0.3 else 1
+    at = keys.limiter("sim", "a")
+    rules = []
+    for _ in range(opinions):
+        if seed % 2:
+            count = random.choice([3, 5, 7])
+            rules.append(Limits(at, "a", "as drawn", "window", count, SECOND, count))
+        else:
+            count, limit = random.choice([3, 7, 10]), random.choice([1, 3, 5])
+            rules.append(Limits(at, "a", "as drawn", "bucket", count, random.choice([SECOND, 700 * MS]), limit))
+    callers = Callers(world, rules)
+    checker = Checker(world, callers)
+    world.checker = checker
+    born = 0
+
+    def populate() -> None:
+        nonlocal born
+        process = world.process(f"p{born}")
+        born += 1
+        for number in range(random.randint(2, 4)):
+            world.start(process, f"c{number}", partial(callers.caller, turns=random.randint(3, 7)))
+
+    def kill() -> None:
+        alive = [process for process in world.processes if process.alive]
+        world.kill(random.choice(alive))
+        world.after(random.randint(0, SECOND), populate)
+
+    for _ in range(3):
+        populate()
+    incidents(world, kill, lambda: world.processes, 8 * SECOND)
+    return finished(world, seed, 15, 200, checker.at_end)

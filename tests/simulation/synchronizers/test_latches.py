@@ -1,0 +1,28 @@
+"""Latches keep their rules in every run, and every broken twin is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+from simulation.synchronizers.latches import TWINS, latches
+
+_SEEDS = 300
+
+
+@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+def test_latches_keep_their_rules(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        latches(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(6):
+        assert latches(simulated, seed).trace == latches(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_latch_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: latches(simulated, seed, twin), twin.name, _SEEDS)

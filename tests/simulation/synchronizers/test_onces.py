@@ -1,0 +1,28 @@
+"""What runs once per period keeps their rules in every run, and every broken twin is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulation.catching import check_caught
+from simulation.seeds import blocks, label
+from simulation.server import Build, Server
+from simulation.synchronizers.onces import TWINS, onces
+
+_SEEDS = 300
+
+
+@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+def test_onces_keep_their_rules(simulated: Server, seeds: range) -> None:
+    for seed in seeds:
+        onces(simulated, seed)
+
+
+def test_a_seed_replays_exactly(simulated: Server) -> None:
+    for seed in range(6):
+        assert onces(simulated, seed).trace == onces(simulated, seed).trace
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
+def test_a_broken_build_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(lambda seed: onces(simulated, seed, twin), twin.name, _SEEDS)
