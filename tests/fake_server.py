@@ -1,4 +1,4 @@
-"""A server that says it is too old; only the refusal is tested with it, because no package offers one that is."""
+"""Servers that no package offers: one that says it is too old, and one that shakes hands and then talks nonsense."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ class _Handler(socketserver.StreamRequestHandler):
                 words.append(self.rfile.read(length + 2)[:-2])
             self.server.asked.append(words[0].upper())  # type: ignore[attr-defined]
             if words[0].upper() == b"INFO":
-                facts = (
-                    f"# Server\r\nredis_version:{VERSION}\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n".encode()
-                )
-                self.wfile.write(b"$%d\r\n%b\r\n" % (len(facts), facts))
+                self.wfile.write(self.server.info)  # type: ignore[attr-defined]
             else:
                 self.wfile.write(b"+OK\r\n")
 
@@ -31,13 +28,24 @@ class _Server(socketserver.ThreadingTCPServer):
     daemon_threads = False
     allow_reuse_address = True
     asked: list[bytes]
+    info: bytes
+
+
+def old_server() -> contextlib.AbstractContextManager[tuple[str, list[bytes]]]:
+    """Its URL, and the names of the commands that it was sent."""
+    facts = f"# Server\r\nredis_version:{VERSION}\r\nrole:master\r\nmaxmemory_policy:noeviction\r\n".encode()
+    return _served(b"$%d\r\n%b\r\n" % (len(facts), facts))
+
+
+def confused_server() -> contextlib.AbstractContextManager[tuple[str, list[bytes]]]:
+    """The same of one that answers as no server does, once the handshake is over."""
+    return _served(b"<!DOCTYPE html>\r\n")
 
 
 @contextlib.contextmanager
-def old_server() -> Iterator[tuple[str, list[bytes]]]:
-    """Its URL, and the names of the commands that it was sent."""
+def _served(info: bytes) -> Iterator[tuple[str, list[bytes]]]:
     with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.asked = []
+        server.asked, server.info = [], info
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from fake_server import VERSION, old_server
+from fake_server import VERSION, confused_server, old_server
 from lockwork import Lockwork, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.embedded import Embedded, start_private
 from ports import free_port
@@ -143,6 +143,16 @@ def test_too_old() -> None:
         for text in refused(app, ServerUnsuitable):
             assert f"the server at {url} is version {VERSION}: use Redis 6.2 or later, or Valkey" in text
         assert not {b"EVAL", b"EVALSHA"} & set(asked)
+
+
+async def test_no_answer_but_nonsense() -> None:
+    """asyncio callers were told the parser's own error, and not that they had no server."""
+    with confused_server() as (url, asked), Lockwork(url, patience="0.2s") as app:
+        for attempt in (app.lock("x").aacquire(), asyncio.to_thread(app.lock("x").acquire)):
+            with pytest.raises(ServerUnavailable, match=rf"Protocol error.* Is the server at {url} running"):
+                await attempt
+        assert not {b"EVAL", b"EVALSHA"} & set(asked)
+        await app.aclose()
 
 
 def test_a_read_only_replica(spoiled: Embedded, spoil: redis.Redis, tmp_path: Path) -> None:

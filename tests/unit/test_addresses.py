@@ -94,6 +94,15 @@ def test_what_is_no_client(client: object) -> None:
         Lockwork(client=client)
 
 
+async def test_a_client_that_cannot_connect() -> None:
+    """redis-py notices it when it first connects; its own error then came out of a lock."""
+    provider = redis.UsernamePasswordCredentialProvider("ada", SECRET)
+    for kind in (redis.Redis, redis.asyncio.Redis):
+        with pytest.raises(ConfigError, match="as this client's settings say: .*username") as told:
+            Lockwork(client=kind(username="ada", credential_provider=provider))
+        assert SECRET not in str(told.value)
+
+
 def test_a_url_and_a_client_are_too_much() -> None:
     with pytest.raises(ConfigError, match="not both"):
         Lockwork("redis://localhost", client=redis.Redis())

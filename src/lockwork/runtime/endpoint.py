@@ -105,7 +105,10 @@ class Endpoint:
 
     @classmethod
     def from_client(cls, client: object) -> Endpoint:
-        """Connect where a redis-py client, sync or asyncio, connects; its connections stay its own."""
+        """Connect where a redis-py client, sync or asyncio, connects; its connections stay its own.
+
+        Raises ConfigError for what is no client of one server, and for settings that no connection can have.
+        """
         if not isinstance(client, redis.Redis | redis.asyncio.Redis):
             raise ConfigError(f"client must be a redis.Redis or redis.asyncio.Redis for one server, not {type(client)}")
         pool = client.connection_pool
@@ -114,7 +117,13 @@ class Endpoint:
             if pool.connection_class in classes:
                 given = pool.connection_kwargs
                 wanted = {key: given[key] for key in given if key in _TAKEN_OVER or key.startswith("ssl_")}
-                return cls(kind, {key: value for key, value in wanted.items() if value is not None})
+                endpoint = cls(kind, {key: value for key, value in wanted.items() if value is not None})
+                try:
+                    endpoint.connection()
+                except redis.DataError as error:
+                    text = " ".join(str(error).split())
+                    raise ConfigError(f"no connection can be made as this client's settings say: {text}") from None
+                return endpoint
         raise ConfigError(f"connections of {pool.connection_class} are not supported: give a URL instead")
 
     def connection(self, timeout: float = TIMEOUT) -> AbstractConnection:

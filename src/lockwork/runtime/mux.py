@@ -17,7 +17,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, Identity, end, identify
 from lockwork.runtime.packing import NOTHING, new_reader, pack_call
-from lockwork.runtime.replies import Retry, raise_connecting
+from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
 
 _READ_SIZE = 1 << 18
 _SOON = 8
@@ -80,7 +80,7 @@ class Mux:
                 raise Retry("it was closed")
             if reader.at_eof():
                 raise ConnectionResetError("closed by the server")
-        except (redis.RedisError, OSError) as error:
+        except FORESEEN as error:
             await self._disconnect(connection)
             raise_connecting(error, self._endpoint.shown)
         except BaseException:

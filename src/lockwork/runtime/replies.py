@@ -13,7 +13,7 @@ from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, Ser
 # The server is there but cannot serve just now; the same call will do later.
 _PASSING = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
 # What a server that is away, or talks nonsense, makes its clients raise.
-_FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
+FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
 
 
 class Retry(Exception):
@@ -55,21 +55,21 @@ def raise_connecting(error: Exception, where: str) -> NoReturn:
         error, redis.BusyLoadingError | redis.ConnectionError | redis.TimeoutError
     ):
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
-    if isinstance(error, _FORESEEN):
+    if isinstance(error, FORESEEN):
         raise Retry(f"no server answers at {where}: {error}") from error
     # such a source may be out of order for a moment, as a server may
     raise Retry(f"connecting to {where} failed: {type(error).__name__}: {error}") from error
 
 
 def _says_more(cause: BaseException | None) -> TypeGuard[Exception]:
-    return isinstance(cause, Exception) and (isinstance(cause, redis.RedisError) or not isinstance(cause, _FORESEEN))
+    return isinstance(cause, Exception) and (isinstance(cause, redis.RedisError) or not isinstance(cause, FORESEEN))
 
 
 def unforeseen(error: object) -> Exception | None:
     """The error of a kind that neither server nor network raises which is behind this one, for a log that shows it."""
     while isinstance(error, LockworkError | Retry):
         error = error.__cause__
-    return error if isinstance(error, Exception) and not isinstance(error, _FORESEEN) else None
+    return error if isinstance(error, Exception) and not isinstance(error, FORESEEN) else None
 
 
 def gone(where: str, why: object, tried: float) -> ServerUnavailable:
