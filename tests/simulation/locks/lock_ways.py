@@ -18,6 +18,7 @@ from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.kept import Keeper, Kept
 from simulation.faults import SECOND
+from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.lock_way_checks import WayChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -235,25 +236,15 @@ def run(server: Server, seed: int, build: Build = RELEASED, keeper: Callable[[],
     world.checker = checker
     names = ["a", "b"][: world.random.randint(1, 2)]
     rounds = world.random.randint(2, 6)
-    born = 0
 
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
+    def populate(process: Process) -> None:
         players.keepers[process] = players.keeper()
         world.start(process, "engine", lambda task: players.renewer(process), background=True)
         world.start(process, "ear", lambda task: players.ear(process), background=True)
         for number in range(world.random.randint(1, 3)):
             world.start(process, f"c{number}", lambda task: players.contender(task, names, rounds))
 
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive and process.name != "m"]
-        world.kill(world.random.choice(alive))
-        world.after(world.random.randint(0, SECOND), populate)
-
-    for _ in range(3):
-        populate()
+    kill = crowd(world, populate)
     meddlers = world.process("m")
     world.start(meddlers, "meddler", lambda _: players.meddler(), background=True)
     if world.random.random() < 0.5:

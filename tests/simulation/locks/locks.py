@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from simulation.faults import SECOND
+from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Players
 from simulation.locks.lock_checks import LockChecker
+from simulation.process import Process
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Server
 from simulation.world import World
@@ -18,23 +20,13 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.checker = checker
     names = ["a", "b"][: world.random.randint(1, 2)]
     rounds = world.random.randint(2, 5)
-    born = 0
 
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
+    def populate(process: Process) -> None:
         world.start(process, "engine", lambda task: players.renewer(process), background=True)
         for number in range(world.random.randint(1, 3)):
             world.start(process, f"c{number}", lambda task: players.contender(task, names, rounds))
 
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive and process.name != "m"]
-        world.kill(world.random.choice(alive))
-        world.after(world.random.randint(0, SECOND), populate)
-
-    for _ in range(3):
-        populate()
+    kill = crowd(world, populate)
     world.start(world.process("m"), "meddler", lambda _: players.meddler(), background=True)
     incidents(world, kill, lambda: world.processes, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)

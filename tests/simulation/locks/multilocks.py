@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,10 @@ from lockwork.protocol.locks import multilock
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from simulation.faults import SECOND
+from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.lock_checks import LockChecker
-from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Server
 from simulation.world import Broken, Step, World
@@ -153,21 +153,13 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     checker = MultiChecker(world, players)
     world.checker = checker
     rounds = world.random.randint(2, 5)
-    names = (f"p{number}" for number in itertools.count())
 
-    def populate() -> None:
-        process = world.process(next(names))
+    def populate(process: Process) -> None:
         world.start(process, "engine", lambda task: players.renewer(process), background=True)
         for number in range(world.random.randint(1, 3)):
             world.start(process, f"c{number}", lambda task: players.contender(task, _NAMES, rounds))
 
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive and process.name != "m"]
-        world.kill(world.random.choice(alive))
-        world.after(world.random.randint(0, SECOND), populate)
-
-    for _ in range(3):
-        populate()
+    kill = crowd(world, populate)
     world.start(world.process("m"), "meddler", lambda _: players.meddler(), background=True)
     incidents(world, kill, lambda: world.processes, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)

@@ -18,9 +18,10 @@ from lockwork.protocol.locks.grants import Granted, Renewal, Request, local_dead
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.scripts import Script
 from simulation.faults import SECOND
+from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.shared_format_checks import KEY, SharedChecker
-from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import finished, incidents
 from simulation.server import NOW, Build, Server
 from simulation.world import World
@@ -173,21 +174,13 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     checker = SharedChecker(world, players, players.kind)
     world.checker = checker
     rounds = world.random.randint(2, 5)
-    names = (f"p{number}" for number in itertools.count())
 
-    def populate() -> None:
-        process = world.process(next(names))
+    def populate(process: Process) -> None:
         world.start(process, "engine", lambda task: players.renewer(process), background=True)
         for number in range(world.random.randint(1, 2)):
             world.start(process, f"c{number}", lambda task: players.contender(task, [KEY], rounds))
         world.start(process, "foreign", lambda task: players.foreigner(task, rounds))
 
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive]
-        world.kill(world.random.choice(alive))
-        world.after(world.random.randint(0, SECOND), populate)
-
-    for _ in range(world.random.randint(1, 3)):
-        populate()
+    kill = crowd(world, populate, world.random.randint(1, 3))
     incidents(world, kill, lambda: world.processes, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)
