@@ -7,7 +7,7 @@ import redis
 from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.protocol.queues.pushing import NewJob
 
@@ -15,8 +15,8 @@ FEW, MANY = 1_000, 5_000_000
 BATCH, ROUNDS, TURNS = 500, 40, 6
 _SESSION = "host/1/bench"
 _WINDOW_MS = 3_600_000
-_RECORD = jobs.head(1, 4) + b'["nothing",[42]]'
-_FIRST = jobs.head(0, 4) + b'["nothing",[42]]'
+_RECORD = heads.head(1, 4) + b'["nothing",[42]]'
+_FIRST = heads.head(0, 4) + b'["nothing",[42]]'
 """Of the highest priority, so that it comes before those that wait."""
 
 

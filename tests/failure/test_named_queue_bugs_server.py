@@ -12,10 +12,11 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, hands, jobs, pushing, waiting
+from lockwork.protocol.queues import dead_moves, hands, heads, jobs, pushing, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.jobs import Leased, Limits, Outcome
+from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
@@ -25,8 +26,8 @@ SESSION = "host/1/a"
 WINDOW = 600_000
 MANY = 20_000
 """More than Lua's `unpack` takes."""
-PLAIN = jobs.head(1, 4) + b'["work",[]]'
-KEYED = jobs.head(1, 4, "k", "g", Limits(at_once=5)) + b'["work",[]]'
+PLAIN = heads.head(1, 4) + b'["work",[]]'
+KEYED = heads.head(1, 4, "k", "g", Limits(at_once=5)) + b'["work",[]]'
 
 
 @pytest.fixture

@@ -16,11 +16,12 @@ import redis
 from lockwork import Lockwork, ServerRefused
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, dead_moves, hands, jobs, pushing, schedules, waiting
+from lockwork.protocol.queues import dead, dead_moves, hands, heads, jobs, pushing, schedules, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.jobs import Leased, Limits, Outcome
+from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
@@ -44,7 +45,7 @@ class Populated:
     """A queue with a job in every place."""
 
     def __init__(self, ask: Ask) -> None:
-        plain, keyed = jobs.head(1, 4), jobs.head(1, 4, "k", "g", Limits(at_once=5))
+        plain, keyed = heads.head(1, 4), heads.head(1, 4, "k", "g", Limits(at_once=5))
         body = b'["work",[]]'
         ask(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
         names = ["running", "keyed", "dies", "gone", "done"]
@@ -68,7 +69,7 @@ class Populated:
     def operations(self, numbers: Iterator[int]) -> dict[str, Callable[[], Protocol[Any]]]:
         """Whatever may be asked of it."""
         number = next(numbers)
-        plain, keyed = jobs.head(0, 4) + b"[]", jobs.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
+        plain, keyed = heads.head(0, 4) + b"[]", heads.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
         job = self.running
         return {
             "push": lambda: pushing.push(KEYS, [NewJob(f"a{number}", plain)]),
@@ -170,7 +171,7 @@ def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]
         beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
         beats.join(SESSION, 5, whole=True)
         for name, keys in queues.items():
-            lw.runtime.run(pushing.push(keys, [NewJob(f"of {name}", jobs.head(1, 4) + b'["work",[]]')]))
+            lw.runtime.run(pushing.push(keys, [NewJob(f"of {name}", heads.head(1, 4) + b'["work",[]]')]))
             assert lw.runtime.run(jobs.reserve(keys, SESSION, 1, "r1", "")).jobs
         return beats
 

@@ -12,7 +12,7 @@ import redis
 from lockwork import ConfigError, Lockwork
 from lockwork.partitioning import Partitions, numbered, routing_name
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.queues.jobs import Limits, head
+from lockwork.protocol.queues.heads import Limits, head
 
 NAMES = [f"order:{number}" for number in range(4000)]
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control, jobs, pushing
+from lockwork.protocol.queues import heads, job_control, jobs, pushing
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.jobs import Limits, Outcome
+from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.jobs import Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
@@ -30,7 +31,7 @@ def bench(url: str) -> Iterator[Bench]:
 
 
 def _push(bench: Bench, id: str, group: str, limits: Limits = SLOW) -> None:
-    bench.run(pushing.push(QUEUE, [NewJob(id, jobs.head(1, 3, "", group, limits) + b"body")]))
+    bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 3, "", group, limits) + b"body")]))
 
 
 def _reserve(bench: Bench, request: str, want: int = 5) -> jobs.Batch:
@@ -93,7 +94,7 @@ def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies:
     one, none = Limits(1), Limits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
-        bench.run(pushing.push(QUEUE, [NewJob(id, jobs.head(1, 1, key, group, limits) + b"body")]))
+        bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 1, key, group, limits) + b"body")]))
     (job,) = _reserve(bench, "r0", 1).jobs
     for channel in (CHANNEL, "second"):
         assert not bench.run(jobs.reserve(QUEUE, SESSION, 1, f"sleeps-{channel}", channel)).jobs
@@ -117,7 +118,7 @@ def test_a_clock_that_was_set_back_costs_a_group_one_period(bench: Bench) -> Non
 
 def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> None:
     bench.run(queue_limits.change(QUEUE, {"rate": "1/60000"}))
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", jobs.head(1, 3) + b"body") for at in range(2)]))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", heads.head(1, 3) + b"body") for at in range(2)]))
     assert _run(bench, "r0") == ["j0"]
     bench.now -= 3600 * SECOND
     assert _run(bench, "r1") == []

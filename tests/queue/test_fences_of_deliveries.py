@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import SECOND, Bench
@@ -22,7 +22,7 @@ def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
-    bench.run(pushing.push(QUEUE, [NewJob("j", jobs.head(1, 9) + b"body")]))
+    bench.run(pushing.push(QUEUE, [NewJob("j", heads.head(1, 9) + b"body")]))
     yield bench
     server.close()
 

@@ -8,7 +8,7 @@ import pytest
 
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, jobs, pushing
+from lockwork.protocol.queues import hands, heads, jobs, pushing
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import SessionOver
 from lockwork.protocol.queues.pushing import NewJob
@@ -28,7 +28,7 @@ def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:04}", jobs.head(1, 3) + b"body") for at in range(COUNT)]))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:04}", heads.head(1, 3) + b"body") for at in range(COUNT)]))
     for call in range(2):
         bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
     recovery = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True)
@@ -66,7 +66,7 @@ def full(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
     bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:05}", jobs.head(1, 3) + b"body") for at in range(MANY)]))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:05}", heads.head(1, 3) + b"body") for at in range(MANY)]))
     for call in range(MANY // 1000):
         bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
     yield bench

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, jobs, pushing
+from lockwork.protocol.queues import hands, heads, jobs, pushing
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
@@ -31,7 +31,7 @@ def bench(url: str) -> Iterator[Bench]:
 @pytest.fixture
 def held(bench: Bench) -> list[Leased]:
     """Three jobs in a worker's hands, the second without a record."""
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", jobs.head(1, 3) + b"body") for at in range(3)]))
+    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", heads.head(1, 3) + b"body") for at in range(3)]))
     found = bench.run(jobs.reserve(QUEUE, SESSION, 3, "r", "")).jobs
     bench.lose_field(QUEUE.jobs, "j1")
     return found

@@ -8,8 +8,8 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import jobs, pushing
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Batch, Outcome
@@ -35,7 +35,7 @@ class Shop:
 
     def push(self, count: int, delay_ms: int = 0) -> None:
         self.requests += 1
-        new = [NewJob(f"{self.requests}.{at:03}", jobs.head(1, 3) + b"body", delay_ms) for at in range(count)]
+        new = [NewJob(f"{self.requests}.{at:03}", heads.head(1, 3) + b"body", delay_ms) for at in range(count)]
         self.bench.run(pushing.push(QUEUE, new))
 
     def reserve(self, session: str = ANN, want: int = 10, channel: str = "") -> Batch:

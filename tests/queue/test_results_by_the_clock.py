@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import SECOND, Bench
@@ -24,7 +24,7 @@ def bench(simulated: Server) -> Bench:
 
 
 def _done(bench: Bench, id: str) -> None:
-    bench.run(pushing.push(QUEUE, [NewJob(id, jobs.head(1, 3) + b"body")]))
+    bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 3) + b"body")]))
     (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 1, f"r{id}", "")).jobs
     bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], WINDOW_MS))
 

@@ -6,7 +6,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
 from processes import until
@@ -23,7 +23,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
     with admin.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(*CHANNELS.values())
         until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
-        run(pushing.push(KEYS, [NewJob("later", jobs.head(1, 4) + b'["work",[]]', 1500)]))
+        run(pushing.push(KEYS, [NewJob("later", heads.head(1, 4) + b'["work",[]]', 1500)]))
         for session in ("host/2/b", "host/1/a"):
             assert not run(jobs.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
         until(lambda: admin.zcount(KEYS.due, 0, admin.time()[0] * 1000) == 1, "it is due")
@@ -51,6 +51,6 @@ def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Serv
     for session, channel in CHANNELS.items():
         bench.hear(channel)
         assert not bench.run(jobs.reserve(queue, session, 1, "r1", channel)).jobs
-    record = jobs.head(1, 4) + b'["work",[]]'
+    record = heads.head(1, 4) + b'["work",[]]'
     bench.run(pushing.push(queue, [NewJob("later", record, 200), NewJob("now", record)]))
     assert sorted(bench.messages) == [(channel, queue.jobs) for channel in CHANNELS.values()]

@@ -6,7 +6,7 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, stock
+from lockwork.protocol.queues import heads, jobs, stock
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.protocol.queues.pushing import NewJob, push_arguments
 from lockwork.protocol.queues.stock import Books
@@ -17,7 +17,7 @@ from simulation.server import Build, Server
 QUEUE = QueueKeys("sim", "q")
 BOOKS = Books(QUEUE, "phones", 2, 0)
 SESSION = "host/1/a"
-_JOB = push_arguments([NewJob("j", jobs.head(1, 3) + b"body")])
+_JOB = push_arguments([NewJob("j", heads.head(1, 3) + b"body")])
 _ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from lockwork.protocol.queues import jobs, records
+from lockwork.protocol.queues import heads, records
 from lockwork.protocol.queues.job_control import Sight
 
 State = Literal["scheduled", "blocked", "active", "succeeded", "dead", "cancelled", "expired", "unknown"]
@@ -68,7 +68,7 @@ def _error(stored: bytes) -> JobError:
 
 def _named(record: bytes) -> tuple[str | None, tuple[str, ...]]:
     try:
-        call = records.decoded(jobs.body(record))
+        call = records.decoded(heads.body(record))
         tags = call[3].get("tags", ()) if len(call) > 3 else ()
         return str(call[0]), tuple(map(str, tags))
     except (ValueError, TypeError, LookupError, AttributeError):

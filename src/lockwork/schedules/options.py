@@ -16,7 +16,7 @@ from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.schedules import Plan
 from lockwork.schedules.timing import Cron, Every, Timing, zone_name
 from lockwork.tasks.calls import TaskCall
@@ -182,7 +182,7 @@ def _changed(definition: _Definition, **changes: Any) -> _Definition:
 
 
 def _task(call: TaskCall) -> str:
-    return str(codecs.decode(jobs.body(call.record))[0])
+    return str(codecs.decode(heads.body(call.record))[0])
 
 
 def _one_of(given: Mapping[str, Any], name: str, literal: Any, usual: str) -> Any:

@@ -10,8 +10,8 @@ from lockwork.counts import whole
 from lockwork.errors import ConfigError
 from lockwork.naming import template
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import jobs as protocol
-from lockwork.protocol.queues.jobs import Limits
+from lockwork.protocol.queues import heads
+from lockwork.protocol.queues.heads import Limits
 from lockwork.rates import parsed
 
 _MOST_AT_ONCE = 1_000_000
@@ -56,14 +56,14 @@ class Heads:
         self._group = naming(lines.group, "a job's group", function, without)
         self._mark = mark
         plain = lines.key is None and lines.group is None and mark is None
-        self.plain: bytes | None = protocol.head(priority, deliveries) if plain else None
+        self.plain: bytes | None = heads.head(priority, deliveries) if plain else None
         """The beginning of all of them, when no arguments matter."""
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> bytes:
         """The beginning of one call's record; raises ConfigError when an argument makes no name."""
         key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
         unique = self._mark(*args, **kwargs) if self._mark else ""
-        return protocol.head(self._priority, self._deliveries, key, group, self._limits, unique)
+        return heads.head(self._priority, self._deliveries, key, group, self._limits, unique)
 
 
 def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:

@@ -22,7 +22,7 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues import pushing as protocol
-from lockwork.protocol.queues.jobs import body
+from lockwork.protocol.queues.heads import body
 from lockwork.protocol.queues.pushing import NewJob
 from lockwork.protocol.queues.unique import Arrival, push_unique
 from lockwork.tasks.batches import Batching

@@ -7,7 +7,7 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import flows, jobs, waiting
+from lockwork.protocol.queues import flows, heads, jobs, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.flows import FlowJob, Policy
@@ -15,8 +15,8 @@ from lockwork.protocol.queues.jobs import Outcome
 from model.queues.flow_model import WAITING, ModelFlow, ModelJob
 from model.queues.flow_workers import DELIVERIES, SESSION, WINDOW_MS, FlowWorkers
 
-_RECORD = jobs.head(1, DELIVERIES) + b"body"
-_KEYED = jobs.head(1, DELIVERIES, "key") + b"body"
+_RECORD = heads.head(1, DELIVERIES) + b"body"
+_KEYED = heads.head(1, DELIVERIES, "key") + b"body"
 _STATES = {"ready": "active", "running": "active", "scheduled": "scheduled", "blocked": "blocked"}
 SHAPES = st.lists(
     st.tuples(

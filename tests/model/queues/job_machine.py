@@ -8,8 +8,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import jobs, pushing
 from lockwork.protocol.queues.job_control import Note
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
@@ -59,7 +59,7 @@ class JobMachine(QueueMachine):
         id = f"j{len(self.jobs):03}"
         due, ends = (-(self.ms + delay), -(self.ms + limit)) if absolute else (delay, limit)
         due = due if delay else 0
-        new = NewJob(id, jobs.head(level, DELIVERIES) + BODY, due)
+        new = NewJob(id, heads.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
         assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), twice=twice) == (0 if twice else 1)
         self.sent.append((new, ends))

@@ -15,8 +15,8 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import jobs, pushing
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
@@ -277,7 +277,7 @@ class LimitedJobsMachine(LimitsMachine, JobMachine):
         if self._room_for(1):
             super().push_until(level, limit, delay, absolute=absolute, twice=twice)
             return
-        new = NewJob(f"j{len(self.jobs):03}", jobs.head(level, DELIVERIES) + BODY, delay)
+        new = NewJob(f"j{len(self.jobs):03}", heads.head(level, DELIVERIES) + BODY, delay)
         _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, [new], expires_ms=limit), twice=twice))
 
     @precondition(lambda self: self.leased)

@@ -9,9 +9,10 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Leased, Limits, Outcome
+from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
 
@@ -121,7 +122,7 @@ class LinesMachine(RuleBasedStateMachine):
         batch = []
         for level, key, group, delay in new:
             id = f"j{len(self.jobs):03}"
-            head = jobs.head(level, _DELIVERIES, key, group, _LIMITS.get(group))
+            head = heads.head(level, _DELIVERIES, key, group, _LIMITS.get(group))
             batch.append(NewJob(id, head + b"body", delay))
             self.jobs[id] = _Job(level, key, group)
             if not (key or group or delay):

@@ -8,7 +8,7 @@ from hypothesis.stateful import precondition, rule
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import heads, jobs
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.protocol.queues.lock_jobs import release_and_push
@@ -19,7 +19,7 @@ from model.locks.lock_machine import LockMachine, _Grant
 _QUEUE = QueueKeys("sim", "q")
 _SESSION = "host/1/a"
 _LEASE_MS = 3_600_000
-_RECORD = jobs.head(1, 3) + b'["work",[1]]'
+_RECORD = heads.head(1, 3) + b'["work",[1]]'
 
 
 class LockJobsMachine(LockMachine):

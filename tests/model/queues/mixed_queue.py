@@ -12,13 +12,14 @@ from typing import TypeVar
 from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, flows, hands, jobs, pushing, waiting
+from lockwork.protocol.queues import dead_moves, flows, hands, heads, jobs, pushing, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.dead_moves import Bounds
 from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.jobs import Leased, Limits, Outcome
+from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from lockwork.protocol.queues.unique import Terms, push_unique
 from model.bench import CHANNEL, Bench
@@ -97,7 +98,7 @@ class MixedQueue:
     def _record(self, unique: str = "") -> bytes:
         group, key = self._random.choice(["", "", *LIMITS]), self._random.choice(["", "", "k", "l"])
         level, deliveries = self._random.randrange(3), self._random.choice([1, 2, 3])
-        return jobs.head(level, deliveries, key, group, LIMITS.get(group), unique) + b'["work",[]]'
+        return heads.head(level, deliveries, key, group, LIMITS.get(group), unique) + b'["work",[]]'
 
     def _moment(self, *later: int) -> int:
         return -(self._bench.now // 1000 + self._random.choice(later))

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import hands, jobs, pushing
+from lockwork.protocol.queues import hands, heads, jobs, pushing
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.pushing import NewJob
@@ -130,7 +130,7 @@ class Offers(RuleBasedStateMachine):
         keys.sleeper = guess = channel("sim", guess) if guess else keys.sleeper
         id = f"j{self.count:03}"
         self.count += 1
-        record = jobs.head(1, 3) + (_BODY if large else b"x" * _LARGE)
+        record = heads.head(1, 3) + (_BODY if large else b"x" * _LARGE)
         taker = next((each for each in self.asleep if channel("sim", each) == guess), None)
         may = "rate" not in self.in_force and self._room(1) and not self.ready and large
         alive = taker is not None and self.alive.get(taker, 0) > self.bench.now // 1000

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.pushing import NewJob
@@ -80,7 +80,7 @@ class QueueMachine(RuleBasedStateMachine):
         """What is known already, and what is new."""
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
-            NewJob(f"j{len(self.jobs) + at:03}", jobs.head(level, DELIVERIES) + BODY, delay)
+            NewJob(f"j{len(self.jobs) + at:03}", heads.head(level, DELIVERIES) + BODY, delay)
             for at, (level, delay) in enumerate(new)
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead_moves, jobs, waiting
+from lockwork.protocol.queues import dead_moves, heads, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
@@ -53,7 +53,7 @@ class UniqueMachine(UniqueWorkers):
         batch = []
         for name, key in calls:
             id = f"j{self._request()}"
-            head = jobs.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
+            head = heads.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
             batch.append(NewJob(id, head + id.encode(), wait))
         found = self.bench.run(push_unique(self.queue, batch, terms, expires), twice=twice)
         ends = None if expires is None else self.ms + expires

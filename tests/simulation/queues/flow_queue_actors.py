@@ -10,7 +10,7 @@ from typing import Any
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Effect
-from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import flows, heads
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowJob, Policy
 from lockwork.protocol.queues.jobs import Leased, Outcome
@@ -88,10 +88,10 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
             key, group = random.choice(["", "", "", "k"]), random.choice(["", "", "", "narrow"])
             for number, parents in enumerate(_shape(random), 1):
                 policy: Policy = "fail" if tame else random.choice(_POLICIES)
-                limits = jobs.Limits(at_once=2) if group else None
+                limits = heads.Limits(at_once=2) if group else None
                 most = random.choice([1, DELIVERIES])
-                record = jobs.head(1, most, key, group, limits) + b'["work",[]]'
-                undo = jobs.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
+                record = heads.head(1, most, key, group, limits) + b'["work",[]]'
+                undo = heads.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
                 id = flows.job_id(flow, number)
                 plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.queues import dead_moves, jobs, pushing, waiting
+from lockwork.protocol.queues import dead_moves, heads, jobs, pushing, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.pushing import NewJob
@@ -37,7 +37,7 @@ def new_job(plant: Plant) -> NewJob:
     key, group = ("", "") if random.random() < 0.5 else (random.choice("ab "), random.choice(list(LIMITS)))
     made = plant.made[id] = Made(random.randint(0, 2), key.strip(), group)
     delay = random.choice([0, 0, 0, random.randint(1, 4000)])
-    record = jobs.head(made.level, DELIVERIES, made.key, group, LIMITS[group] if group else None)
+    record = heads.head(made.level, DELIVERIES, made.key, group, LIMITS[group] if group else None)
     return NewJob(id, record + b'["work",[]]', delay)
 
 

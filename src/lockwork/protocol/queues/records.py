@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from lockwork.protocol.keys import PRIORITIES
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import heads
 
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -42,7 +42,7 @@ def read(record: bytes, size: int) -> Call:
     priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
     task, args, kwargs, problem = _body(record, size)
     cut = len(record) < size
-    return Call(task, args, kwargs, priority, jobs.deliveries(record), max(0, size), cut, problem)
+    return Call(task, args, kwargs, priority, heads.deliveries(record), max(0, size), cut, problem)
 
 
 _Body = tuple[str | None, list[Any] | None, dict[str, Any] | None, str | None]
@@ -58,7 +58,7 @@ def _body(record: bytes, size: int) -> _Body:
         problem = "its record has no header"
     if problem:
         return None, None, None, problem
-    body = jobs.body(record)
+    body = heads.body(record)
     if len(record) < size:
         task = _beginning(body)
         return task, None, None, None if task else _NO_CALL

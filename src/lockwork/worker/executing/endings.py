@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from lockwork import backoff, codecs
 from lockwork.errors import ConfigError, PayloadTooLarge
 from lockwork.failures import Errors, line
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.tasks.settings import TaskOptions
 from lockwork.worker.executing.batching import WrongResults
@@ -129,7 +129,7 @@ class Endings:
 
 def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
     """How often a job that failed like this may be delivered."""
-    deliveries = jobs.deliveries(job.record)
+    deliveries = heads.deliveries(job.record)
     if options.max_deliveries is None or isinstance(error, WorkerDied):
         return deliveries
     return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die

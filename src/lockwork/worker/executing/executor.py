@@ -14,7 +14,7 @@ from lockwork.errors import ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.failures import line
 from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.jobs import Leased
 from lockwork.tasks.batches import Batching
 from lockwork.tasks.registry import Registry
@@ -206,7 +206,7 @@ class Executor:
     ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
         if len(job.record) > self._max_payload:
             raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
-        call = codecs.decode(jobs.body(job.record)) if stored is None else stored
+        call = codecs.decode(heads.body(job.record)) if stored is None else stored
         if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
             raise ValueError("it is not a call of a task")
         task = self._registry.get(str(call[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork import codecs
-from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import flows, heads
 from lockwork.protocol.queues.jobs import Leased
 from lockwork.tasks.promises import put_in, sources
 from lockwork.worker.job.context import Desk
@@ -22,7 +22,7 @@ def of_flow(job: Leased) -> bool:
 
 async def call(job: Leased, desk: Desk) -> Any:
     """Return the job's call with the results that it uses; raises ValueError when one is not there."""
-    stored: Any = codecs.decode(jobs.body(job.record))
+    stored: Any = codecs.decode(heads.body(job.record))
     if not isinstance(stored, list) or len(stored) < 6:
         return stored
     args, kwargs, holes, optional = stored[1], stored[2], stored[4], set(stored[5])
