@@ -5,14 +5,9 @@ LOCKWORK_CHAOS_SECONDS makes each run longer; the seed of a run is printed with 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
-import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,83 +16,37 @@ import pytest
 import redis
 
 from chaos.checkers import lock_problems
-from history import History
-from lockwork.runtime.embedded import start_private
-from processes import Started, alive, started, until
-
-SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "20"))
-SEED = int(os.environ.get("LOCKWORK_CHAOS_SEED", "0")) or random.randrange(1 << 30)
-APPS = Path(__file__).parent / "apps"
+from chaos.players import SECONDS, SEED, Players, freeze
+from processes import until
 
 pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
 
 
-@pytest.fixture
-def chaos_url(tmp_path: Path) -> Iterator[str]:
-    with start_private(tmp_path / "server") as server:
-        yield server.url
-
-
-def send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        if alive(pid):
-            os.kill(pid, number)
-
-
-def freeze(pids: list[int], seconds: float) -> None:
-    """Stop processes past their lease, and let them go on as if nothing had been."""
-    for pid in pids:
-        send(pid, signal.SIGSTOP)
-    threading.Event().wait(seconds)
-    for pid in pids:
-        send(pid, signal.SIGCONT)
-
-
-def stopped_inside(history: History) -> int:
-    """Stop a process that has the lock."""
-    while True:
-        pid: int = history.lines("enter")[-1]["pid"]
-        send(pid, signal.SIGSTOP)
-        threading.Event().wait(0.001)
-        if [line["event"] for line in history.lines() if line["pid"] == pid][-1] != "exit":
-            return pid
-        send(pid, signal.SIGCONT)
-
-
-def turns(url: str, folder: Path, kind: str, seconds: float) -> tuple[list[dict[str, Any]], list[int], int]:
+def turns(url: str, folder: Path, seconds: float) -> tuple[list[dict[str, Any]], list[int], int]:
     """Eight processes take turns, one is killed or frozen now and then; returns the history and what the store has."""
     draw = random.Random(SEED)
-    folder.mkdir()
-    history = History(folder / "history")
-    with redis.Redis.from_url(url) as client:
-        client.flushall()
-    command = [sys.executable, str(APPS / "turns.py"), history.path, kind]
     with ExitStack() as stack:
-
-        def one_more() -> Started:
-            return stack.enter_context(started(command, folder=folder, url=url))
-
-        players = [one_more() for _ in range(8)]
+        players = Players(stack, url, folder, "turns.py", "real")
+        history = players.history
         until(lambda: len({line["pid"] for line in history.lines("enter")}) == 8, "each had a turn", 60)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            victim = draw.randrange(8)
+            victim = players[draw.randrange(8)].pid
             if draw.random() < 0.6:
-                pid = stopped_inside(history) if draw.random() < 0.8 else players[victim].pid
+                pid = players.stop_holder("exit") if draw.random() < 0.8 else victim
                 freeze([pid], draw.choice((0.2, 1.5)))
             else:
-                players[victim].end()
-                players[victim] = one_more()
+                players.replace(victim)
                 threading.Event().wait(draw.uniform(0, 0.5))
-        before = len(history.lines("enter"))
-        until(lambda: len(history.lines("enter")) > before + 20, "they still take turns", 60)
+        before = players.entered()
+        until(lambda: players.entered() > before + 20, "they still take turns", 60)
     with redis.Redis.from_url(url, decode_responses=True) as client:
         accepted = [int(fence) for fence in client.lrange("accepted", 0, -1)]
         return history.lines(), accepted, int(client.hget("store", "value") or 0)
 
 
 def test_locks(chaos_url: str, tmp_path: Path) -> None:
-    lines, accepted, value = turns(chaos_url, tmp_path / "turns", "real", SECONDS / 2)
+    lines, accepted, value = turns(chaos_url, tmp_path / "turns", SECONDS / 2)
     print(f"seed {SEED}: {len(lines)} lines, {len(accepted)} writes")
     assert lock_problems(lines, accepted, value) == []
     assert len(accepted) > 20
@@ -106,9 +55,12 @@ def test_locks(chaos_url: str, tmp_path: Path) -> None:
 def test_the_broken_lock_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A bare SET NX without an owner: who was frozen past its lease goes on, and deletes the next one's lock."""
     problems: list[str] = []
-    for round in range(10):
-        lines, accepted, value = turns(chaos_url, tmp_path / f"turns{round}", "broken", 4)
-        problems = lock_problems(lines, accepted, value)
-        if problems:
-            break
+    with ExitStack() as stack:
+        players = Players(stack, chaos_url, tmp_path / "turns", "turns.py", "broken")
+        players.history.wait(1, "enter")
+        for _ in range(20):  # it may be stopped when it only has to write down its exit
+            players.let_go_on(players.stop_holder("exit"))
+            problems = lock_problems(players.history.lines(), [], 0)
+            if problems:
+                break
     assert any("believed in its lock" in problem for problem in problems), problems

@@ -6,20 +6,16 @@ LOCKWORK_CHAOS_SECONDS makes the run longer; the seed of a run is printed with a
 from __future__ import annotations
 
 import random
-import signal
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from chaos.checkers import Line, lock_problems
-from chaos.test_chaos import APPS, SECONDS, SEED, send
-from history import History
-from lockwork.runtime.embedded import start_private
-from processes import Started, started, stopped, until
+from chaos.players import SECONDS, SEED, Players
+from processes import until
 
 CANDIDATES = 5
 pytestmark = pytest.mark.timeout(SECONDS * 4 + 120)
@@ -39,82 +35,50 @@ def leader_problems(lines: Sequence[Line]) -> list[str]:
 
 
 class Reigns:
-    """Some candidates, and what they write down."""
+    """Some candidates, and what is done to those who lead."""
 
     def __init__(self, stack: ExitStack, url: str, folder: Path, kind: str) -> None:
-        folder.mkdir()
         self._draw = random.Random(SEED)
-        self.history = History(folder / "history")
-        self._stack, self._url, self._folder = stack, url, folder
-        self._command = [sys.executable, str(APPS / "candidates.py"), self.history.path, kind]
-        self._candidates = [self._one_more() for _ in range(CANDIDATES)]
+        self.candidates = Players(stack, url, folder, "candidates.py", kind, CANDIDATES)
+        self.history = self.candidates.history
         self.history.wait(CANDIDATES, "ready")
         self.history.wait(1, "enter")
-
-    def leaderships(self) -> int:
-        return len(self.history.lines("enter"))
 
     def kill(self) -> None:
         """Kill the leader, and let another candidate come."""
         pid = self._stopped_leader()
-        before = self.leaderships()
-        victim = next(candidate for candidate in self._candidates if candidate.pid == pid)
-        victim.end()
-        self._candidates[self._candidates.index(victim)] = self._one_more()
-        until(lambda: self.leaderships() > before, "somebody follows the killed leader")
+        before = self.candidates.entered()
+        self.candidates.replace(pid)
+        until(lambda: self.candidates.entered() > before, "somebody follows the killed leader")
 
     def freeze(self) -> None:
         """Freeze the leader until somebody has followed it, and let it go on as if nothing had been."""
-        pid = self._stopped_leader()
-        before = self.leaderships()
-        until(lambda: self.leaderships() > before, "somebody follows the frozen leader")
-        said = len(self._of(pid))
-        send(pid, signal.SIGCONT)
-        until(lambda: len(self._of(pid)) > said, "the frozen leader has looked around")
+        self.candidates.let_go_on(self._stopped_leader())
 
     def _stopped_leader(self) -> int:
         """Stop a process that leads, when it has led for a while."""
-        enough = len(self.history.lines("held")) + self._draw.randint(5, 60)
-        until(lambda: len(self.history.lines("held")) > enough, "somebody leads")
-        while True:
-            pid: int = self.history.lines("enter")[-1]["pid"]
-            send(pid, signal.SIGSTOP)
-            until(lambda pid=pid: stopped(pid), "it is stopped")  # type: ignore[misc]
-            if self._of(pid)[-1]["event"] != "loss":
-                return pid
-            send(pid, signal.SIGCONT)
-
-    def _of(self, pid: int) -> list[Line]:
-        return [line for line in self.history.lines() if line["pid"] == pid]
-
-    def _one_more(self) -> Started:
-        return self._stack.enter_context(started(self._command, folder=self._folder, url=self._url))
+        self.history.wait(len(self.history.lines("held")) + self._draw.randint(5, 60), "held")
+        return self.candidates.stop_holder("loss")
 
 
-@pytest.fixture
-def election_url(tmp_path: Path) -> Iterator[str]:
-    with start_private(tmp_path / "server") as server:
-        yield server.url
-
-
-def test_leaders(election_url: str, tmp_path: Path) -> None:
+def test_leaders(chaos_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        reigns = Reigns(stack, election_url, tmp_path / "reigns", "real")
+        reigns = Reigns(stack, chaos_url, tmp_path / "reigns", "real")
         end = time.monotonic() + SECONDS / 4
         incidents = 0
         while incidents < 4 or time.monotonic() < end:
             (reigns.freeze if incidents % 2 else reigns.kill)()
             incidents += 1
         lines = reigns.history.lines()
-    print(f"seed {SEED}: {incidents} incidents, {reigns.leaderships()} leaderships, {len(lines)} lines")
+    print(f"seed {SEED}: {incidents} incidents, {reigns.candidates.entered()} leaderships, {len(lines)} lines")
     assert leader_problems(lines) == []
-    assert reigns.leaderships() > incidents, "each leader that was killed or frozen was followed"
+    assert reigns.candidates.entered() > incidents, "each leader that was killed or frozen was followed"
 
 
-def test_the_broken_election_is_caught(election_url: str, tmp_path: Path) -> None:
+def test_the_broken_election_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A leader that was frozen past its lease goes on, and keeps its follower's key alive as well."""
     with ExitStack() as stack:
-        reigns = Reigns(stack, election_url, tmp_path / "reigns", "broken")
+        reigns = Reigns(stack, chaos_url, tmp_path / "reigns", "broken")
         reigns.freeze()
         problems = leader_problems(reigns.history.lines())
     assert any("believed in its lock" in problem for problem in problems), problems

@@ -7,21 +7,18 @@ end all come back. LOCKWORK_CHAOS_SECONDS makes the runs longer.
 from __future__ import annotations
 
 import random
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from chaos.checkers import Line
-from chaos.test_chaos import APPS, SECONDS, SEED, freeze
-from history import History
+from chaos.players import SECONDS, SEED, Players, freeze
 from lockwork import Lockwork
 from lockwork.protocol.locks.permits import ALL
-from lockwork.runtime.embedded import start_private
-from processes import Started, started, until
+from processes import alive, until
 
 PERMITS = 3
 _UNITS = {"sem": PERMITS, "rw": ALL}
@@ -49,58 +46,48 @@ def permit_problems(lines: Sequence[Line]) -> list[str]:
     return problems
 
 
-def shares(url: str, folder: Path, kind: str, seconds: float) -> list[Line]:
+def shares(url: str, folder: Path, seconds: float) -> list[Line]:
     """Eight processes share, one is killed or frozen now and then; returns the history."""
     draw = random.Random(SEED)
-    folder.mkdir()
-    history = History(folder / "history")
-    command = [sys.executable, str(APPS / "shares.py"), history.path, kind]
     with ExitStack() as stack:
-
-        def one_more() -> Started:
-            return stack.enter_context(started(command, folder=folder, url=url))
-
-        players = [one_more() for _ in range(8)]
-        until(lambda: len({line["pid"] for line in history.lines("enter")}) == 8, "each had a turn", 60)
+        players = Players(stack, url, folder, "shares.py", "real")
+        until(lambda: len({line["pid"] for line in players.history.lines("enter")}) == 8, "each had a turn", 60)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            recent = [line["pid"] for line in history.lines("enter")[-4:]]
+            recent = [line["pid"] for line in players.history.lines("enter")[-4:]]
             if draw.random() < 0.7:
                 freeze(recent[: draw.randint(1, 3)], draw.choice((0.2, 1.5)))
             else:
-                victim = next((player for player in players if player.pid in recent), players[0])
-                players.remove(victim)
-                victim.end()
-                players.append(one_more())
-        before = len(history.lines("enter"))
-        until(lambda: len(history.lines("enter")) > before + 40, "they still take turns", 60)
-    return history.lines()
+                players.replace(next(filter(alive, recent), players[0].pid))
+        before = players.entered()
+        until(lambda: players.entered() > before + 40, "they still take turns", 60)
+    return players.history.lines()
 
 
-@pytest.fixture
-def private_url(tmp_path: Path) -> Iterator[str]:
-    with start_private(tmp_path / "server") as server:
-        yield server.url
-
-
-def test_permits(private_url: str, tmp_path: Path) -> None:
-    lines = shares(private_url, tmp_path / "shares", "real", SECONDS / 2)
+def test_permits(chaos_url: str, tmp_path: Path) -> None:
+    lines = shares(chaos_url, tmp_path / "shares", SECONDS / 2)
     print(f"seed {SEED}: {len(lines)} lines, {len({(line['thing'], line['fence']) for line in lines})} grants")
     assert permit_problems(lines) == []
     assert {line["thing"] for line in lines} == {"sem", "rw"}
-    with Lockwork(private_url) as lw:  # all were killed in the end, some while they held
+    with Lockwork(chaos_url) as lw:  # all were killed in the end, some while they held
         lw.semaphore("gpu", PERMITS, units=PERMITS).acquire(wait=30).release()
         with lw.rwlock("doc", wait=30).write():
             assert lw.semaphore("gpu", PERMITS).available() == PERMITS
 
 
-def test_the_broken_semaphore_is_caught(private_url: str, tmp_path: Path) -> None:
+def test_the_broken_semaphore_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A holder that does not know its deadline goes on after it was frozen past it."""
     problems: list[str] = []
-    for round in range(5):
-        problems = permit_problems(shares(private_url, tmp_path / f"shares{round}", "broken", 4))
-        if problems:
-            break
+    with ExitStack() as stack:
+        players = Players(stack, chaos_url, tmp_path / "shares", "shares.py", "broken")
+        players.history.wait(4, "enter")
+        for _ in range(20):  # they may have been stopped between two turns
+            freeze([line["pid"] for line in players.history.lines("enter")[-3:]], 1.5)
+            before = players.entered()
+            until(lambda before=before: players.entered() > before + 20, "they go on")  # type: ignore[misc]
+            problems = permit_problems(players.history.lines())
+            if problems:
+                break
     assert any("were counted on" in problem for problem in problems), problems
 
 

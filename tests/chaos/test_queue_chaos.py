@@ -12,7 +12,6 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,7 @@ import redis
 from chaos.checkers import job_problems
 from chaos.crew import Crew
 from chaos.job_checks import group_problems, key_problems, unexplained
-from chaos.test_chaos import SEED, freeze, send
-from lockwork.runtime.embedded import start_private
+from chaos.players import SEED, freeze, send
 from processes import until
 
 JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "6000"))
@@ -37,12 +35,6 @@ _SLOWEST = 150
 """Jobs a second, on the busiest machine."""
 
 pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
-
-
-@pytest.fixture
-def chaos_url(tmp_path: Path) -> Iterator[str]:
-    with start_private(tmp_path / "server") as server:
-        yield server.url
 
 
 @dataclass

@@ -18,14 +18,15 @@ from lockwork.locks import Grant
 from processes import script, until
 
 WAITS = """
+import os
 from lockwork import Lockwork
 lw = Lockwork()
 try:
-    print("begins", flush=True)
+    os.write(1, b"begins\\n")
     with lw.lock("x"):
-        print("has it", flush=True)
+        os.write(1, b"has it\\n")  # as one write: the signal may come between the two of a print
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    os.write(1, b"interrupted\\n")
     lw.close()
 """
 

@@ -1,0 +1,84 @@
+"""Processes that play one game on one server and write down what they see, and what is done to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+from chaos.checkers import Line
+from history import History
+from processes import Started, alive, started, stopped, until
+
+SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "20"))
+SEED = int(os.environ.get("LOCKWORK_CHAOS_SEED", "0")) or random.randrange(1 << 30)
+_APPS = Path(__file__).parent / "apps"
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Send a signal to a process that may be gone."""
+    with contextlib.suppress(ProcessLookupError):
+        if alive(pid):
+            os.kill(pid, number)
+
+
+def freeze(pids: list[int], seconds: float) -> None:
+    """Stop processes for so long, and let them go on as if nothing had been."""
+    for pid in pids:
+        send(pid, signal.SIGSTOP)
+    threading.Event().wait(seconds)
+    for pid in pids:
+        send(pid, signal.SIGCONT)
+
+
+class Players:
+    """So many processes of one program; one that was killed is replaced."""
+
+    def __init__(self, stack: ExitStack, url: str, folder: Path, program: str, kind: str, count: int = 8) -> None:
+        folder.mkdir()
+        self.history = History(folder / "history")
+        self._stack, self._url, self._folder = stack, url, folder
+        self._command = [sys.executable, str(_APPS / program), self.history.path, kind]
+        self._players = [self._one_more() for _ in range(count)]
+
+    def __getitem__(self, number: int) -> Started:
+        return self._players[number]
+
+    def entered(self) -> int:
+        """How often somebody has got what they play for."""
+        return len(self.history.lines("enter"))
+
+    def replace(self, pid: int) -> None:
+        """Kill one, and let another come."""
+        number = next(number for number, player in enumerate(self._players) if player.pid == pid)
+        self._players[number].end()
+        self._players[number] = self._one_more()
+
+    def stop_holder(self, end: str) -> int:
+        """Stop the process that has what they play for, until it says `end`."""
+        while True:
+            pid: int = self.history.lines("enter")[-1]["pid"]
+            send(pid, signal.SIGSTOP)
+            until(lambda pid=pid: stopped(pid) or not alive(pid), "it is stopped, or was killed before")  # type: ignore[misc]
+            if alive(pid) and self._of(pid)[-1]["event"] != end:
+                return pid
+            send(pid, signal.SIGCONT)
+
+    def let_go_on(self, pid: int) -> None:
+        """Wait until somebody has followed a process that is stopped; it goes on as if nothing had been."""
+        before = self.entered()
+        until(lambda: self.entered() > before, "somebody follows the frozen one")
+        said = len(self._of(pid))
+        send(pid, signal.SIGCONT)
+        until(lambda: len(self._of(pid)) > said, "the frozen one has looked around")
+
+    def _of(self, pid: int) -> list[Line]:
+        return [line for line in self.history.lines() if line["pid"] == pid]
+
+    def _one_more(self) -> Started:
+        return self._stack.enter_context(started(self._command, folder=self._folder, url=self._url))
