@@ -13,6 +13,18 @@ from lockwork.errors import ConfigError
 log: logging.Logger = logging.getLogger("lockwork.hooks")
 
 
+class Again(BaseException):
+    """Ends a delivery: the job is to run again after `delay_ms`; no job's `except Exception` keeps it.
+
+    `delay_ms` is None for its task's back-off. A delivery that is not `counted` was no attempt.
+    """
+
+    def __init__(self, delay_ms: int | None, *, counted: bool) -> None:
+        super().__init__("the job asked to be run again")
+        self.delay_ms: int | None = delay_ms
+        self.counted: bool = counted
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enqueued:
     """The server has acknowledged a job; `args` and `kwargs` are as they were sent, plain JSON. `delay` in seconds."""
@@ -53,7 +65,7 @@ class Succeeded:
 class Failed:
     """An attempt failed, the last one or not; `task` is empty when what came from the server cannot be read.
 
-    `error` is a lockwork.worker.job.context.Again if the job itself called `retry`.
+    `error` is an Again if the job itself called `retry`.
     """
 
     id: str

@@ -37,6 +37,12 @@ class Mix:
     forth: int = 0
     """The server's clock goes forward by up to two seconds."""
 
+    @property
+    def quiet(self) -> bool:
+        """Whether no call fails, no message is missing, and nothing happens to processes or the clock."""
+        calls = self.unsent or self.unanswered or self.lost or self.late
+        return not (calls or self.kills or self.pauses or self.cancels or self.back or self.forth)
+
 
 def draw(random: Random) -> Mix:
     """Draw a mix: every kind of trouble is absent from half of the runs."""

@@ -17,12 +17,17 @@ from simulation.world import Broken, World
 RELEASED = Build()
 
 
-def incidents(world: World, kill: Callable[[], None], victims: Callable[[], list[Process]], span: int) -> None:
-    """Plan what will happen to processes and to the server within `span` us."""
+def incidents(
+    world: World, kill: Callable[[], None], span: int, victims: Callable[[], list[Process]] | None = None
+) -> None:
+    """Plan what will happen to the server, and to `victims` or all but the judge, within `span` us."""
     random, mix = world.random, world.mix
 
+    def all_but_judge() -> list[Process]:
+        return [process for process in world.processes if process.name != "judge"]
+
     def pause() -> None:
-        if alive := [process for process in victims() if process.alive]:
+        if alive := [process for process in (victims or all_but_judge)() if process.alive]:
             world.pause(random.choice(alive), int(random.choice([0.05, 0.5, 2, 8]) * random.uniform(0.5, 1.5) * SECOND))
 
     def cancel() -> None:
@@ -45,12 +50,14 @@ def incidents(world: World, kill: Callable[[], None], victims: Callable[[], list
             world.after(random.randint(0, span), what)
 
 
-def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None]) -> World:
-    """Let the run go on to its end: `stormy` seconds with faults, at most `calm` without; raises Broken."""
+def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None] = lambda: None) -> World:
+    """Let the run go on until all have ended, `stormy` seconds with faults, at most `calm` without; raises Broken."""
     try:
         world.run(stormy * SECOND)
         world.calm = True
         world.run((stormy + calm) * SECOND)
+        if stuck := [task.name for task in world.tasks if task.live and not task.background]:
+            raise Broken(f"{stuck} never came to an end")
         at_end()
     except Broken as rule:
         raise Broken(f"{rule}\nseed {seed}, {world.build.name}, {world.mix}\n" + "\n".join(world.trace[-60:])) from None

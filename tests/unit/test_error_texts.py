@@ -34,7 +34,7 @@ def test_top_level_names_are_few() -> None:
         "errors": ["DeliveryOver", "JobCancelled", "JobExpired"],
         "injection": ["INJECTED", "Depends"],
         "backoff": ["Exponential"],
-        "hooks": ["Enqueued", "Started", "Succeeded", "Failed", "Retrying", "Died", "Snoozed", "Cancelled"],
+        "hooks": ["Enqueued", "Started", "Succeeded", "Failed", "Retrying", "Died", "Snoozed", "Cancelled", "Again"],
     }.items():
         assert all(hasattr(import_module(f"lockwork.{module}"), name) for name in names)
 

@@ -63,6 +63,7 @@ def dead(
     ids = words[1:]
     given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
     _check(action, ids, {**given_flags, "--one-more": one_more, "--yes": yes})
+    # the options are named as the keys of Matching, which mypy cannot see
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
     if action not in ("list", "groups"):
         _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)

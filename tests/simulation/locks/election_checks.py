@@ -102,7 +102,7 @@ class ElectionChecker(LockChecker):
         return not process.alive or not _calm(task, now - _LEFT) or process.unheard > now - _QUIET
 
     def at_end(self) -> None:
-        """Everybody came to an end, and every on_gain has its on_loss."""
+        """Every on_gain has its on_loss."""
         super().at_end()
         for candidate, turns in self._turns.items():
             if candidate.task.process.alive and turns[-1][0] != "loss":

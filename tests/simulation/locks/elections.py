@@ -34,7 +34,7 @@ class Polls:
         for _ in range(3):
             self._populate()
         self.world.start(self._watch, "watcher", lambda _: self._watcher(), background=True)
-        incidents(self.world, lambda: self._kill(self._processes()), self._processes, 20 * SECOND)
+        incidents(self.world, lambda: self._kill(self._processes()), 20 * SECOND, self._processes)
         for _ in range(self._random.randint(0, 2)):  # when all else is calm, it can be seen who follows, and when
             self.world.after(self._random.randint(35 * SECOND, 60 * SECOND), self._kill_leader)
 

@@ -17,8 +17,8 @@ from lockwork.protocol.locks import grants, lock
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.kept import Keeper, Kept
+from simulation.crowd import crowd
 from simulation.faults import SECOND
-from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.lock_way_checks import WayChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -249,5 +249,5 @@ def run(server: Server, seed: int, build: Build = RELEASED, keeper: Callable[[],
     world.start(meddlers, "meddler", lambda _: players.meddler(), background=True)
     if world.random.random() < 0.5:
         world.start(meddlers, "operator", lambda _: players.operator(), background=True)
-    incidents(world, kill, lambda: world.processes, 20 * SECOND)
+    incidents(world, kill, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)

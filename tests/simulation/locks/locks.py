@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from simulation.crowd import crowd
 from simulation.faults import SECOND
-from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Players
 from simulation.locks.lock_checks import LockChecker
 from simulation.process import Process
@@ -28,5 +28,5 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
 
     kill = crowd(world, populate)
     world.start(world.process("m"), "meddler", lambda _: players.meddler(), background=True)
-    incidents(world, kill, lambda: world.processes, 20 * SECOND)
+    incidents(world, kill, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)

@@ -12,8 +12,8 @@ from lockwork.protocol.effects import Clock
 from lockwork.protocol.locks import grants, permits
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
+from simulation.crowd import crowd
 from simulation.faults import SECOND
-from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Players
 from simulation.locks.permit_checks import PermitChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -139,5 +139,5 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
 
     kill = crowd(world, populate)
     world.start(world.process("m"), "meddler", lambda _: takers.meddler(), background=True)
-    incidents(world, kill, lambda: world.processes, 20 * SECOND)
+    incidents(world, kill, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)

@@ -17,8 +17,8 @@ from lockwork.protocol.locks import grants, plain, timestamp
 from lockwork.protocol.locks.grants import Granted, Renewal, Request, local_deadline
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.scripts import Script
+from simulation.crowd import crowd
 from simulation.faults import SECOND
-from simulation.locks.crowd import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.shared_format_checks import KEY, SharedChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -182,5 +182,5 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
         world.start(process, "foreign", lambda task: players.foreigner(task, rounds))
 
     kill = crowd(world, populate, world.random.randint(1, 3))
-    incidents(world, kill, lambda: world.processes, 20 * SECOND)
+    incidents(world, kill, 20 * SECOND)
     return finished(world, seed, 30, 400, checker.at_end)

@@ -175,6 +175,6 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.start(office, "limiter", lambda _: little_room(plant), background=True)
     staff(world, plant)
     if not faultless:
-        incidents(world, kill, owners.holders, 15 * SECOND)
+        incidents(world, kill, 15 * SECOND, owners.holders)
     judge(world, checker, QueueWatch(world, plant, checker, faultless=faultless))
     return finished(world, seed, 20, 200, checker.at_end)

@@ -10,6 +10,7 @@ from lockwork.errors import LockworkError, ReservationEnded
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import stock
 from lockwork.protocol.queues.stock import Books
+from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
@@ -78,7 +79,7 @@ class Checker:
 
     def watch(self) -> None:
         """Nobody may wait for long while what he wants is free."""
-        quiet = _quiet(self.world.mix)
+        quiet = self.world.mix.quiet
         for task, (n, began) in self.waiting.items():
             if n not in self.free_since:
                 continue
@@ -86,12 +87,6 @@ class Checker:
             bound = 300 * MS if quiet else 6 * SECOND
             if self.world.now - ready > bound and task.undisturbed_since(ready - 6 * SECOND) and not task.calling:
                 raise Broken(f"{task.name} waits for {n}, and so many are free for {self.world.now - ready} us")
-
-    def at_end(self) -> None:
-        """Everybody came to an end."""
-        stuck = [task.name for task in self.world.tasks if task.live and not task.background]
-        if stuck:
-            raise Broken(f"{stuck} never came to an end")
 
 
 @dataclass
@@ -161,11 +156,6 @@ class Buyers:
             raise Broken(f"{found} although all has run out")
 
 
-def _quiet(mix: Mix) -> bool:
-    troubles = (mix.unsent, mix.unanswered, mix.lost, mix.late, mix.kills, mix.pauses, mix.cancels, mix.back, mix.forth)
-    return not any(troubles)
-
-
 def stocks(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Buyers of three processes at one stock; raises Broken."""
     # in a quarter of the runs nothing goes wrong: then nobody may be late at all
@@ -174,26 +164,14 @@ def stocks(server: Server, seed: int, build: Build = RELEASED) -> World:
     checker = Checker(world, Books(QueueKeys("sim", "q"), "phone", random.randint(1, 4), 2))
     buyers = Buyers(world, checker)
     world.checker = checker
-    born = 0
 
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
+    def populate(process: Process) -> None:
         for number in range(random.randint(1, 3)):
             world.start(process, f"b{number}", partial(buyers.buyer, turns=random.randint(1, 5)))
-        if born == 1:
+        if process.name == "p0":
             world.start(process, "keeper", partial(buyers.keeper, turns=3))
 
-    def victims() -> list[Process]:
-        return [process for process in world.processes if process.alive and process.name != "judge"]
-
-    def kill() -> None:
-        world.kill(random.choice(victims()))
-        world.after(random.randint(0, 3 * SECOND), populate)
-
-    for _ in range(3):
-        populate()
+    kill = crowd(world, populate, gap=3 * SECOND)
     world.start(world.process("judge"), "judge", buyers.judge)
-    incidents(world, kill, victims, 15 * SECOND)
-    return finished(world, seed, 25, 200, checker.at_end)
+    incidents(world, kill, 15 * SECOND)
+    return finished(world, seed, 25, 200)

@@ -10,8 +10,9 @@ from lockwork.errors import LockworkError, WaitTimeout
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import barrier
 from lockwork.protocol.synchronizers.barrier import Arrival
+from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
-from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
@@ -158,12 +159,6 @@ class Checker:
         for name, index in messages.items():
             self.parties.opened[name] = index, step.true
 
-    def at_end(self) -> None:
-        """Everybody came to an end."""
-        stuck = [task.name for task in self.world.tasks if task.live]
-        if stuck:
-            raise Broken(f"{stuck} never came to an end")
-
 
 def barriers(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Parties of three processes at one barrier; raises Broken."""
@@ -172,21 +167,10 @@ def barriers(server: Server, seed: int, build: Build = RELEASED) -> World:
     parties = Parties(world, random.randint(2, 4), random.choice([2, 4, 40]))
     checker = Checker(world, parties)
     world.checker = checker
-    born = 0
 
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
+    def populate(process: Process) -> None:
         for number in range(random.randint(1, 3)):
             world.start(process, f"c{number}", partial(parties.party, turns=random.randint(2, 6)))
 
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive]
-        world.kill(random.choice(alive))
-        world.after(random.randint(0, 20 * SECOND), populate)
-
-    for _ in range(3):
-        populate()
-    incidents(world, kill, lambda: world.processes, 30 * SECOND)
-    return finished(world, seed, 60, 600, checker.at_end)
+    incidents(world, crowd(world, populate, gap=20 * SECOND), 30 * SECOND)
+    return finished(world, seed, 60, 600)

@@ -10,8 +10,9 @@ from lockwork.errors import LockworkError
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import latch
 from lockwork.protocol.synchronizers.latch import Counted
+from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
-from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
@@ -158,12 +159,6 @@ class Checker:
         if step.reply != [1, self.counted[request]]:
             raise Broken(f"{request} was told {step.reply}, not {self.counted[request]}")
 
-    def at_end(self) -> None:
-        """Everybody came to an end."""
-        stuck = [task.name for task in self.world.tasks if task.live]
-        if stuck:
-            raise Broken(f"{stuck} never came to an end")
-
 
 def latches(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Users of three processes at one latch; raises Broken."""
@@ -172,27 +167,16 @@ def latches(server: Server, seed: int, build: Build = RELEASED) -> World:
     users = Users(world, Counted(keys.latch("sim", "a"), "a", random.randint(1, 8), 3_600_000))
     checker = Checker(world, users)
     world.checker = checker
-    born = 0
     pace = random.choice([0.5, 3, 8])
     resets = random.choice([0, 0, 2, 5])
 
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
+    def populate(process: Process) -> None:
         for number in range(random.randint(1, 2)):
             world.start(process, f"c{number}", partial(users.counter, turns=random.randint(1, 4), pace=pace))
         for number in range(random.randint(1, 3)):
             world.start(process, f"w{number}", partial(users.waiter, turns=random.randint(1, 3)))
-        if resets and born == 1:
+        if resets and process.name == "p0":
             world.start(process, "reset", partial(users.resetter, turns=resets))
 
-    def kill() -> None:
-        alive = [process for process in world.processes if process.alive]
-        world.kill(random.choice(alive))
-        world.after(random.randint(0, 3 * SECOND), populate)
-
-    for _ in range(3):
-        populate()
-    incidents(world, kill, lambda: world.processes, 15 * SECOND)
-    return finished(world, seed, 25, 200, checker.at_end)
+    incidents(world, crowd(world, populate, gap=3 * SECOND), 15 * SECOND)
+    return finished(world, seed, 25, 200)

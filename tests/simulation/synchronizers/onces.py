@@ -14,9 +14,10 @@ from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.synchronizers import once
 from lockwork.protocol.synchronizers.once import Asked, Ended
+from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
 from simulation.locks.lock_actors import Players
-from simulation.process import Actor, Cancelled, Sleep, Task
+from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
@@ -133,12 +134,6 @@ class Checker:
             self.resets.add(str(step.args[0]))
             self.run = None
 
-    def at_end(self) -> None:
-        """Everybody came to an end."""
-        stuck = [task.name for task in self.world.tasks if task.live and not task.background]
-        if stuck:
-            raise Broken(f"{stuck} never came to an end")
-
 
 @dataclass
 class Callers:
@@ -204,7 +199,7 @@ class Callers:
         ended = self.checker.told[task].ended
         if ended <= began or task.process.unheard > self.world.now - 10 * SECOND:
             return
-        late, bound = self.world.now - ended, 300 * MS if _quiet(self.world.mix) else 6 * SECOND
+        late, bound = self.world.now - ended, 300 * MS if self.world.mix.quiet else 6 * SECOND
         if late > bound and task.undisturbed_since(ended - 6 * SECOND):
             raise Broken(f"{task.name} was told {late / SECOND:.2f} s late")
 
@@ -218,11 +213,6 @@ class Callers:
                 self.world.note(task.name, f"gives up: {type(error).__name__}")
 
 
-def _quiet(mix: Mix) -> bool:
-    troubles = (mix.unsent, mix.unanswered, mix.lost, mix.late, mix.kills, mix.pauses, mix.cancels, mix.back, mix.forth)
-    return not any(troubles)
-
-
 def onces(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Callers of three processes; raises Broken."""
     # in a quarter of the runs nothing goes wrong: then nobody may be late at all
@@ -232,23 +222,13 @@ def onces(server: Server, seed: int, build: Build = RELEASED) -> World:
     callers = Callers(world, checker, random.choice([1000, 4000, 20_000, 3_600_000]))
     world.checker = checker
     resets = random.choice([0, 0, 3])
-    born = 0
 
-    def populate() -> None:
-        nonlocal born
-        process = world.process(f"p{born}")
-        born += 1
+    def populate(process: Process) -> None:
         world.start(process, "engine", lambda task: Players(world).renewer(process), background=True)
         for number in range(random.randint(1, 3)):
             world.start(process, f"c{number}", partial(callers.caller, turns=random.randint(1, 5)))
-        if resets and born == 1:
+        if resets and process.name == "p0":
             world.start(process, "reset", partial(callers.resetter, turns=resets))
 
-    def kill() -> None:
-        world.kill(random.choice([process for process in world.processes if process.alive]))
-        world.after(random.randint(0, 3 * SECOND), populate)
-
-    for _ in range(3):
-        populate()
-    incidents(world, kill, lambda: world.processes, 15 * SECOND)
-    return finished(world, seed, 25, 200, checker.at_end)
+    incidents(world, crowd(world, populate, gap=3 * SECOND), 15 * SECOND)
+    return finished(world, seed, 25, 200)

@@ -8,11 +8,12 @@ from typing import NamedTuple, Protocol
 from lockwork import backoff, codecs
 from lockwork.errors import ConfigError, PayloadTooLarge
 from lockwork.failures import Errors, line
+from lockwork.hooks import Again
 from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.tasks.settings import TaskOptions
 from lockwork.worker.executing.batching import WrongResults
-from lockwork.worker.job.context import Again, JobContext
+from lockwork.worker.job.context import JobContext
 from lockwork.worker.job.telling import CANCEL, SUCCESS, End
 from lockwork.worker.job.threads import killed_after
 from lockwork.worker.pool.host import WorkerDied

@@ -12,6 +12,7 @@ from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.failures import line
+from lockwork.hooks import Again
 from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
 from lockwork.protocol.queues import heads
@@ -25,7 +26,7 @@ from lockwork.worker.executing import flow_jobs
 from lockwork.worker.executing.batching import Batcher, WrongResults
 from lockwork.worker.executing.endings import Endings, Settled, Settles
 from lockwork.worker.job.calls import call
-from lockwork.worker.job.context import Again, Desk, JobContext, Slot, meant
+from lockwork.worker.job.context import Desk, JobContext, Slot, meant
 from lockwork.worker.job.lanes import Lanes
 from lockwork.worker.job.telling import End, Teller
 from lockwork.worker.job.threads import JobThreads, Threads

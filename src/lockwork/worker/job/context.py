@@ -10,6 +10,7 @@ from typing import Protocol as Shape
 from lockwork import codecs
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, DeliveryOver, JobCancelled, PayloadTooLarge
+from lockwork.hooks import Again
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import job_control as control
@@ -38,15 +39,6 @@ class Interruptible(Shape):
 
     def interrupt(self, kind: type[BaseException], /) -> None:
         """Raise `kind` in it, as soon as that is possible."""
-
-
-class Again(BaseException):
-    """Ends a delivery: the job is to run again after `delay_ms`; no job's `except Exception` keeps it."""
-
-    def __init__(self, delay_ms: int | None, *, counted: bool) -> None:
-        super().__init__("the job asked to be run again")
-        self.delay_ms: int | None = delay_ms
-        self.counted: bool = counted
 
 
 def meant(error: BaseException) -> BaseException:

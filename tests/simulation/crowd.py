@@ -1,4 +1,4 @@
-"""Processes that come, die, and are followed by others: the same in every run of locks."""
+"""Processes that come, die, and are followed by others: the same in most runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from simulation.process import Process
 from simulation.world import World
 
 
-def crowd(world: World, populate: Callable[[Process], None], size: int = 3) -> Callable[[], None]:
-    """Start `size` processes, whose tasks `populate` starts; what it returns kills one, and another comes soon."""
+def crowd(world: World, populate: Callable[[Process], None], size: int = 3, gap: int = SECOND) -> Callable[[], None]:
+    """Start `size` processes, whose tasks `populate` starts; what it returns kills one, followed within `gap`."""
     names = (f"p{number}" for number in itertools.count())
     members: list[Process] = []
 
@@ -22,7 +22,7 @@ def crowd(world: World, populate: Callable[[Process], None], size: int = 3) -> C
     def kill() -> None:
         if alive := [process for process in members if process.alive]:
             world.kill(world.random.choice(alive))
-            world.after(world.random.randint(0, SECOND), come)
+            world.after(world.random.randint(0, gap), come)
 
     for _ in range(size):
         come()
