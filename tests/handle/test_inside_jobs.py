@@ -33,7 +33,7 @@ def test_progress_is_seen_as_it_comes(handled: Any, history: History, tmp_path: 
         Path(f"{gate}{progress['done']}").touch()
     assert seen == [0, 1, 2]
     assert job.result(0) == "done"
-    assert job.progress() is None
+    assert job.progress() == {"done": 2}
 
 
 async def test_progress_for_a_task(ahandled: Any, history: History, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ async def test_many_watch_and_wait_at_once(ahandled: Any, history: History, tmp_
     async def watch(mine: list[int]) -> None:
         async for progress in job.awatch():
             mine.append(progress["done"])
-            # it goes on when all have seen it: what a job says just before its end may be left out
+            # it goes on when all have seen it: of values that follow each other quickly, one may be left out
             if all(theirs[-1:] == mine[-1:] for theirs in seen):
                 Path(f"{gate}{mine[-1]}").touch()
 
@@ -73,6 +73,27 @@ def test_a_watched_job_that_never_tells(handled: Any) -> None:
     assert list(job.watch()) == []
     assert job.result(30) == 2
     assert list(handled.lw.job("nobody").watch()) == []
+
+
+@pytest.mark.parametrize("kind", ["s", "c", "d"])
+def test_what_a_job_says_just_before_its_end_is_seen(own: Any, kind: Any) -> None:
+    """However it ends, and however late one looks: a bar of progress comes to its end."""
+    keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
+    job = own.add.enqueue(1)
+    context = _leased(own.lw, keys, "h/1/a")
+    watching = job.watch()
+    context.progress(0.5)
+    assert next(watching) == 0.5
+    context.checkpoint("one", 1)
+    context.progress(1)
+    ended = jobs.Outcome(job.id, context.leased.token, kind, b'{"type":"E","message":"m"}')
+    assert runtime.run(jobs.settle(keys, "h/1/a", [ended], 600_000)) == [True]
+    assert list(watching) == [1]
+    assert list(job.watch()) == [1]
+    assert job.progress() == 1
+    if kind != "s":
+        assert job.retry()
+        assert job.look().progress == (1 if kind == "d" else None)
 
 
 def test_a_retried_job_goes_on_after_its_last_step(handled: Any, history: History) -> None:

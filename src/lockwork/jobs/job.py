@@ -95,7 +95,7 @@ class Job(Generic[R]):
         return (await self.alook()).attempts
 
     def progress(self) -> Any:
-        """What the job last told of its progress, None if nothing, or if it has ended well."""
+        """What the job last told of its progress; None if nothing, or if it ended while it waited."""
         return self.look().progress
 
     async def aprogress(self) -> Any:
@@ -113,7 +113,7 @@ class Job(Generic[R]):
     def watch(self) -> Iterator[Any]:
         """Wait for the job's progress, and yield it each time that it has changed, until the job has ended.
 
-        Of values that follow each other quickly, some may be left out, never the last before a pause.
+        Of values that follow each other quickly, some may be left out, never the last before a pause or the end.
         """
         last = ""
         while True:

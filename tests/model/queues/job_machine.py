@@ -122,7 +122,7 @@ class JobMachine(QueueMachine):
             return
         assert found == "revived"
         if job.place != "dead":
-            job.steps = {}
+            job.steps, job.said = {}, ""
         job.tries, job.expires = 0, None
         self.counts["revived"] += 1
         if wait:
@@ -145,6 +145,7 @@ class JobMachine(QueueMachine):
         assert found.state == state.get(job.place, "ended")
         if job.place != "succeeded":
             assert found.attempts == job.tries
+        assert found.note.progress == job.said
         if job.place in ("cancelled", "expired"):
             assert found.record.endswith(BODY), "it can be run after all"
         else:
@@ -163,6 +164,8 @@ class JobMachine(QueueMachine):
         assert done == current, "only the current delivery writes"
         if current and name:
             self.jobs[leased.id].steps[name] = str(value)
+        elif current:
+            self.jobs[leased.id].said = str(value)
 
     @precondition(lambda self: self.leased)
     @rule(delay=st.sampled_from([0, 1500]), data=st.data(), kind=st.sampled_from("zc"))
@@ -234,7 +237,7 @@ class JobMachine(QueueMachine):
     def _take_out(self, id: str, place: str) -> None:
         self._leave_line(id)
         job = self.jobs[id]
-        job.place, job.steps, job.expires = place, {}, None
+        job.place, job.steps, job.said, job.expires = place, {}, "", None
         self.counts[place] += 1
 
     def _leave_line(self, id: str) -> None:

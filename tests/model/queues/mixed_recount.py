@@ -43,7 +43,10 @@ class Recount:
         self.rings = [f"{level} {group}" for level, key in enumerate(queue.rings) for group in self._list(key)]
         self.noted = {id for key in (queue.notes, queue.tries) for id in self._hash(key)}
         self.errors, self.watch = self._hash(queue.errors), self._hash(queue.watch)
-        self.outcomes = {id: blob for key in queue.results for id, blob in self._hash(key).items()}
+        kept = {id: blob for key in queue.results for id, blob in self._hash(key).items()}
+        self.outcomes = {id: blob for id, blob in kept.items() if not id.endswith(" p")}
+        self.told = {id.removesuffix(" p") for id in kept.keys() - self.outcomes.keys()}
+        """Whose progress is told although they have ended."""
         fields = [field.split(" w") for field in self.flows if " w" in field]
         ended = {(flow, number) for flow, number in fields if f"{flow} r{number}" in self.flows}
         self.blocked = {flows.job_id(flow, int(number)) for flow, number in fields if (flow, number) not in ended}
@@ -75,6 +78,7 @@ class Recount:
         assert self.errors.keys() <= self.dead.keys(), "errors are of dead jobs"
         alive = known - self.dead.keys()
         assert not alive & self.outcomes.keys(), "an outcome is of a job that has ended"
+        assert self.told <= self.outcomes.keys(), "progress is told as long as the outcome is"
         begun = self.runs.keys() | self.dead.keys()
         assert not begun & self.expiry.keys(), "only who waits expires"
 

@@ -37,6 +37,8 @@ class ModelJob:
     """Whether its worker was asked to cancel it."""
     steps: dict[str, str] = field(default_factory=dict)
     """Its checkpoints."""
+    said: str = ""
+    """Its progress."""
     died: int = 0
     error: bytes = b""
 

@@ -57,6 +57,11 @@ TWINS = (
         "steps are forgotten by a retry",
         (("jobs_settle", "if mark and (outcome == 's' or outcome == 'c')", "if mark"),),
     ),
+    Build("progress ends with its job", (("parts/finish", "if type(progress) == 'string' and", "if false and"),)),
+    Build(
+        "a revived job has the progress of its former life",
+        (("jobs_revive", "redis.call('HDEL', results, id, id .. ' p')", "redis.call('HDEL', results, id)"),),
+    ),
     Build("cancelling forgets the steps", (("jobs_cancel", "'1' .. string.sub(note, 2)", "'1'"),)),
     Build(
         "a move to now is a move to later",

@@ -185,7 +185,7 @@ TWINS = {
         Build("a job that is retried stays dead", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
         Build("a retried job keeps its outcome", (("dead_retry", "redis.call('HDEL', KEYS[8], unpack(ids))", ""),)),
         Build("attempts do not begin anew", (("dead_retry", "if ARGV[2] == '1' then", "if false then"),)),
-        Build("a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results, id)", ""),)),
+        Build("a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results, id, id .. ' p')", ""),)),
         Build("a deleted job leaves its attempts", (("parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)),
         Build("who is cleared away stays in line", (("jobs_clear", "leave_lines(id, record)", ""),)),
         Build("what is cleared is not counted", (("jobs_clear", "if reply[6] > 0 then", "if false then"),)),

@@ -173,7 +173,11 @@ def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
 
 def _add_outcomes(view: View, outcomes: Mapping[bytes, bytes]) -> None:
     for raw, blob in outcomes.items():
-        id = raw.decode()
+        id, _, progress = raw.decode().partition(" ")
+        if progress:
+            if id.encode() not in outcomes:
+                raise Broken(f"Q1: the progress of {id} outlives its outcome")
+            continue
         view.blobs[id] = blob
         if id not in view.places:
             view.places[id] = ("ended", blob[:1].decode(), "")

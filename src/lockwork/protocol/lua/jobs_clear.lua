@@ -10,9 +10,9 @@
 -- include: push
 local tries, dead, errors, watch = KEYS[10], KEYS[12], KEYS[13], KEYS[14]
 local results, older = KEYS[8], KEYS[9]
+local notes, expiry, withdrawn, flows = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 -- include: finish
 local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
-local notes, expiry, withdrawn, flows = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 touch('HLEN', 21, 21)
 touch('ZCARD', 22, 22)
 touch('SCARD', 23, 23)

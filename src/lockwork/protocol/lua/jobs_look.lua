@@ -12,7 +12,8 @@ local record = redis.call('HGET', KEYS[1], id)
 if not record then
   if not blob then return {'unknown', -1, -1, -1, '', '', '', today} end
   local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
-  return {'ended', tonumber(attempts) or -1, -1, -1, '', old and string.sub(blob, 1, 1) or blob, old or '', today}
+  local note = redis.call('HGET', KEYS[2], id .. ' p') or redis.call('HGET', KEYS[3], id .. ' p') or ''
+  return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today}
 end
 local attempts = tonumber(redis.call('HGET', KEYS[4], id) or 0)
 local note = redis.call('HGET', KEYS[8], id) or ''

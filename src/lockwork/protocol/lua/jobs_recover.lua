@@ -36,7 +36,7 @@ for at = 1, #held, 2 do
     local mark = noted and redis.call('HGET', notes, id)
     -- a record that cannot be read is not handed out again
     if mark and string.sub(mark, 1, 1) == '1' then
-      redis.call('HDEL', notes, id)
+      close_note(id, mark, outcomes)
       redis.call('HDEL', tries, id)
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id

@@ -24,8 +24,8 @@ else
   if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)
 end
-redis.call('HDEL', results, id)
-redis.call('HDEL', older, id)
+redis.call('HDEL', results, id, id .. ' p')
+redis.call('HDEL', older, id, id .. ' p')
 if wait == '0' then line_up(id, record) else schedule(id, wait) end
 redis.call('HINCRBY', stats, 'revived', 1)
 return 'revived'

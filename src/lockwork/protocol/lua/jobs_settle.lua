@@ -49,7 +49,7 @@ for index, id in ipairs(ids) do
     local mark = marks and marks[index]
     -- asked to be cancelled: it does not run again
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
-    if mark and (outcome == 's' or outcome == 'c') then redis.call('HDEL', notes, id) end
+    if mark and (outcome == 's' or outcome == 'c') then close_note(id, mark, outcomes) end
     if special == '*' then
       local record = redis.call('HGET', jobs, id) or ''
       again = again + left(id, record, outcome == 's' or outcome == 'd' or outcome == 'c')

@@ -1,4 +1,5 @@
--- Ending jobs. The keys are named by the script that includes this: jobs, tries, dead, errors, results, older, watch, stats
+-- Ending jobs. The keys are named by the script that includes this: jobs, tries, dead, errors, results, older, watch, stats,
+-- notes
 
 -- Keys 8 to 14 are: results, older, tries, run, dead, errors, watch.
 touch('HLEN', 8, 11)
@@ -15,6 +16,17 @@ local function turn(window)
     redis.call('UNLINK', older) -- RENAME would free it at once, however large it is
     if redis.call('EXISTS', results) == 1 then redis.call('RENAME', results, older) end
     redis.call('HSET', stats, 'turned', now)
+  end
+end
+
+-- Forget what a job that has run wrote down, but for its progress, which is told as long as its outcome is.
+local function close_note(id, note, outcomes)
+  redis.call('HDEL', notes, id)
+  local readable, facts = pcall(cmsgpack.unpack, string.sub(note, 2)) -- or it holds up all that are settled with it
+  local progress = readable and type(facts) == 'table' and facts[1]
+  if type(progress) == 'string' and progress ~= '' then
+    outcomes[#outcomes + 1] = id .. ' p'
+    outcomes[#outcomes + 1] = '0' .. cmsgpack.pack({progress})
   end
 end
 
