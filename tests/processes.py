@@ -133,6 +133,9 @@ def started(command: list[str], *, folder: Path, url: str | None = None) -> Iter
         process = Started(command, folder=folder, url=url, stderr=stderr)
         try:
             yield process
+        except BaseException as error:
+            error.add_note(f"what process {process.pid} wrote to standard error:\n{process.errors}")
+            raise
         finally:
             process.end()
 

@@ -73,6 +73,19 @@ def test_what_is_set_up_in_a_runner_is_taken_down_with_it(
         assert sorted(line["pid"] for line in history.lines(event)) == sorted([runner, child])
 
 
+def test_a_runner_whose_job_has_just_ended_is_let_go_as_well(
+    hearth: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job is settled, and a hook is still told of it, when the worker stops."""
+    monkeypatch.setenv("HEARTH_TAKES", "1")
+    with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps) as process:
+        *_, runner, child = hearth.smelt.enqueue(1).result(30)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+    assert [line["pid"] for line in history.lines("success")] == [runner]
+    assert sorted(line["pid"] for line in history.lines("ends")) == sorted([runner, child])
+
+
 def test_a_runner_that_cannot_set_up_blames_no_job(
     hearth: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,14 @@ def test_a_job_can_enqueue(forge: Any, own_url: str, apps: Path) -> None:
         assert forge.lw.job(forge.enqueues.enqueue().result(30)).result(30)
 
 
+def test_one_that_comes_just_when_another_has_ended(forge: Any, own_url: str, apps: Path) -> None:
+    """The runner is free before the worker process has dealt with what it said of the job before."""
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
+        id = forge.relay.enqueue(200).id
+        while id:
+            id = forge.lw.job(id).result(30)
+
+
 def test_a_process_that_takes_too_much_memory_is_replaced(forge: Any, own_url: str, apps: Path) -> None:
     options = ("--runners", "1", "--max-memory", "200MB")
     with worker("forge:lw", *options, url=own_url, folder=apps) as process:

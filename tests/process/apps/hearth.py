@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -39,6 +40,7 @@ def started(event: Started) -> None:
 
 @lw.hooks.success
 async def succeeded(event: Succeeded) -> None:
+    await asyncio.sleep(float(os.environ.get("HEARTH_TAKES", "0")))
     note("success", id=event.id, result=event.result)
 
 

@@ -44,6 +44,39 @@ class Place:
     folder: str
 
 
+class Errand:
+    """One job in a runner, which may have taken on the next before whoever waits for this one goes on."""
+
+    def __init__(self, host: Host, id: str) -> None:
+        self._host = host
+        self._id = id
+        self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.taken_up: bool = False
+
+    def interrupt(self, _kind: type[BaseException]) -> None:
+        """Cancel the job."""
+        if not self.ended.done():
+            self._host.send(Stop(self._id))
+
+    async def outcome(self, hard_timeout: float | None) -> Outcome:
+        """Wait until it has ended and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
+        loop = asyncio.get_running_loop()
+        timer = None if hard_timeout is None else loop.call_later(hard_timeout, self._too_long, hard_timeout)
+        try:
+            return await self.ended
+        except asyncio.CancelledError:
+            if self.ended.cancelled():
+                self._host.end("")  # nobody will settle what the job still does
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _too_long(self, hard_timeout: float) -> None:
+        if not self.ended.done():
+            self._host.end(TOO_LONG, killed_after(hard_timeout))
+
+
 class Owner(Protocol):
     """Whom a host tells what became of its process."""
 
@@ -65,10 +98,8 @@ class Host:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
-        self._job = ""
-        self._taken_up = False
+        self._errand: Errand | None = None
         self._let_go = False
-        self._ended: asyncio.Future[Outcome] | None = None
         self._problem: Exception | None = None
         self.over: bool = False
         """Whether its process has ended; `on_gone` comes later."""
@@ -99,26 +130,21 @@ class Host:
         self._reading = asyncio.create_task(self._read(reader), name="lockwork-runner")
         threading.Thread(target=self._watch, name=f"lockwork-watch-{self.pid}", daemon=True).start()
 
-    async def run(self, queue: str, job: Leased, hard_timeout: float | None) -> Outcome:
-        """Run a job and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
-        self._job, self._taken_up = job.id, False
-        self._ended = self._loop.create_future()
-        self._send(Order(queue, job))
-        timer = None if hard_timeout is None else self._loop.call_later(hard_timeout, self._too_long, hard_timeout)
-        try:
-            return await self._ended
-        except asyncio.CancelledError:
-            self.reason = ""
-            self.kill()  # nobody will settle what the job still does
-            raise
-        finally:
-            self._ended = None
-            if timer is not None:
-                timer.cancel()
+    @property
+    def at_work(self) -> bool:
+        """Whether a job is under way in it."""
+        return self._errand is not None and not self._errand.ended.done()
 
-    def interrupt(self, _kind: type[BaseException]) -> None:
-        """Cancel its job."""
-        self._send(Stop(self._job))
+    def run(self, queue: str, job: Leased) -> Errand:
+        """Let it run a job."""
+        self._errand = Errand(self, job.id)
+        self.send(Order(queue, job))
+        return self._errand
+
+    def end(self, reason: str, problem: Exception | None = None) -> None:
+        """Kill it for a reason; `problem` is what its job fails with, unless it is WorkerDied."""
+        self.reason, self._problem = reason, problem
+        self.kill()
 
     def kill(self) -> None:
         """End it at once, and the programs that its job has started."""
@@ -132,24 +158,22 @@ class Host:
         if self._writer is not None:
             self._writer.close()
 
-    def _send(self, message: Order | Stop) -> None:
+    def send(self, message: Order | Stop) -> None:
+        """Tell it something, if it can still be told."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames.packed(message))
-
-    def _too_long(self, hard_timeout: float) -> None:
-        self.reason = TOO_LONG
-        self._problem = killed_after(hard_timeout)
-        self.kill()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         while (message := await frames.answer(reader)) is not None:
             if isinstance(message, Free):
                 self.begun = True
                 self._owner.on_free(self)
+            elif self._errand is None or self._errand.ended.done():
+                continue
             elif isinstance(message, Begun):
-                self._taken_up = True
-            elif self._ended is not None and not self._ended.done():
-                self._ended.set_result(message.outcome)
+                self._errand.taken_up = True
+            else:
+                self._errand.ended.set_result(message.outcome)
         if not self._let_go:
             self.kill()  # a job may have closed the line: nothing more can be heard of it
 
@@ -179,9 +203,9 @@ class Host:
         self._reading.cancel()
         self.leave()
         self._owner.on_gone(self)
-        if self._ended is not None and not self._ended.done():
-            died = WorkerDied if self._taken_up else NotBegun
-            self._ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
+        if self._errand is not None and not self._errand.ended.done():
+            died = WorkerDied if self._errand.taken_up else NotBegun
+            self._errand.ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
 
 
 async def start(place: Place, owner: Owner) -> Host:

@@ -63,19 +63,19 @@ class Processes:
             except NotStarted as error:
                 log.error("job %s waits: no process could be started for it: %s", job.id, error)
                 return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
-            context.thread = runner
+            context.thread = errand = runner.run(context.queue, job)
             with contextlib.suppress(NotBegun):
-                return await runner.run(context.queue, job, hard_timeout)
+                return await errand.outcome(hard_timeout)
         raise WorkerDied("the processes that were to run it died before they began")
 
     async def close(self) -> None:
-        """End them all, whatever they do, and wait until they are gone."""
+        """End them all, whatever job they run, and wait until they are gone."""
         self._closed = True
         for starting in self._starting:
             starting.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
         for runner in self._hosts:
-            if runner in self._idle:
+            if runner.begun and not runner.at_work:
                 runner.leave()
             else:
                 runner.kill()

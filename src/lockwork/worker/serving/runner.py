@@ -6,6 +6,7 @@ It is an executor like the child's own. Only what becomes of a job goes to the c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import faulthandler
 import io
@@ -75,10 +76,10 @@ class _Runner:
             self._busy = True
             # a task of its own: what a job leaves behind in context variables is not there for the next
             await self._loop.create_task(self._job(order), name="lockwork-job")
-            self._busy = False
 
     def add(self, outcome: Outcome) -> None:
         """What becomes of the job: for the executor, this is where outcomes go."""
+        self._busy = False  # hooks may still be told of it, but nothing is lost by going
         self._tell(Ended(outcome))
 
     async def _job(self, order: Order) -> None:
@@ -115,10 +116,8 @@ class _Runner:
             self._slot.stop()
 
     def _tell(self, message: Free | Begun | Ended) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the child is gone: the listener learns it, too
             self._connection.sendall(frames.packed(message))
-        except OSError:
-            _leave(0)
 
 
 def _leave(status: int) -> NoReturn:

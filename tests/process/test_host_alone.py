@@ -1,0 +1,114 @@
+"""What a worker process knows of a runner that is free again before anybody has dealt with the job before."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+
+import pytest
+
+from lockwork.errors import JobCancelled
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.worker.options import ChildOrders, WorkerOptions
+from lockwork.worker.pool import host
+from lockwork.worker.pool.frames import Order, Stop
+from lockwork.worker.pool.host import Errand, Host, Place
+
+RUNNER = """
+import socket, sys
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.worker.pool.frames import Begun, Ended, Free, Stop, order, packed
+
+line = socket.socket(fileno=int(sys.argv[1]))
+line.sendall(packed(Free()))
+while (message := order(line)) is not None:
+    if isinstance(message, Stop):
+        line.sendall(packed(Ended(Outcome(message.id, b"", "c"))) + packed(Free()))
+    else:
+        line.sendall(packed(Begun()))
+        if message.job.id != "slow":
+            line.sendall(packed(Ended(Outcome(message.job.id, b"", "s"))) + packed(Free()))
+"""
+
+
+class Owner:
+    """Does what it is told to in the moment in which the runner is free."""
+
+    def __init__(self) -> None:
+        self.free, self.gone = asyncio.Event(), asyncio.Event()
+        self.then: Callable[[], None] = lambda: None
+
+    def on_free(self, _host: Host) -> None:
+        self.free.set()
+        then, self.then = self.then, lambda: None
+        then()
+
+    def on_gone(self, _host: Host) -> None:
+        self.gone.set()
+
+
+@pytest.fixture
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+async def runner(monkeypatch: pytest.MonkeyPatch, owner: Owner) -> AsyncIterator[Host]:
+    def spawn(_place: Place, descriptor: int) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", RUNNER, str(descriptor)]
+        return subprocess.Popen(command, pass_fds=[descriptor], process_group=0)
+
+    monkeypatch.setattr(host, "_spawn", spawn)
+    place = Place(ChildOrders(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
+    started = await host.start(place, owner)
+    await asyncio.wait_for(owner.free.wait(), 30)
+    yield started
+    started.leave()
+    await asyncio.wait_for(owner.gone.wait(), 30)
+
+
+def job(id: str) -> Leased:
+    return Leased(id, b"", b"", 1, 1)
+
+
+async def test_the_next_job_is_taken_on_before_the_end_of_the_last_is_known(runner: Host, owner: Owner) -> None:
+    errands: list[Errand] = []
+    first = runner.run("default", job("a"))
+    owner.then = lambda: errands.append(runner.run("default", job("b")))
+    assert await first.outcome(None) == Outcome("a", b"", "s")
+    assert await errands[0].outcome(None) == Outcome("b", b"", "s")
+    assert not runner.at_work
+
+
+async def test_a_job_that_has_ended_is_not_the_next_one(
+    runner: Host, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancelled or timed out when it has ended, it takes nothing along."""
+    errands: list[Errand] = []
+    sent: list[Order | Stop] = []
+    send = runner.send
+
+    def sending(message: Order | Stop) -> None:
+        sent.append(message)
+        send(message)
+
+    monkeypatch.setattr(runner, "send", sending)
+    waiting = asyncio.create_task(runner.run("default", job("a")).outcome(30))
+    last = runner._errand
+    assert last is not None
+
+    def next_one() -> None:
+        waiting.cancel()
+        last._too_long(30)
+        errands.append(runner.run("default", job("slow")))
+        last.interrupt(JobCancelled)
+
+    owner.then = next_one
+    with suppress(asyncio.CancelledError):
+        await waiting
+    assert [message for message in sent if isinstance(message, Stop)] == []
+    errands[0].interrupt(JobCancelled)
+    assert await errands[0].outcome(None) == Outcome("slow", b"", "c")
