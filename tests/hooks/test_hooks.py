@@ -54,7 +54,7 @@ def test_a_job_that_succeeds(app: Load, work: Any, history: History, task: str) 
 
 def test_a_job_that_fails_is_told_of_at_each_attempt(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
-    with work("observed"):
+    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
         job = observed.fails.enqueue()
         with pytest.raises(JobFailed):
             job.result(30)
@@ -144,7 +144,7 @@ def test_a_job_under_way_when_the_worker_stops_is_told_of_no_end(
 
 def test_a_snooze_is_neither_a_failure_nor_an_end(app: Load, work: Any, history: History, tmp_path: Path) -> None:
     observed = app("observed")
-    with work("observed"):
+    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
         job = observed.snoozes.enqueue(str(tmp_path / "slept"))
         assert job.result(30) == 1
         history.wait(1, "success")
@@ -156,7 +156,7 @@ def test_a_snooze_is_neither_a_failure_nor_an_end(app: Load, work: Any, history:
 
 def test_a_job_that_asks_to_be_tried_again_has_failed(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
-    with work("observed"):
+    with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
         job = observed.asks_again.enqueue()
         with pytest.raises(JobFailed):
             job.result(30)
