@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
 import threading
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork, PayloadTooLarge, ServerRefused
+from lockwork.protocol.queues import heads
 from lockwork.tasks.task import Task
 
 
@@ -41,6 +44,29 @@ async def test_they_wait_in_the_order_of_their_calls(step: Task[[int | str], Non
     jobs = await asyncio.gather(*(step.aenqueue(number) for number in range(50)))
     ready = admin.lrange("lw:{q:default}:ready:1", 1, -1)
     assert [id.decode() for id in ready] == [job.id for job in jobs]  # type: ignore[union-attr]
+
+
+async def test_nobody_overtakes_those_who_wait_for_company(
+    step: Task[[int | str], None, Any], admin: redis.Redis
+) -> None:
+    """Also when the call for which they waited has ended in the very turn of the loop in which somebody comes."""
+    turns = random.Random(1)
+    came: list[int] = []
+
+    async def come(number: int) -> None:
+        for _ in range(turns.choice((0, 0, 1, 2, 5))):
+            await asyncio.sleep(0)
+        came.append(number)
+        await step.aenqueue(number)
+
+    async def keep_coming(first: int) -> None:
+        for number in range(first, first + 200):
+            await come(number)
+
+    await asyncio.gather(*(keep_coming(1000 * caller) for caller in range(1, 5)))
+    ready = admin.lrange("lw:{q:default}:ready:1", 1, -1)
+    records = admin.hmget("lw:{q:default}:jobs", ready)  # type: ignore[arg-type]
+    assert [json.loads(heads.body(record))[1][0] for record in records] == came  # type: ignore[union-attr]
 
 
 async def test_tasks_of_one_queue_travel_together(alw: Lockwork, admin: redis.Redis) -> None:

@@ -33,7 +33,7 @@ class Gathering:
         if crowd is None or crowd.loop is not loop:
             crowd = _Crowd(self.runtime, self.keys, replicas, loop)
             setattr(self._here, place, crowd)
-        if crowd.under_way:
+        if crowd.under_way or crowd.waiting:
             await crowd.join(job)
         else:
             await crowd.go(job)
@@ -45,10 +45,11 @@ class _Crowd:
     def __init__(self, runtime: Runtime, keys: QueueKeys, replicas: int, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.under_way = 0
+        self.waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
+        """They leave before whoever comes after them, also when the call for which they waited has ended meanwhile."""
         self._runtime = runtime
         self._keys = keys
         self._replicas = replicas
-        self._waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
         self._tasks: set[asyncio.Task[int]] = set()
 
     async def go(self, job: NewJob) -> None:
@@ -60,15 +61,15 @@ class _Crowd:
 
     def join(self, job: NewJob) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self.loop.create_future()
-        self._waiting.append((job, future))
-        if len(self._waiting) == 1:
+        self.waiting.append((job, future))
+        if len(self.waiting) == 1:
             self.loop.call_soon(self._leave)  # the tasks that are ready now come along
-        elif len(self._waiting) == _ENOUGH and self.under_way < _AT_ONCE:
+        elif len(self.waiting) == _ENOUGH and self.under_way < _AT_ONCE:
             self._leave()  # the server works on these while the others make theirs
         return future
 
     def _leave(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         if not waiting:
             return
         self.under_way += 1
