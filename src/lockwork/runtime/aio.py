@@ -98,7 +98,7 @@ class AsyncDriver:
             await self._slow.aclose()
 
     def abandon(self) -> None:
-        """Drop the connections without a loop to run on."""
+        """The same from any thread, and when the loop is closed."""
         self.mux.abandon()
         if self._slow is not None:
             self._slow.abandon()

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 
-from lockwork.errors import LockworkError
+from lockwork.errors import LockworkError, ServerUnavailable
 from lockwork.protocol.effects import Call
 from lockwork.runtime.answers import Answers
 from lockwork.runtime.checks import check
@@ -57,12 +57,18 @@ class Mux:
 
     async def connect(self) -> None:
         """Connect unless connected; raises Retry or a LockworkError."""
+        if self._closed:
+            raise ServerUnavailable("the app was closed while this call was under way: whether it counts is not known")
         if self._writer is None:
             # in a task of its own, for all who wait: one caller's cancellation must not undo it for the others
-            if self._opening is None:
-                self._opening = self._loop.create_task(self._open(), name="lockwork-connect")
-                self._opening.add_done_callback(self._opened)
-            await asyncio.shield(self._opening)
+            opening = self._opening
+            if opening is None:
+                opening = self._opening = self._loop.create_task(self._open(), name="lockwork-connect")
+                opening.add_done_callback(self._opened)
+            await asyncio.wait([opening])
+            if opening.cancelled():
+                raise Retry("it was closed")
+            opening.result()
 
     async def _open(self) -> None:
         connection: Any = self._endpoint.async_connection()
@@ -149,20 +155,36 @@ class Mux:
 
     async def aclose(self) -> None:
         """Close the connection; calls under way raise Retry."""
+        opening = self._opening
+        self._shut()
+        if opening is not None:
+            with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
+                await opening
+        if self._end is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._end
+        await asyncio.sleep(0)  # the loop closes the socket in its next turn
+
+    def abandon(self) -> None:
+        """The same from any thread; when its loop is closed, nothing is under way any more."""
+        self._closed = True
+        try:
+            self._loop.call_soon_threadsafe(self._shut)
+        except RuntimeError:
+            if self._writer is not None:
+                with contextlib.suppress(RuntimeError):
+                    self._writer.transport.abort()
+            self._writer = None
+
+    def _shut(self) -> None:
         # redis-py's connect may swallow a cancellation (asyncio.wait_for of Python 3.11), so it is also told
         self._closed = True
         if self._opening is not None:
             self._opening.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Retry, LockworkError):
-                await self._opening
         self._drop(self._answers, "it was closed")
-        if self._end is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._end
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-        await asyncio.sleep(0)  # the loop closes the socket in its next turn
 
     async def _with_the_loop(self, answers: Answers) -> None:
         """Wait for nothing: a loop that ends cancels its tasks, and this one then closes the connection."""
@@ -170,13 +192,6 @@ class Mux:
             await self._loop.create_future()
         finally:
             self._drop(answers, "its event loop ended")
-
-    def abandon(self) -> None:
-        """Drop the connection without a loop to run on: after a fork, or when its loop is gone."""
-        if self._writer is not None:
-            with contextlib.suppress(RuntimeError):  # its loop is closed
-                self._writer.transport.abort()
-        self._writer = None
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
