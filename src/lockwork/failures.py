@@ -78,12 +78,10 @@ class Errors:
 
     def stored(self, error: BaseException) -> bytes:
         """An error as bytes, whatever its class does when it is asked."""
-        # the traceback module survives an exception without a text
-        trace = sendable("".join(traceback.format_exception(error))[-_TRACE:])
         fields: dict[str, Any] = {
             "type": sendable(type(error).__name__[:_TYPE]),
             "message": text(error),
-            "traceback": trace,
+            "traceback": sendable(_trace(error)[-_TRACE:]),
         }
         name = self._names.get(type(error))
         if name is not None:
@@ -131,13 +129,25 @@ def text(error: BaseException) -> str:
     """The error's text, bounded."""
     try:
         return sendable(str(error)[:_MESSAGE])
-    except Exception as problem:  # noqa: BLE001 - a task's own exception class may do anything
+    except BaseException as problem:  # noqa: BLE001 - a task's own exception class may do anything
         return f"(its text cannot be had: {type(problem).__name__})"
 
 
 def sendable(given: str) -> str:
     """Text that JSON can hold."""
     return given.encode(errors="backslashreplace").decode()
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback from the app's first frame on: how the worker came to call it tells nobody anything."""
+    first = error.__traceback__
+    while first is not None and first.tb_frame.f_globals.get("__name__", "").startswith("lockwork."):
+        first = first.tb_next
+    first = first or error.__traceback__
+    try:
+        return "".join(traceback.format_exception(type(error), error, first))
+    except Exception:  # noqa: BLE001 - it looks at the error's attributes, which may do anything; frames are only frames
+        return "".join(traceback.format_tb(first)) + line(error)
 
 
 def _taken_apart(name: str, error: BaseException) -> dict[str, Any] | None:

@@ -136,6 +136,47 @@ def test_a_round_trip_without_a_server() -> None:
     assert str(errors.rebuilt(Failure.read(errors.stored(Texted("abc"))))) == "ABC"
 
 
+class Reserved(Exception):
+    """Asks a mapping for whatever attribute it lacks, as many wrappers do."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Exiting(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+def nested(depth: int) -> ExceptionGroup[Exception]:
+    group: Exception = ValueError("the innermost")
+    for _ in range(depth):
+        group = ExceptionGroup("around it", [group])
+    assert isinstance(group, ExceptionGroup)
+    return group
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Reserved("odd"),
+        Exiting("odd"),
+        SyntaxError("odd", ("file", 1, "column", "text")),  # type: ignore[arg-type]
+        SyntaxError("odd", ("file", 1, 1, b"text")),  # type: ignore[arg-type]
+        nested(1000),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_whatever_an_error_does_when_it_is_looked_at(error: Exception) -> None:
+    """Without something to store its job would have no outcome, and be active for ever."""
+    try:
+        raise error
+    except Exception as raised:  # noqa: BLE001 - whatever it is
+        failure = Failure.read(Errors().stored(raised))
+    assert failure.type == type(error).__name__
+    assert "test_whatever_an_error_does" in failure.traceback
+
+
 def test_no_init_runs() -> None:
     errors = Errors()
     errors.add(Ran)

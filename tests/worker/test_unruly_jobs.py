@@ -12,6 +12,7 @@ import pytest
 
 from app_modules import load_app
 from history import History
+from lockwork import JobFailed
 from processes import alive, started, until, worker
 
 
@@ -136,3 +137,13 @@ def test_a_backoff_function_that_wants_to_exit_ends_no_process(
     first, second = history.lines("ran")
     assert (first["attempt"], second["attempt"]) == (1, 2)
     assert first["pid"] == second["pid"]
+
+
+def test_an_error_that_cannot_be_looked_at_is_an_outcome_all_the_same(unruly: Any, own_url: str, apps: Path) -> None:
+    with worker("unruly:lw", url=own_url, folder=apps) as process:
+        job = unruly.fails_shyly.enqueue()
+        with pytest.raises(JobFailed, match="RuntimeError: do not look"):
+            job.result(20)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "has ended, but goes to the dead set, for: RuntimeError: do not look" in process.errors

@@ -107,3 +107,16 @@ def no_pause(attempt: int) -> float:
 async def fails_without_a_pause(path: str) -> None:
     note(path)
     raise ValueError("as always")
+
+
+class Shy(Exception):
+    """Nobody may ask of which class it is."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        raise RuntimeError("do not look")
+
+
+@lw.task(retries=0)
+async def fails_shyly() -> None:
+    raise Shy

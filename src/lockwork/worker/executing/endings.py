@@ -50,8 +50,8 @@ class Endings:
 
     def cancelled(self, job: Leased) -> None:
         """Settle a job that was to be cancelled, and has not finished."""
-        log.info("job %s was cancelled", job.id)
         self._settler.add(Outcome(job.id, job.token, "c"))
+        log.info("job %s was cancelled", job.id)
 
     def put_off(self, job: Leased, delay_ms: int) -> None:
         """Let a job run again after a while, uncounted."""
@@ -64,12 +64,13 @@ class Endings:
             return CANCEL
         if isinstance(error, WrongResults):
             # as below: its work is done
-            log.error("job %s ran, but has no result, and goes to the dead set: %s", job.id, line(error))
-            return self.dead(job, error)
+            end = self.dead(job, error)
+            log.error("%s ran, but has no result, and goes to the dead set: %s", shown(job, context.task), line(error))
+            return end
         if not isinstance(error, Again):
-            return self.failed(job, error, options)
+            return self.failed(job, error, options, context.task)
         if error.counted:
-            return self.failed(job, error, options, error.delay_ms)
+            return self.failed(job, error, options, context.task, error.delay_ms)
         delay_ms = error.delay_ms or 0
         self.put_off(job, delay_ms)
         return End("snooze", None, delay_ms / 1000)
@@ -88,24 +89,27 @@ class Endings:
                 encoded = codecs.encode(value, f"the result of task {task!r}", self._max_result)
             except (ConfigError, PayloadTooLarge) as error:
                 # its work is done, so running it again would only do it twice
-                log.error(
-                    "job %s ran, but its result cannot be kept, and it goes to the dead set: %s", job.id, line(error)
-                )
-                return self.dead(job, error)
+                end = self.dead(job, error)
+                log.error("%s ran, but goes to the dead set without its result: %s", shown(job, task), line(error))
+                return end
         self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
         return SUCCESS
 
-    def failed(self, job: Leased, error: BaseException, options: TaskOptions, delay_ms: int | None = None) -> End:
+    def failed(
+        self, job: Leased, error: BaseException, options: TaskOptions, task: str = "", delay_ms: int | None = None
+    ) -> End:
         """Settle what failed: it runs again, after `delay_ms` or its task's back-off, or does not."""
         deliveries = _deliveries(job, error, options)
-        if job.attempt >= deliveries or not options.again(error):
-            log.error("job %s failed for good after %d attempts: %s", job.id, job.attempt, line(error))
-            return self.dead(job, error)
-        if delay_ms is None:
-            delay_ms = self._pause(job, options)
-        log.warning("job %s failed, attempt %d of %d: %s", job.id, job.attempt, deliveries, line(error))
-        self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
-        return End("retry", error, delay_ms / 1000)
+        again = job.attempt < deliveries and options.again(error)
+        if again:
+            if delay_ms is None:
+                delay_ms = self._pause(job, options)
+            self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
+            end, level, how = End("retry", error, delay_ms / 1000), logging.WARNING, "failed"
+        else:
+            end, level, how = self.dead(job, error), logging.ERROR, "failed for good"
+        log.log(level, "%s %s, attempt %d of %d: %s", shown(job, task), how, job.attempt, deliveries, line(error))
+        return end
 
     def dead(self, job: Leased, error: BaseException) -> End:
         """Settle what shall not run again."""
@@ -126,6 +130,11 @@ class Endings:
         except BaseException as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
             log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
             return 1000
+
+
+def shown(job: Leased, task: str) -> str:
+    """The job, for the log; without `task` it is not known."""
+    return f"job {job.id} of task {task!r}" if task else f"job {job.id}"
 
 
 def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:

@@ -24,7 +24,7 @@ from lockwork.tasks.task import Task
 from lockwork.worker.children.overruns import Limits
 from lockwork.worker.executing import flow_jobs
 from lockwork.worker.executing.batching import Batcher, WrongResults
-from lockwork.worker.executing.endings import Endings, Settled, Settles
+from lockwork.worker.executing.endings import Endings, Settled, Settles, shown
 from lockwork.worker.job.calls import call
 from lockwork.worker.job.context import Desk, JobContext, Slot, meant
 from lockwork.worker.job.lanes import Lanes
@@ -109,6 +109,10 @@ class Executor:
                 # its outcome is on its way to the server: whatever hooks do changes nothing any more
                 context.over = True
                 await self._teller.ended(context, perf_counter() - began, value, end)
+        except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
+            # without an outcome its job would be active for ever
+            self._endings.dead(job, error)
+            log.error("%s has ended, but goes to the dead set, for: %s", shown(job, task.name), line(error))
         finally:
             slot.job = None
 
