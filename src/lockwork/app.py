@@ -7,6 +7,7 @@ from typing import Any, Self, Unpack
 
 from lockwork.config import Config, Settings
 from lockwork.delay_queues import DelayQueue
+from lockwork.durations import in_milliseconds
 from lockwork.fencing.factory import Fencing
 from lockwork.flows.factory import Flows
 from lockwork.jobs.job import Job, Origin
@@ -43,7 +44,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
             prefix=self.config.prefix,
             patience=self.config.patience,
             allow_eviction=self.config.allow_eviction,
-            window_ms=int(self.config.result_ttl * 1000),
+            window_ms=in_milliseconds(self.config.result_ttl),
         )
 
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
