@@ -118,6 +118,26 @@ def test_savepoints(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None
     assert waiting(lw) == [1, 2, 4, 7]
 
 
+@pytest.mark.filterwarnings("ignore:nested transaction already deassociated")
+def test_a_savepoint_that_ends_before_those_in_it(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+    for end, first in (("rollback", 10), ("commit", 20)):
+        with opened() as work:
+            work.execute(INSERT)
+            with work.begin_nested():
+                ship.on_commit(work).enqueue(first)
+            outer = work.begin_nested()
+            ship.on_commit(work).enqueue(first + 1)
+            work.begin_nested()
+            ship.on_commit(work).enqueue(first + 2)
+            getattr(outer, end)()
+            ship.on_commit(work).enqueue(first + 3)
+            last = work.begin_nested()
+            ship.on_commit(work).enqueue(first + 4)
+            last.rollback()
+            work.commit()
+    assert waiting(lw) == [10, 13, 20, 21, 22, 23]
+
+
 def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
     """The first job of a connection or session is kept inside of savepoints."""
     for last, expected in ((True, [1, 2]), (False, [1, 2])):
