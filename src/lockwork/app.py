@@ -38,6 +38,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
         self.plans: dict[str, dict[str, Plan]] = {}
+        self._own_plans: dict[str, tuple[str, Plan]] = {}
         self.lifespans: Lifespans = Lifespans()
         self.runtime: Runtime = Runtime(
             opener(url, client),
