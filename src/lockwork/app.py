@@ -7,6 +7,7 @@ from typing import Any, Self, Unpack
 
 from lockwork.config import Config, Settings
 from lockwork.delay_queues import DelayQueue
+from lockwork.durations import in_milliseconds
 from lockwork.fencing.factory import Fencing
 from lockwork.flows.factory import Flows
 from lockwork.jobs.job import Job, Origin
@@ -37,13 +38,14 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
         self.plans: dict[str, dict[str, Plan]] = {}
+        self._own_plans: dict[str, tuple[str, Plan]] = {}
         self.lifespans: Lifespans = Lifespans()
         self.runtime: Runtime = Runtime(
             opener(url, client),
             prefix=self.config.prefix,
             patience=self.config.patience,
             allow_eviction=self.config.allow_eviction,
-            window_ms=int(self.config.result_ttl * 1000),
+            window_ms=in_milliseconds(self.config.result_ttl),
         )
 
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:

@@ -33,7 +33,14 @@ def seconds(value: Duration, what: str, *, zero: bool = False) -> float:
 
 def milliseconds(value: Duration, what: str, *, zero: bool = False) -> int:
     """Return `value` in whole milliseconds, at least 1 unless it is 0; errors as `seconds`."""
-    return math.ceil(seconds(value, what, zero=zero) * 1000)
+    return in_milliseconds(seconds(value, what, zero=zero))
+
+
+def in_milliseconds(duration: float) -> int:
+    """Return seconds in whole milliseconds, rounded up, and at least 1 unless they are 0."""
+    # from whole microseconds, because no float is exactly 0.009, and its last bit shall not add a millisecond
+    microseconds = round(duration * 1_000_000) or math.ceil(duration)
+    return -(-microseconds // 1000)
 
 
 def _number(value: Duration, what: str) -> float:

@@ -16,7 +16,7 @@ from lockwork.lifespans import L, Lifespans
 from lockwork.partitions.tasks import PartitionedBatchTask, PartitionedTask
 from lockwork.protocol.keys import QueueKeys
 from lockwork.schedules.factory import Schedules
-from lockwork.schedules.options import ScheduledTaskSettings, call_without_arguments, split
+from lockwork.schedules.options import ScheduledTaskSettings, split
 from lockwork.tasks import registry
 from lockwork.tasks.batch_task import BatchTask
 from lockwork.tasks.batches import Batching, BatchSettings
@@ -71,9 +71,8 @@ class Tasks(Schedules):
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             called = registry.task_name(function, name)
             task = self._made(called, function, chosen, batching)
+            self._own_schedule(task, timing, again=self.registry.check(task))
             self.registry.add(task)
-            if timing:
-                self.schedule(call_without_arguments(task), name=task.name, **timing)
             return task
 
         return register if function is None else register(function)

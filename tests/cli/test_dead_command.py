@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from lockwork import Lockwork
+from lockwork import ConfigError, Lockwork
 from lockwork.cli.commands import cli
 
 
@@ -55,3 +55,18 @@ def test_a_mistyped_command_gets_a_suggestion(name: str, hint: str) -> None:
 def test_a_bare_number_is_seconds_as_in_every_command(lw: Lockwork, url: str) -> None:
     assert lw.queue().status().dead == 0
     assert json.loads(dead("--older-than", "0.5", "--newer-than", "60", "--json", url=url).output) == {"queues": {}}
+
+
+@pytest.mark.parametrize("action", ["list", "groups"])
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--older-than", "foo", "older_than must be seconds"),
+        ("--newer-than", "1e400", "newer_than must be between 0 and 366 days"),
+        ("--task", "a b", "a task's name must be"),
+    ],
+)
+def test_a_filter_is_checked_although_no_queue_is_there(action: str, option: str, value: str, text: str) -> None:
+    found = dead(action, option, value)  # no server is asked
+    assert isinstance(found.exception, ConfigError)
+    assert text in str(found.exception)

@@ -99,6 +99,7 @@ def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
         (("pause", "mail", "--size", "3"), "go with limit"),
         (("status", "mail", "--delayed"), "go with drain"),
         (("limit", "mail", "--size", "many"), "--size is a number of jobs, or none, not 'many'"),
+        (("limit", "mail", "--size", "9" * 5000), "--size is a number of jobs, or none, not '999"),
     ],
 )
 def test_wrong_words(command: Callable[..., Result], words: tuple[str, ...], said: str) -> None:

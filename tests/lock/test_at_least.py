@@ -152,6 +152,7 @@ def test_with_a_fixed_lease(lw: Lockwork) -> None:
     assert 0 < lw.lock("x").remaining() <= 0.3
     with pytest.raises(ConfigError, match="at_least must not be longer than the lease"):
         lw.lock("x", lease=1, at_least=2)
+    assert lw.lock("x", lease=16.1, at_least=16.1), "a lease in binary is not what is written"
 
 
 def test_a_lost_lease_is_not_kept_for_a_minimum(lw: Lockwork, admin: redis.Redis) -> None:

@@ -187,6 +187,11 @@ def test_bad_input_sends_nothing(lw: Lockwork, admin: redis.Redis, call: Any, me
     assert not list(admin.scan_iter())
 
 
+def test_as_long_as_patience_is_long_enough(url: str) -> None:
+    with Lockwork(url, patience=16.1) as app:
+        assert app.latch("boot", 1, ttl="16.1s").name == "boot"
+
+
 @pytest.mark.parametrize("key", ["lw:{latch:boot}", "lw:{latch:boot}:done:0", "lw:{latch:boot}:done:1"])
 def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)

@@ -58,8 +58,8 @@ def test_nothing_is_there_before_the_commit(lw: Lockwork, ship: Ship, engine: An
         work.commit()
         assert job.state() == "active"
         assert waiting(lw) == [1, 2, 3]
-        ship.on_commit(work).enqueue(4)
         work.execute(INSERT)
+        ship.on_commit(work).enqueue(4)
         assert waiting(lw) == [1, 2, 3]
         work.commit()
         work.execute(INSERT)
@@ -118,6 +118,26 @@ def test_savepoints(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None
     assert waiting(lw) == [1, 2, 4, 7]
 
 
+@pytest.mark.filterwarnings("ignore:nested transaction already deassociated")
+def test_a_savepoint_that_ends_before_those_in_it(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
+    for end, first in (("rollback", 10), ("commit", 20)):
+        with opened() as work:
+            work.execute(INSERT)
+            with work.begin_nested():
+                ship.on_commit(work).enqueue(first)
+            outer = work.begin_nested()
+            ship.on_commit(work).enqueue(first + 1)
+            work.begin_nested()
+            ship.on_commit(work).enqueue(first + 2)
+            getattr(outer, end)()
+            ship.on_commit(work).enqueue(first + 3)
+            last = work.begin_nested()
+            ship.on_commit(work).enqueue(first + 4)
+            last.rollback()
+            work.commit()
+    assert waiting(lw) == [10, 13, 20, 21, 22, 23]
+
+
 def test_a_savepoint_that_was_there_before(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
     """The first job of a connection or session is kept inside of savepoints."""
     for last, expected in ((True, [1, 2]), (False, [1, 2])):
@@ -155,13 +175,27 @@ def test_a_commit_that_fails_enqueues_nothing(lw: Lockwork, ship: Ship, engine: 
     assert waiting(lw) == [2]
 
 
-def test_before_the_transaction_begins(lw: Lockwork, ship: Ship, opened: Callable[[], Any]) -> None:
-    with opened() as work:
-        ship.on_commit(work).enqueue(1)
-        with work.begin():
-            work.execute(INSERT)
-            assert waiting(lw) == []
-    assert waiting(lw) == [1]
+def test_a_job_begins_the_transaction_of_a_session(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    """As any other use of it does: what is rolled back, or closed, is not left for the next one."""
+    with orm.Session(engine) as session:
+        for order, end in ((1, session.rollback), (2, session.close)):
+            ship.on_commit(session).enqueue(order)
+            end()
+            session.execute(INSERT)
+            session.commit()
+        ship.on_commit(session).enqueue(3)
+        assert waiting(lw) == []
+        session.commit()
+    assert waiting(lw) == [3]
+
+
+def test_a_connection_without_a_transaction_is_refused(lw: Lockwork, ship: Ship, engine: Any) -> None:
+    with engine.connect() as connection:
+        with pytest.raises(ConfigError, match="this connection is in no transaction: begin one"):
+            ship.on_commit(connection).enqueue(1)
+        with connection.begin():
+            ship.on_commit(connection).enqueue(2)
+    assert waiting(lw) == [2]
 
 
 def test_scoped_and_derived_sessions(lw: Lockwork, ship: Ship, engine: Any) -> None:

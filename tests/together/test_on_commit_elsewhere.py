@@ -53,6 +53,46 @@ async def test_a_callback_whose_job_is_not_enqueued_is_in_the_log(caplog: pytest
         assert "the transaction is committed, but 1 of its jobs could not be enqueued" in caplog.text
 
 
+@pytest.mark.parametrize(("connected", "turns"), [(False, 0), *((True, turns) for turns in range(5))])
+def test_a_loop_that_ends_just_after_the_commit(lw: Lockwork, ship: Ship, turns: int, *, connected: bool) -> None:
+    """`asyncio.run` cancels what is under way, whether or not it has begun."""
+    callbacks: list[Callable[[], object]] = []
+    ship.on_commit(callbacks.append).enqueue(1)
+    ship.on_commit(callbacks.append).enqueue_many([(2,), (3,)])
+
+    async def main() -> None:
+        if connected:
+            await lw.queue("mail").astatus()
+        for callback in callbacks:
+            callback()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert sorted((job.call.args or [0])[0] for job in lw.queue("mail").peek()) == [1, 2, 3]
+    assert lw.queue("mail").status().enqueued == 3
+
+
+def test_a_job_that_has_ended_by_then_does_not_run_again(lw: Lockwork, ship: Ship) -> None:
+    callbacks: list[Callable[[], object]] = []
+    job = ship.on_commit(callbacks.append).enqueue(1)
+    callbacks[0]()
+    assert job.cancel()
+    asyncio.run(_calling(callbacks[0]))  # as if the call that was cut off had brought it
+    assert job.state() == "cancelled"
+    assert lw.queue("mail").status().enqueued == 1
+
+
+def test_a_server_that_is_away_then_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with Lockwork("redis://127.0.0.1:1", patience=0) as app:
+        job = app.task(print).on_commit(lambda callback: asyncio.run(_calling(callback))).enqueue(1)
+    assert f"1 of its jobs could not be enqueued, {job.id} and what follows" in caplog.text
+
+
+async def _calling(callback: Callable[[], object]) -> None:
+    callback()
+
+
 async def _ready(app: Lockwork, count: int) -> bool:
     return (await app.queue("mail").astatus()).ready == count
 

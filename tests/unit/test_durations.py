@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from lockwork.durations import milliseconds, seconds
+from lockwork.durations import in_milliseconds, milliseconds, seconds
 from lockwork.errors import ConfigError
 
 
@@ -72,3 +72,25 @@ def test_milliseconds_are_whole_and_never_round_to_none() -> None:
     assert milliseconds(0.0001, "lease") == 1
     assert milliseconds(1.5, "lease") == 1500
     assert milliseconds(0, "wait", zero=True) == 0
+
+
+def test_milliseconds_are_what_was_written() -> None:
+    """A float is seldom exactly what people write, and what it is more than that is no millisecond of its own."""
+    for number in range(1, 3000):
+        assert milliseconds(f"{number}ms", "lease") == number
+        assert milliseconds(number / 1000, "lease") == number
+        assert milliseconds(f"{number / 1000}s", "lease") == number
+        assert milliseconds(timedelta(milliseconds=number), "lease") == number
+    for tenths in range(1, 3000):
+        assert milliseconds(f"{tenths / 10}h", "lease") == tenths * 360_000
+    assert milliseconds("366d", "lease") == 366 * 86_400_000
+    assert milliseconds(366 * 86400 - 0.001, "lease") == 366 * 86_400_000 - 1
+
+
+@pytest.mark.parametrize("given", [0.001001, 0.0011, 0.0019, "1.001ms", timedelta(microseconds=1001)])
+def test_what_is_between_milliseconds_lasts_until_the_next(given: float | timedelta | str) -> None:
+    assert milliseconds(given, "lease") == 2
+
+
+def test_seconds_that_were_checked_before() -> None:
+    assert [in_milliseconds(duration) for duration in (0.0, 1e-9, 1.001, 16.1, 64.1)] == [0, 1, 1001, 16_100, 64_100]

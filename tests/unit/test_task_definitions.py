@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError, Lockwork
+from lockwork.errors import UnknownTask
 
 
 @pytest.fixture
@@ -145,6 +146,52 @@ def test_a_module_may_be_loaded_again(shop: Path) -> None:
     assert first() == "mail"
     del sys.modules["defined_tasks"]
     assert importlib.import_module("defined_tasks").lw.registry.get("send").function() == "post"
+
+
+_SCHEDULED = """
+from defined_app import lw
+
+@lw.task(queue={queue!r}{options})
+def sweep(): return {queue!r}
+"""
+
+
+def test_its_schedule_may_be_another_one_then(shop: Path) -> None:
+    """Or belong to another queue, or be gone."""
+    tasks = shop / "defined_tasks.py"
+
+    def loaded(queue: str, options: str = "") -> Lockwork:
+        tasks.write_text(_SCHEDULED.format(queue=queue, options=options))
+        module = sys.modules.get("defined_tasks")
+        app: Lockwork = (importlib.reload(module) if module else importlib.import_module("defined_tasks")).lw
+        return app
+
+    def timings(app: Lockwork) -> list[tuple[str, str]]:
+        return [(queue, plan.timing) for queue, plans in app.plans.items() for plan in plans.values()]
+
+    assert timings(loaded("mail", ", cron='0 * * * *'")) == [("mail", "cron 0 * * * * in UTC")]
+    assert timings(loaded("mail", ", cron='0 * * * *', retries=5")) == [("mail", "cron 0 * * * * in UTC")]
+    assert timings(loaded("mail", ", every='5m'")) == [("mail", "every 300000 ms")]
+    assert timings(loaded("post", ", every='5m'")) == [("post", "every 300000 ms")]
+    app = loaded("post")
+    assert timings(app) == []
+    app.schedule(app.registry.get("sweep").call(), name="sweep", every="1h")
+    assert timings(loaded("post")) == [("post", "every 3600000 ms")], "it is none of the task's own"
+    with pytest.raises(ConfigError, match="two schedules of queue 'post' are named 'sweep'"):
+        loaded("post", ", every='5m'")
+
+
+def test_a_task_whose_schedule_is_refused_takes_no_place(app: Lockwork) -> None:
+    def sweep(days: int = 1) -> None: ...
+
+    first = app.task(every="5m")(sweep)
+    with pytest.raises(ConfigError, match="two schedules"):
+        app.task(every="6m")(sweep)
+    assert app.registry.get("sweep") is first
+    with pytest.raises(ConfigError, match="needs arguments"):
+        app.task(name="add", every="5m")(lambda number: number)
+    with pytest.raises(UnknownTask):
+        app.registry.get("add")
 
 
 def test_a_name_is_not_given_twice_in_one_module(shop: Path) -> None:

@@ -21,7 +21,7 @@ from processes import started, worker
         (("--max-jobs", "0"), 2, "--max-jobs"),
         (("--max-jobs", "many"), 2, "--max-jobs"),
         (("--max-memory", "512"), 1, 'lockwork: --max-memory must be a size such as "512MB"'),
-        (("--queues", "a:0"), 1, "the weight of queue 'a' must be from 1 to 1000"),
+        (("--queues", "a:0"), 1, "the weight of queue 'a' must be a whole number from 1 to 1000"),
         (("--queues", "a,a"), 1, "names 'a' twice"),
         (("--once", "-p", "2"), 1, "leave --processes out"),
         (("--reload", "--once"), 1, "leave --burst and --once out"),

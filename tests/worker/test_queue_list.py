@@ -19,6 +19,8 @@ from lockwork.cli.queuelist import read_queues
         (("tenant:x",), {"tenant:x": None}),
         (("tenant:x:3",), {"tenant:x": 3}),
         (("a:--5",), {"a:--5": None}),
+        (("api:v2", "api:1.2.3"), {"api:v2": None, "api:1.2.3": None}),
+        (("mail:1e9:1",), {"mail:1e9": 1}),
     ],
 )
 def test_names_and_weights(texts: tuple[str, ...], meant: dict[str, int | None]) -> None:
@@ -35,6 +37,10 @@ def test_names_and_weights(texts: tuple[str, ...], meant: dict[str, int | None])
         ("a:0", "from 1 to 1000, not 0"),
         ("a:-1", "from 1 to 1000, not -1"),
         ("a:1001", "from 1 to 1000, not 1001"),
+        ("a:" + "9" * 5000, "from 1 to 1000, not 999"),
+        ("a:1e9", "the weight of queue 'a' must be a whole number from 1 to 1000, not 1e9"),
+        ("a:2.5", "a whole number from 1 to 1000, not 2.5"),
+        ("a:+5", r"a whole number from 1 to 1000, not \+5"),
         ("a b", "a queue's name"),
         ("a/b", "slash"),
     ],
@@ -51,7 +57,7 @@ def test_sizes(text: str, bytes: int) -> None:
     assert size(text, "--max-memory") == bytes
 
 
-@pytest.mark.parametrize("text", ["", "512", "MB", "-1MB", "0MB", "1 XB", "1MBs", "1,5GB"])
+@pytest.mark.parametrize("text", ["", "512", "MB", "-1MB", "0MB", "1 XB", "1MBs", "1,5GB", "9" * 400 + "MB"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ConfigError, match="--max-memory must be"):
         size(text, "--max-memory")

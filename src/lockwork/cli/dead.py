@@ -10,7 +10,7 @@ from lockwork.cli.deadview import show_groups, show_job, show_jobs
 from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.errors import ConfigError
-from lockwork.queues.dead import DeadSet, Matching
+from lockwork.queues.dead import DeadSet, Matching, checked_filter
 
 _ACTIONS = ("list", "groups", "show", "retry", "delete")
 _ONLY_WITH = {
@@ -67,6 +67,7 @@ def dead(
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
     if action not in ("list", "groups"):
         _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
+    checked_filter(matching)  # there may be no queue to search in
     with opened(url, prefix, queue, partitions) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]

@@ -6,7 +6,7 @@ import re
 
 from lockwork.errors import ConfigError
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
 _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -22,7 +22,7 @@ def size(text: str, what: str) -> int:
     """Return the bytes that a text such as "512MB" or "1.5GiB" means; raises ConfigError."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise ConfigError(f'{what} must be a size such as "512MB" or "1.5GiB", not {text!r}')
+        raise ConfigError(f'{what} must be a size such as "512MB" or "1.5GiB", not {text!r:.80}')
     number, unit, binary = found.groups()
     bytes = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
     if bytes < 1:

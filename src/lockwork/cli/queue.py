@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from lockwork.cli.connecting import names_the_app
@@ -14,6 +16,7 @@ from lockwork.queues.queue import Queue
 
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
 _NONE = "none"
+_NUMBER = re.compile(r"\d{1,15}")
 
 
 @click.command()
@@ -89,8 +92,8 @@ def _limits(given: dict[str, str | None]) -> LimitSettings:
         found["rate"] = None if rate == _NONE else rate
     for name in ("concurrency", "size"):
         text = given[name]
-        if text is not None and text != _NONE and not text.isdecimal():
-            raise click.UsageError(f"--{name} is a number of jobs, or none, not {text!r}")
+        if text is not None and text != _NONE and not _NUMBER.fullmatch(text):
+            raise click.UsageError(f"--{name} is a number of jobs, or none, not {text!r:.80}")
         if text is not None:
             found[name] = None if text == _NONE else int(text)
     return found

@@ -17,23 +17,26 @@ from lockwork.worker.options import WorkerOptions
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
 _HEAVIEST = 1000
-_WEIGHT = re.compile(r"-?\d+")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)
+_WEIGHT = re.compile(r"\d{1,4}")
 
 
 def read_queues(texts: Iterable[str]) -> dict[str, int | None]:
     """Read `a,b:5`, several times if need be; the weight is None where none is given. Raises ConfigError."""
     found: dict[str, int | None] = {}
     for text in ",".join(texts).split(",") if texts else ():
-        # a queue's name may hold a colon
+        # a queue's name may hold a colon; what reads as a number after the last one is meant as a weight
         name, colon, weight = text.strip().rpartition(":")
-        if not colon or not _WEIGHT.fullmatch(weight):
+        if not colon or not _NUMBER.fullmatch(weight):
             name, weight = text.strip(), ""
         if not name:
             raise ConfigError(f"--queues has an empty name in it: {','.join(texts)!r}; it is NAME or NAME:WEIGHT,...")
         if name in found:
             raise ConfigError(f"--queues names {name!r} twice")
-        if weight and not 1 <= int(weight) <= _HEAVIEST:
-            raise ConfigError(f"the weight of queue {name!r} must be from 1 to {_HEAVIEST}, not {weight}")
+        if weight and not (_WEIGHT.fullmatch(weight) and 1 <= int(weight) <= _HEAVIEST):
+            raise ConfigError(
+                f"the weight of queue {name!r} must be a whole number from 1 to {_HEAVIEST}, not {weight:.80}"
+            )
         found[checked_queue(name)] = int(weight) if weight else None
     return found
 

@@ -21,23 +21,15 @@ class SessionJobs:
 
     def __init__(self, session: Any) -> None:
         self._of: dict[Any, list[Kept]] = {}
-        self._next: list[Kept] = []
-        """They belong to the transaction that begins next."""
         self._committed: Any = None
         listen = import_module("sqlalchemy.event").listen
-        listen(session, "after_transaction_create", self._created)
         listen(session, "after_commit", self._after_commit)
         # not at `after_commit`: if enqueuing fails then, the session must be as it is after a commit
         listen(session, "after_transaction_end", self._ended)
 
     def add(self, session: Any, kept: Sequence[Kept]) -> None:
-        """Keep jobs for the innermost transaction, or for the next one."""
-        transaction = _innermost(session)
-        (self._next if transaction is None else self._of.setdefault(transaction, [])).extend(kept)
-
-    def _created(self, _: Any, transaction: Any) -> None:
-        if self._next and transaction.parent is None:
-            self._of[transaction], self._next = self._next, []
+        """Keep jobs for the innermost transaction; one begins if there is none, or no rollback would forget them."""
+        self._of.setdefault(_innermost(session) or session.begin(), []).extend(kept)
 
     def _after_commit(self, session: Any) -> None:
         self._committed = _innermost(session)
@@ -63,53 +55,65 @@ class ConnectionJobs:
 
     def __init__(self, connection: Any) -> None:
         self._jobs: list[Kept] = []
-        self._next: list[Kept] = []
-        self._marks: list[int] = []
-        """Of savepoints that were there before, nothing is known: then all jobs are younger."""
+        self._marks: list[tuple[str, int]] = []
+        """The savepoints by name. Of those that were there before, nothing is known: then all jobs are younger."""
         listen = import_module("sqlalchemy.event").listen
-        for name in ("begin", "begin_twophase"):
-            listen(connection, name, self._begun)
-        for name in ("rollback", "rollback_twophase"):
-            listen(connection, name, self._rolled_back)
-        listen(connection, "savepoint", self._savepoint)
+        # after a commit that failed, the next transaction begins without a rollback
+        for name in ("begin", "begin_twophase", "rollback", "rollback_twophase"):
+            listen(connection, name, self._over)
         listen(connection, "release_savepoint", self._released)
         listen(connection, "rollback_savepoint", self._rolled_back_to)
-        # the event named "commit" comes before the commit, which may still fail; nothing public comes after it
-        for name in ("_commit_impl", "_commit_twophase_impl"):
-            commit = getattr(connection, name, None)
-            if commit is None:
+        # the event named "commit" comes before the commit, which may still fail, and nothing public comes after it;
+        # the one named "savepoint" comes before the savepoint has its name
+        for name, then in (
+            ("_commit_impl", self._committed),
+            ("_commit_twophase_impl", self._committed),
+            ("_savepoint_impl", self._savepoint),
+        ):
+            method = getattr(connection, name, None)
+            if method is None:
                 raise ConfigError("this SQLAlchemy does not say when a connection has committed: use a session")
-            setattr(connection, name, self._then(commit))
+            setattr(connection, name, _followed(method, then))
 
     def add(self, connection: Any, kept: Sequence[Kept]) -> None:
-        """Keep jobs for the transaction, or for the next one."""
-        (self._jobs if connection.in_transaction() else self._next).extend(kept)
+        """Keep jobs for the transaction; raises ConfigError if there is none, for no rollback would forget them."""
+        if not connection.in_transaction():
+            raise ConfigError("this connection is in no transaction: begin one before a job waits for its commit")
+        self._jobs.extend(kept)
 
-    def _then(self, commit: Callable[..., None]) -> Callable[..., None]:
-        def committed(*args: Any) -> None:
-            commit(*args)
-            kept, self._jobs = self._jobs, []
-            if kept:
-                _deliver(kept)
+    def _committed(self, _: object) -> None:
+        kept, self._jobs = self._jobs, []
+        if kept:
+            _deliver(kept)
 
-        return committed
-
-    def _begun(self, *_: object) -> None:
-        self._jobs, self._next = self._next, []
-        self._marks = []
-
-    def _rolled_back(self, *_: object) -> None:
+    def _over(self, *_: object) -> None:
         self._jobs, self._marks = [], []
 
-    def _savepoint(self, *_: object) -> None:
-        self._marks.append(len(self._jobs))
+    def _savepoint(self, name: str) -> None:
+        self._marks.append((name, len(self._jobs)))
 
-    def _released(self, *_: object) -> None:
-        if self._marks:
-            self._marks.pop()
+    def _released(self, _: object, name: str, *__: object) -> None:
+        self._end(name)
 
-    def _rolled_back_to(self, *_: object) -> None:
-        del self._jobs[self._marks.pop() if self._marks else 0 :]
+    def _rolled_back_to(self, _: object, name: str, *__: object) -> None:
+        del self._jobs[self._end(name) :]
+
+    def _end(self, name: str) -> int:
+        """Forget a savepoint and those in it, which end with it; returns how many jobs were there before."""
+        while self._marks:
+            last, before = self._marks.pop()
+            if last == name:
+                return before
+        return 0
+
+
+def _followed(method: Callable[..., Any], then: Callable[[Any], None]) -> Callable[..., Any]:
+    def both(*args: Any) -> Any:
+        done = method(*args)
+        then(done)
+        return done
+
+    return both
 
 
 _PLACE = "lockwork.on_commit"

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 
 from lockwork.errors import JobNotReplicated, LockworkError, NotEnqueued
-from lockwork.protocol.effects import Protocol
+from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 
@@ -32,12 +33,15 @@ class Kept:
     job: NewJob
 
 
-def send(kept: Sequence[Kept]) -> None:
-    """Enqueue them now. Raises NotEnqueued, or JobNotReplicated when all else is done."""
+def send(kept: Sequence[Kept], *, again: bool = False) -> None:
+    """Enqueue them now. Raises NotEnqueued, or JobNotReplicated when all else is done.
+
+    `again`: somebody else was about to, and the server may have some of them.
+    """
     end = _Ending(kept)
     for way, jobs in end.batches():
         try:
-            way.runtime.run(way.push(jobs))
+            way.runtime.run(_again(way.push(jobs)) if again else way.push(jobs))
         except LockworkError as error:
             end.failed(error, jobs)
     end.tell()
@@ -55,14 +59,17 @@ async def asend(kept: Sequence[Kept]) -> None:
 
 
 def deliver(kept: Sequence[Kept]) -> asyncio.Task[None] | None:
-    """Enqueue them now; on the thread of a running event loop, by a task, which is returned."""
+    """Enqueue them now; on the thread of a running event loop, by a task, which is returned.
+
+    If that is cancelled, as whatever is under way at the end of `asyncio.run`, a thread does it: they are committed.
+    """
     loop = asyncio._get_running_loop()  # noqa: SLF001 - documented, and much cheaper than an exception
     if loop is None:
         send(kept)
         return None
     task = loop.create_task(asend(kept), name="lockwork-on-commit")
     _tasks.add(task)
-    task.add_done_callback(_ended)
+    task.add_done_callback(partial(_ended, kept))
     return task
 
 
@@ -102,8 +109,28 @@ class _Ending:
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def _ended(task: asyncio.Task[None]) -> None:
+def _ended(kept: Sequence[Kept], task: asyncio.Task[None]) -> None:
     _tasks.discard(task)
-    error = None if task.cancelled() else task.exception()
-    if error is not None:
+    if task.cancelled():
+        # one of the loop's threads, because `asyncio.run` waits for these
+        task.get_loop().run_in_executor(None, _send_again, kept)
+    elif (error := task.exception()) is not None:
         log.error("after a commit: %s", error)
+
+
+def _send_again(kept: Sequence[Kept]) -> None:
+    try:
+        send(kept, again=True)
+    except Exception as error:  # noqa: BLE001 - nobody is there any more who could be told otherwise
+        log.error("after a commit: %s", error)
+
+
+def _again(pushing: Protocol[object]) -> Protocol[object]:
+    """Run it with each call as after a lost reply: then what the server has is not enqueued twice."""
+    reply: object = None
+    while True:
+        try:
+            effect = pushing.send(reply)
+        except StopIteration as done:
+            return done.value
+        reply = yield effect.again() if isinstance(effect, Call) else effect

@@ -40,11 +40,12 @@ class Lock(Handle):
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self.replicas: int = whole(replicas, "replicas", 0, 100)
-        self._at_least = 0.0 if at_least is None else milliseconds(at_least, "at_least") / 1000
-        if not self._renewed and self._at_least * 1000 > self._lease_ms:
+        at_least_ms = 0 if at_least is None else milliseconds(at_least, "at_least")
+        self._at_least = at_least_ms / 1000
+        if not self._renewed and at_least_ms > self._lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")
         self._at_once = at_least is not None
-        self._lease_ms = max(self._lease_ms, round(self._at_least * 1000))
+        self._lease_ms = max(self._lease_ms, at_least_ms)
 
     def state(self) -> LockState:
         """Read from the server who holds the lock and how many wait."""

@@ -45,22 +45,22 @@ class DeadSet:
 
     def count(self, **matching: Unpack[Matching]) -> int:
         """Count the jobs that match; for options see Matching. Raises ConfigError, as all methods here."""
-        return self._runtime.run(self._count(_filter(matching)))
+        return self._runtime.run(self._count(checked_filter(matching)))
 
     async def acount(self, **matching: Unpack[Matching]) -> int:
         """The same for a task."""
-        return await self._runtime.arun(self._count(_filter(matching)))
+        return await self._runtime.arun(self._count(checked_filter(matching)))
 
     def search(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """Read up to `limit` jobs that match, the newest first; `after` is the `next` of the page before.
 
         Of a job with a long record its arguments are left out; `get` has them, and the traceback.
         """
-        return self._runtime.run(self._page(_filter(matching), after, positive(limit, "limit")))
+        return self._runtime.run(self._page(checked_filter(matching), after, positive(limit, "limit")))
 
     async def asearch(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """The same for a task."""
-        return await self._runtime.arun(self._page(_filter(matching), after, positive(limit, "limit")))
+        return await self._runtime.arun(self._page(checked_filter(matching), after, positive(limit, "limit")))
 
     def get(self, id: str) -> DeadJob | None:
         """Read all of one job; None when it is not dead."""
@@ -72,11 +72,11 @@ class DeadSet:
 
     def groups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
         """Group the jobs that match by error and task, the largest group first."""
-        return self._runtime.run(self._groups(_filter(matching)))
+        return self._runtime.run(self._groups(checked_filter(matching)))
 
     async def agroups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
         """The same for a task."""
-        return await self._runtime.arun(self._groups(_filter(matching)))
+        return await self._runtime.arun(self._groups(checked_filter(matching)))
 
     def retry(self, id: str, *, anew: bool = True) -> bool:
         """Make one job ready to run again; False when it is not dead.
@@ -94,11 +94,11 @@ class DeadSet:
 
         Those that die while this goes on are not meant.
         """
-        return self._runtime.run(self._retry_all(_filter(matching), _most(limit), anew))
+        return self._runtime.run(self._retry_all(checked_filter(matching), _most(limit), anew))
 
     async def aretry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """The same for a task."""
-        return await self._runtime.arun(self._retry_all(_filter(matching), _most(limit), anew))
+        return await self._runtime.arun(self._retry_all(checked_filter(matching), _most(limit), anew))
 
     def delete(self, id: str) -> bool:
         """Delete one job; False when it is not dead."""
@@ -110,11 +110,11 @@ class DeadSet:
 
     def delete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Delete all jobs that match, or `limit` of them, the oldest first; returns how many."""
-        return self._runtime.run(self._delete_all(_filter(matching), _most(limit)))
+        return self._runtime.run(self._delete_all(checked_filter(matching), _most(limit)))
 
     async def adelete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """The same for a task."""
-        return await self._runtime.arun(self._delete_all(_filter(matching), _most(limit)))
+        return await self._runtime.arun(self._delete_all(checked_filter(matching), _most(limit)))
 
     def _count(self, wanted: Filter) -> Protocol[int]:
         return protocol.count(self._keys, wanted)
@@ -174,7 +174,8 @@ def _cursor(after: object) -> str:
     return str(after)
 
 
-def _filter(matching: Matching) -> Filter:
+def checked_filter(matching: Matching) -> Filter:
+    """Return what is searched by, if usable; raises ConfigError."""
     check_names(matching, Matching, "dead jobs cannot be searched by")
     task, error, text = matching.get("task"), matching.get("error"), matching.get("text")
     for name, given in (("error", error), ("text", text)):

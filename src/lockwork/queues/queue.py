@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from lockwork.config import Config
-from lockwork.durations import Duration, seconds
+from lockwork.durations import Duration, in_milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id
@@ -34,7 +34,7 @@ class Queue:
         self._runtime = runtime
         self._config = config
         self._keys = QueueKeys(config.prefix, name)
-        self._window_ms = int(config.result_ttl * 1000)
+        self._window_ms = in_milliseconds(config.result_ttl)
 
     @property
     def partitions(self) -> list[Queue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError
@@ -12,10 +12,11 @@ from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queues import schedules as protocol
 from lockwork.protocol.queues.schedules import Plan
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Rules, ScheduleSettings, checked_schedule
+from lockwork.schedules.options import Rules, ScheduleSettings, call_without_arguments, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.tasks.calls import TaskCall
 from lockwork.tasks.registry import Registry
+from lockwork.tasks.task import Task
 
 
 class Schedules:
@@ -26,6 +27,8 @@ class Schedules:
     registry: Registry
     plans: dict[str, dict[str, Plan]]
     """What this app's code schedules, by queue and name; the workers of the app see to it."""
+    _own_plans: dict[str, tuple[str, Plan]]
+    """Those of them that are options of a task, by its name, with the queue."""
 
     def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
         """Enqueue a call, such as `send.call(42)`, by the clock: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
@@ -36,12 +39,8 @@ class Schedules:
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
         plan = Rules.read(options).plan(name, call)
-        known = self._known(call.queue, name)
-        home = known or self.config.partitions.place(call.queue, routing_name(call.record) or name)
-        if self.plans.setdefault(home, {}).setdefault(name, plan).digest != plan.digest:
-            raise ConfigError(
-                f"two schedules of queue {call.queue!r} are named {name!r}: give one of them another name"
-            )
+        home = self._home(call, plan)
+        self.plans.setdefault(home, {}).setdefault(name, plan)
         return self.named_schedule(name, home)
 
     def named_schedule(self, name: str, queue: str = "default") -> Schedule:
@@ -60,6 +59,33 @@ class Schedules:
     async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """The same for a task."""
         return await self.runtime.arun(self._listed(queue, count))
+
+    def _own_schedule(self, task: Task[Any, Any, Any], timing: ScheduleSettings, *, again: bool) -> None:
+        """Schedule a task by its own options, if any; raises ConfigError, and then nothing has changed.
+
+        `again`: its module was loaded again, so what its options were before does not count any more.
+        """
+        name, before = task.name, self._own_plans.get(task.name) if again else None
+        own: tuple[str, Plan] | None = None
+        if timing:
+            call = call_without_arguments(task)
+            plan = Rules.read(timing).plan(name, call)
+            own = self._home(call, plan, None if before is None else before[1]), plan
+        if before is not None:
+            del self.plans[before[0]][name], self._own_plans[name]
+        if own is not None and self.plans.setdefault(own[0], {}).setdefault(name, own[1]) is own[1]:
+            self._own_plans[name] = own
+
+    def _home(self, call: TaskCall, plan: Plan, before: Plan | None = None) -> str:
+        """Where a plan belongs; raises ConfigError when another one, but for `before`, has its name."""
+        known = self._known(call.queue, plan.name)
+        if known is None or self.plans[known][plan.name] is before:
+            return self.config.partitions.place(call.queue, routing_name(call.record) or plan.name)
+        if self.plans[known][plan.name].digest != plan.digest:
+            raise ConfigError(
+                f"two schedules of queue {call.queue!r} are named {plan.name!r}: give one of them another name"
+            )
+        return known
 
     def _known(self, queue: str, name: str) -> str | None:
         """The partition of a queue, or the queue, in which this app's code has a schedule of that name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockwork.config import Config
 from lockwork.counts import whole
-from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.durations import Duration, in_milliseconds, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol import keys
@@ -23,7 +23,7 @@ class Latch:
         self.name: str = keys.checked(name, "a latch's name")
         self._runtime = runtime
         ttl_ms = milliseconds(ttl, "ttl")
-        if ttl_ms < config.patience * 1000:
+        if ttl_ms < in_milliseconds(config.patience):
             raise ConfigError(
                 f"ttl must be at least the patience of {config.patience:g} s, because it also guards against calls "
                 f"that are sent again, not {ttl!r}"

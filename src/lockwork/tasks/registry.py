@@ -26,12 +26,19 @@ class Registry:
         """In which loading of its module each task was defined."""
         self._gatherings: dict[str, Gathering] = {}
 
+    def check(self, task: Task[Any, Any, Any]) -> bool:
+        """Whether one is there whose module was loaded again; raises ConfigError as `add`."""
+        taken = self._tasks.get(task.name)
+        if taken is None:
+            return False
+        again = definitions.loading(task.function) is not self._loadings[task.name]
+        _check_same(task, taken, again=again)
+        return again
+
     def add(self, task: Task[Any, Any, Any]) -> None:
         """Register a task; raises ConfigError when its name is taken by another function, or for another queue."""
-        taken, loading = self._tasks.get(task.name), definitions.loading(task.function)
-        if taken is not None:
-            _check_same(task, taken, again=loading is not self._loadings[task.name])
-        self._tasks[task.name], self._loadings[task.name] = task, loading
+        self.check(task)
+        self._tasks[task.name], self._loadings[task.name] = task, definitions.loading(task.function)
 
     def get(self, name: str) -> Task[Any, Any, Any]:
         """Return the task; raises UnknownTask."""

@@ -6,6 +6,7 @@ import logging
 from typing import NamedTuple, Protocol
 
 from lockwork import backoff, codecs
+from lockwork.durations import in_milliseconds
 from lockwork.errors import ConfigError, PayloadTooLarge
 from lockwork.failures import Errors, line
 from lockwork.hooks import Again
@@ -126,7 +127,7 @@ class Endings:
 
     def _pause(self, job: Leased, options: TaskOptions) -> int:
         try:
-            return int(backoff.pause(job.attempt, options.backoff) * 1000)
+            return in_milliseconds(backoff.pause(job.attempt, options.backoff))
         except BaseException as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
             log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
             return 1000

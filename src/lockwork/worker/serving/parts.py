@@ -8,6 +8,7 @@ import logging
 from random import random
 
 from lockwork.app import Lockwork
+from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError
 from lockwork.injection.calling import Caller
 from lockwork.protocol.keys import QueueKeys, channel
@@ -52,7 +53,7 @@ class Parts:
     ) -> None:
         options = orders.options
         self._driver = driver
-        self._window_ms = window_ms = int(app.config.result_ttl * 1000)
+        self._window_ms = window_ms = in_milliseconds(app.config.result_ttl)
         self.lanes: Lanes = Lanes(options.concurrency)
         self.processes: Processes = Processes(orders, RunnerReports(reporter))
         _warn_of_large_batches(app, options)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 
+from lockwork.durations import in_milliseconds
 from lockwork.errors import ServerRefused
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
@@ -77,7 +78,7 @@ class Heartbeat:
         refused: dict[str, ServerRefused] = {}
         for name, keys in self._queues.items():
             try:
-                self._runtime.run(jobs.beat(keys, {session: True}, int(self._lease * 1000), patience))
+                self._runtime.run(jobs.beat(keys, {session: True}, in_milliseconds(self._lease), patience))
             except ServerRefused as error:
                 refused[name] = error
                 if whole or len(refused) == len(self._queues):
@@ -173,7 +174,7 @@ class Heartbeat:
         with self._lock:
             sessions = {session: False for session, refused in self._sessions.items() if name not in refused}
             outside = self._sessions.keys() - sessions.keys()
-        answer = self._runtime.run(jobs.beat(keys, sessions, int(self._lease * 1000), _PATIENCE))
+        answer = self._runtime.run(jobs.beat(keys, sessions, in_milliseconds(self._lease), _PATIENCE))
         at = now()
         if at - self.last > self._lease:
             log.info("the server answers again, after %.0f s", at - self.last)

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.app import Lockwork
+from lockwork.durations import in_milliseconds
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.dead_moves import Bounds
 from lockwork.worker import loops
@@ -54,8 +55,8 @@ class Supervisor:
         self._notify = Notify()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
         queues = {name: QueueKeys(app.config.prefix, name) for name in served}
-        window_ms = int(app.config.result_ttl * 1000)
-        bounds = Bounds(int(app.config.dead_ttl * 1000), app.config.dead_limit)
+        window_ms = in_milliseconds(app.config.result_ttl)
+        bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
         self._relay = Relay(app.registry.around.hooks)
         self._heartbeat = Heartbeat(
