@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 
@@ -61,3 +62,19 @@ async def test_a_call_that_waits_for_its_connection(url: str, close: Close) -> N
     async with asyncio.timeout(5):
         with pytest.raises(ServerUnavailable, match="was closed"):
             await call
+
+
+def test_a_loop_that_ends_while_it_connects(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """In whichever turn of the loop: what it had begun to open is closed with it."""
+    with Lockwork(url) as app:
+        app.queues()
+
+        async def leave_early(turns: int) -> None:
+            call = asyncio.ensure_future(app.aqueues())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+
+        for turns in range(100):
+            asyncio.run(leave_early(turns))
+    gc.collect()
+    assert not [record for record in caplog.records if "pending" in record.getMessage()]

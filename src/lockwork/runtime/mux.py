@@ -82,7 +82,8 @@ class Mux:
                 if identity is not None and identity.run == self._abandoned[-1].run:
                     await self._ask(reader, writer, end(self._abandoned[-1]), 1)
                 self._abandoned.pop()
-            if self._closed:
+            task = asyncio.current_task()
+            if self._closed or (task is not None and task.cancelling()):
                 raise Retry("it was closed")
             if reader.at_eof():
                 raise ConnectionResetError("closed by the server")
@@ -177,9 +178,9 @@ class Mux:
             self._writer = None
 
     def _shut(self) -> None:
-        # redis-py's connect may swallow a cancellation (asyncio.wait_for of Python 3.11), so it is also told
         self._closed = True
         if self._opening is not None:
+            # redis-py's connect may swallow that (asyncio.wait_for of Python 3.11), so the task looks again at its end
             self._opening.cancel()
         self._drop(self._answers, "it was closed")
         if self._watch is not None:
