@@ -22,10 +22,11 @@ def encode(value: object, what: str, cap: int) -> bytes:
     """Encode `value`; raises ConfigError if JSON cannot hold it, PayloadTooLarge over `cap` bytes."""
     try:
         encoded = _encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        # the encoder writes null for them
+        finite = b"null" not in encoded or _finite(msgspec.to_builtins(value))
+    except Exception as error:  # noqa: BLE001 - it may be too deep, and the code of its own classes may do anything
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
-    # the encoder writes null for them
-    if b"null" in encoded and not _finite(msgspec.to_builtins(value)):
+    if not finite:
         raise ConfigError(f"{what} cannot be sent as JSON: it has no NaN and no infinity")
     if len(encoded) > cap:
         raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -62,6 +63,25 @@ def test_a_value_that_holds_itself() -> None:
     loop.append(loop)
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         encode(loop, "it", CAP)
+
+
+@pytest.mark.parametrize("depth", [300, 600, 900, 20_000])
+def test_a_value_of_any_depth_is_encoded_or_refused(depth: int) -> None:
+    value: list[Any] = [None]
+    for _ in range(depth):
+        value = [value]
+    with suppress(ConfigError):  # how deep it may be is Python's affair
+        assert encode(value, "it", CAP) == b"[" * (depth + 1) + b"null" + b"]" * (depth + 1)
+
+
+class Nowhere(tzinfo):
+    def utcoffset(self, when: datetime | None) -> None:
+        raise LookupError("which zone?")
+
+
+def test_a_value_whose_own_code_fails() -> None:
+    with pytest.raises(ConfigError, match=r"the arguments cannot be sent as JSON: .*which zone\?"):
+        encode(datetime(2026, 11, 21, tzinfo=Nowhere()), "the arguments", CAP)
 
 
 def test_the_cap_counts_encoded_bytes() -> None:
