@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -14,6 +15,8 @@ from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+# JSON writes all keys as text
+_shaped = partial(msgspec.convert, str_keys=True)
 # What JSON gives back as it was; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
 
@@ -42,7 +45,7 @@ def convert(value: Any, wanted: Any) -> Any:
     """Turn decoded JSON into the annotated type; raises ValueError with the place that does not fit."""
     if wanted in _PLAIN:
         return value
-    return msgspec.convert(value, wanted)
+    return _shaped(value, wanted)
 
 
 def result(encoded: bytes, wanted: Any, of: str) -> Any:
@@ -100,9 +103,9 @@ class Signature:
             return
         for index, hint in self._positions:
             if index < len(args):
-                args[index] = msgspec.convert(args[index], hint)
+                args[index] = _shaped(args[index], hint)
         for name in kwargs.keys() & self._wanted.keys():
-            kwargs[name] = msgspec.convert(kwargs[name], self._wanted[name])
+            kwargs[name] = _shaped(kwargs[name], self._wanted[name])
 
 
 def _finite(value: Any) -> bool:

@@ -136,6 +136,22 @@ def test_a_round_trip_without_a_server() -> None:
     assert str(errors.rebuilt(Failure.read(errors.stored(Texted("abc"))))) == "ABC"
 
 
+class Counted(Exception):
+    lines: dict[int, str]
+
+    def __init__(self, lines: dict[int, str]) -> None:
+        super().__init__(f"{len(lines)} lines")
+        self.lines = lines
+
+
+def test_keys_of_an_attributes_dict_are_restored() -> None:
+    errors = Errors()
+    errors.add(Counted)
+    rebuilt = errors.rebuilt(Failure.read(errors.stored(Counted({7: "x"}))))
+    assert isinstance(rebuilt, Counted)
+    assert rebuilt.lines == {7: "x"}
+
+
 def test_no_init_runs() -> None:
     errors = Errors()
     errors.add(Ran)

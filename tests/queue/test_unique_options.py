@@ -74,5 +74,9 @@ def test_arguments_whose_own_code_fails(lw: Lockwork) -> None:
         def utcoffset(self, when: datetime | None) -> None:
             raise LookupError("which zone?")
 
+        def dst(self, when: datetime | None) -> None: ...
+
+        def tzname(self, when: datetime | None) -> None: ...
+
     with pytest.raises(ConfigError, match=r"the arguments of task 'report' cannot be sent as JSON: .*which zone\?"):
         report(lw, unique=True).enqueue(datetime(2026, 11, 21, tzinfo=Nowhere()))

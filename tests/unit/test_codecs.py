@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
-from typing import Any
+from enum import IntEnum
+from typing import Any, Literal
 from uuid import UUID
 
 import pytest
@@ -78,6 +79,10 @@ class Nowhere(tzinfo):
     def utcoffset(self, when: datetime | None) -> None:
         raise LookupError("which zone?")
 
+    def dst(self, when: datetime | None) -> None: ...
+
+    def tzname(self, when: datetime | None) -> None: ...
+
 
 def test_a_value_whose_own_code_fails() -> None:
     with pytest.raises(ConfigError, match=r"the arguments cannot be sent as JSON: .*which zone\?"):
@@ -102,6 +107,56 @@ def test_a_wrong_type_names_its_place() -> None:
 
 
 def sample(a: int, b: str = "x", *, at: datetime | None = None) -> Order: ...  # type: ignore[empty-body]
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+@dataclass
+class Shelf:
+    boxes: dict[int, list[dict[Size, str]]]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({1: "a", -2: "b"}, dict[int, str]),
+        ({2**70: "a"}, dict[int, str]),
+        ({1.5: 1, -0.0: 2}, dict[float, int]),
+        ({Size.SMALL: 1}, dict[Size, int]),
+        ({date(2026, 11, 21): 1}, dict[date, int]),
+        ({UUID(int=7): 1}, dict[UUID, int]),
+        ({1: 1}, dict[Literal[1, 2], int]),
+        ({1: 1}, dict[int | None, int]),
+        ({1: {2: {3: "x"}}}, dict[int, dict[int, dict[int, str]]]),
+        ({1: "a"}, dict[int, str] | None),
+        ([({1: "a"}, 2)], list[tuple[dict[int, str], int]]),
+        (Shelf({1: [{Size.SMALL: "x"}]}), Shelf),
+    ],
+)
+def test_keys_of_dicts_are_restored(value: Any, wanted: Any) -> None:
+    def one(item: Any) -> Any: ...
+
+    one.__annotations__ = {"item": wanted, "return": wanted}
+    signature = Signature(one)
+    encoded = encode([value], "it", CAP)
+    args, kwargs = decode(encoded), {"item": decode(encoded)[0]}
+    signature.convert(args, kwargs)
+    for came in (args[0], kwargs["item"], result(encoded[1:-1], signature.returns, "job 1")):
+        assert came == value
+
+
+@pytest.mark.parametrize("value", [{True: 1}, {None: 1}, {(1, 2): 1}, {"a": [{(1,): 2}]}])
+def test_keys_that_json_cannot_hold(value: object) -> None:
+    with pytest.raises(ConfigError, match="it cannot be sent as JSON: Only dicts with str-like or number-like keys"):
+        encode(value, "it", CAP)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("1", int | None), (["1"], list[int]), ({"1": "2"}, dict[int, int])])
+def test_only_as_a_key_is_text_a_number(value: object, wanted: Any) -> None:
+    with pytest.raises(ValueError, match="Expected `int"):
+        convert(value, wanted)
 
 
 def test_a_signature_refuses_what_the_call_would_refuse() -> None:
