@@ -19,6 +19,8 @@ _decode = msgspec.json.Decoder().decode
 _shaped = partial(msgspec.convert, str_keys=True)
 # What JSON gives back as it was; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def encode(value: object, what: str, cap: int) -> bytes:
@@ -69,22 +71,16 @@ class Signature:
         self._signature = whole.replace(parameters=parameters)
         self._called = getattr(function, "__name__", "")
         self._without = without
-        positional = [
-            p
-            for p in parameters
-            if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        ]
+        positional = [p for p in parameters if p.kind in _BY_POSITION]
         self._simple = len(positional) == len(parameters)
         self._least = sum(p.default is inspect.Parameter.empty for p in positional)
         self._most = len(positional)
         hints = type_hints(function)
         self.returns: Any = hints.get("return", Any)
-        skipped = without | {"return"}
-        self._wanted = {name: hint for name, hint in hints.items() if name not in skipped and not _is_plain(hint)}
-        self._names = [p.name for p in positional]
-        self._positions = [
-            (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted
-        ]
+        wanted = {p.name: hints[p.name] for p in parameters if not _is_plain(hints.get(p.name, Any))}
+        self._plain = not wanted
+        self._positions = [(index, wanted[p.name]) for index, p in enumerate(positional) if p.name in wanted]
+        self._named = {p.name: wanted[p.name] for p in parameters if p.kind in _BY_NAME and p.name in wanted}
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""
@@ -99,13 +95,13 @@ class Signature:
 
     def convert(self, args: list[Any], kwargs: dict[str, Any]) -> None:
         """Convert decoded arguments in place to what their annotations say; raises ValueError."""
-        if not self._wanted:
+        if self._plain:
             return
         for index, hint in self._positions:
             if index < len(args):
                 args[index] = _shaped(args[index], hint)
-        for name in kwargs.keys() & self._wanted.keys():
-            kwargs[name] = _shaped(kwargs[name], self._wanted[name])
+        for name in kwargs.keys() & self._named.keys():
+            kwargs[name] = _shaped(kwargs[name], self._named[name])
 
 
 def _finite(value: Any) -> bool:

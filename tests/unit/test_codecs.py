@@ -17,6 +17,7 @@ from lockwork import ConfigError, PayloadTooLarge, ResultUnavailable
 from lockwork.codecs import Signature, convert, decode, encode, result
 
 CAP = 1 << 20
+DAY = date(2026, 11, 21)
 
 
 @dataclass
@@ -192,6 +193,16 @@ def test_arguments_become_what_the_annotations_say() -> None:
     assert args == [1, "y"]
     assert kwargs["at"] == datetime(2026, 11, 21, tzinfo=UTC)
     assert signature.returns is Order
+
+
+def test_a_name_that_only_a_position_has_may_be_another_arguments() -> None:
+    def one(day: date, /, **others: Any) -> None: ...
+
+    args: list[Any] = ["2026-11-21"]
+    kwargs = {"day": "a text"}
+    Signature(one).convert(args, kwargs)
+    assert args == [DAY]
+    assert kwargs == {"day": "a text"}
 
 
 def test_an_argument_that_does_not_fit_its_annotation() -> None:
