@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from lockwork.definitions import inside
 from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
 _encode = msgspec.json.Encoder().encode
@@ -77,10 +78,19 @@ class Signature:
         self._most = len(positional)
         hints = type_hints(function)
         self.returns: Any = hints.get("return", Any)
-        wanted = {p.name: hints[p.name] for p in parameters if not _is_plain(hints.get(p.name, Any))}
-        self._plain = not wanted
-        self._positions = [(index, wanted[p.name]) for index, p in enumerate(positional) if p.name in wanted]
-        self._named = {p.name: wanted[p.name] for p in parameters if p.kind in _BY_NAME and p.name in wanted}
+        self._positions = [
+            (index, hints[p.name]) for index, p in enumerate(positional) if not _is_plain(hints.get(p.name, Any))
+        ]
+        self._named = {p.name: hints.get(p.name, Any) for p in parameters if p.kind in _BY_NAME}
+        last = {p.kind: hints.get(p.name, Any) for p in parameters}
+        others = last.get(inspect.Parameter.VAR_KEYWORD, Any)
+        if typing.get_origin(others) is typing.Unpack:
+            (described,) = typing.get_args(others)
+            self._named |= {name: _usable(hint) for name, hint in type_hints(described).items()}
+        self._others = _usable(others)
+        self._rest = _usable(last.get(inspect.Parameter.VAR_POSITIONAL, Any))
+        named = (*self._named.values(), self._others, self._rest)
+        self._plain = not self._positions and all(map(_is_plain, named))
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""
@@ -100,8 +110,10 @@ class Signature:
         for index, hint in self._positions:
             if index < len(args):
                 args[index] = _shaped(args[index], hint)
-        for name in kwargs.keys() & self._named.keys():
-            kwargs[name] = _shaped(kwargs[name], self._named[name])
+        for index in range(self._most, len(args)):
+            args[index] = convert(args[index], self._rest)
+        for name, value in kwargs.items():
+            kwargs[name] = convert(value, self._named.get(name, self._others))
 
 
 def _finite(value: Any) -> bool:
@@ -118,9 +130,20 @@ def _is_plain(hint: Any) -> bool:
     return any(hint is plain for plain in _PLAIN)
 
 
+def _usable(hint: Any) -> Any:
+    """What `*args` or `**kwargs` are annotated as; Any if nothing can be converted to that, as to P.args."""
+    try:
+        msgspec.json.Decoder(hint)
+    except TypeError:
+        return Any
+    except Exception:  # noqa: BLE001 - types of its fields may be defined further down
+        return hint
+    return hint
+
+
 def type_hints(thing: Callable[..., Any]) -> dict[str, Any]:
     """What the parameters and the result of a function, or the attributes of a class, are annotated as."""
     try:
-        return typing.get_type_hints(thing)
+        return typing.get_type_hints(inside(thing))
     except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
         return {}

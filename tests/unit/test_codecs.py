@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, ParamSpec, Required, TypedDict, Unpack
 from uuid import UUID
 
 import pytest
@@ -18,6 +20,7 @@ from lockwork.codecs import Signature, convert, decode, encode, result
 
 CAP = 1 << 20
 DAY = date(2026, 11, 21)
+P = ParamSpec("P")
 
 
 @dataclass
@@ -203,6 +206,58 @@ def test_a_name_that_only_a_position_has_may_be_another_arguments() -> None:
     Signature(one).convert(args, kwargs)
     assert args == [DAY]
     assert kwargs == {"day": "a text"}
+
+
+def days(first: date, text: str = "", *rest: date, note: str = "", **named: date) -> None: ...
+
+
+def test_arguments_that_have_no_names_of_their_own() -> None:
+    args: list[Any] = ["2026-11-21", "2026-11-21", "2026-11-21", "2026-11-21"]
+    kwargs: dict[str, Any] = {"note": "2026-11-21", "last": "2026-11-21"}
+    Signature(days).convert(args, kwargs)
+    assert args == [DAY, "2026-11-21", DAY, DAY]
+    assert kwargs == {"note": "2026-11-21", "last": DAY}
+    with pytest.raises(ValueError, match="Invalid RFC3339"):
+        Signature(days).convert(["2026-11-21", "", "never"], {})
+
+
+class Span(TypedDict, total=False):
+    since: Required[date]
+    note: str
+
+
+def test_arguments_that_a_typed_dict_describes() -> None:
+    def spanned(**span: Unpack[Span]) -> None: ...
+
+    kwargs: dict[str, Any] = {"since": "2026-11-21", "note": "2026-11-21"}
+    Signature(spanned).convert([], kwargs)
+    assert kwargs == {"since": DAY, "note": "2026-11-21"}
+
+
+def wrapped(_: Callable[P, None]) -> Callable[P, None]:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None: ...
+
+    return wrapper
+
+
+def test_what_nothing_can_be_converted_to_leaves_such_arguments_alone() -> None:
+    def many(*parts: bytes | str, **others: bytes | str) -> None: ...
+
+    for function in (wrapped(many), many):
+        args: list[Any] = ["as it was"]
+        kwargs: dict[str, Any] = {"this": "too"}
+        Signature(function).convert(args, kwargs)
+        assert (args, kwargs) == (["as it was"], {"this": "too"})
+
+
+def test_arguments_that_a_partial_leaves_open() -> None:
+    for function, first in ((partial(sample, b="y"), [1]), (partial(sample, 1), [])):
+        signature = Signature(partial(function))
+        args, kwargs = list[Any](first), {"at": "2026-11-21T00:00:00Z"}
+        signature.convert(args, kwargs)
+        assert args == first
+        assert kwargs["at"] == datetime(2026, 11, 21, tzinfo=UTC)
+        assert signature.returns is Order
 
 
 def test_an_argument_that_does_not_fit_its_annotation() -> None:
