@@ -20,6 +20,7 @@ _decode = msgspec.json.Decoder().decode
 _shaped = partial(msgspec.convert, str_keys=True)
 # What JSON gives back as it was; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
+_BRACE = ord("{")
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
@@ -28,8 +29,11 @@ def encode(value: object, what: str, cap: int) -> bytes:
     """Encode `value`; raises ConfigError if JSON cannot hold it, PayloadTooLarge over `cap` bytes."""
     try:
         encoded = _encode(value)
-        # the encoder writes null for them
-        finite = b"null" not in encoded or _finite(msgspec.to_builtins(value))
+        # the encoder writes null for them, and their names if they are keys
+        odd = encoded.find(b"null") >= 0 or (
+            _BRACE in encoded and (encoded.find(b'nan":') >= 0 or encoded.find(b'inf":') >= 0)
+        )
+        finite = not odd or _finite(msgspec.to_builtins(value))
     except Exception as error:  # noqa: BLE001 - it may be too deep, and the code of its own classes may do anything
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
     if not finite:
@@ -120,7 +124,7 @@ def _finite(value: Any) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     if isinstance(value, dict):
-        return all(map(_finite, value.values()))
+        return all(map(_finite, value)) and all(map(_finite, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_finite, value))
     return True

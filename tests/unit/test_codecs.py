@@ -57,10 +57,15 @@ def test_what_json_cannot_hold(value: object) -> None:
         encode(value, "the arguments", CAP)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf]])
+@pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf], {math.nan: 1}, [{"a": {-math.inf: 1}}]])
 def test_a_number_that_is_none_is_refused_and_not_turned_into_null(value: object) -> None:
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         encode(value, "the arguments", CAP)
+
+
+@pytest.mark.parametrize("value", [{"nan": 1, "inf": None}, {"-inf": "nan"}, ["a nan", {"b": 'inf":'}], {0.5: None}])
+def test_what_only_looks_like_one_is_sent(value: object) -> None:
+    assert len(decode(encode(value, "it", CAP))) == len(value)  # type: ignore[arg-type]
 
 
 def test_a_value_that_holds_itself() -> None:
