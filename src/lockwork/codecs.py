@@ -86,6 +86,11 @@ class Signature:
             (index, hints[p.name]) for index, p in enumerate(positional) if not _is_plain(hints.get(p.name, Any))
         ]
         self._named = {p.name: hints.get(p.name, Any) for p in parameters if p.kind in _BY_NAME}
+        self._required = {
+            p.name: hints.get(p.name, Any)
+            for p in parameters
+            if p.default is inspect.Parameter.empty and p.kind in (*_BY_POSITION, *_BY_NAME)
+        }
         last = {p.kind: hints.get(p.name, Any) for p in parameters}
         others = last.get(inspect.Parameter.VAR_KEYWORD, Any)
         if typing.get_origin(others) is typing.Unpack:
@@ -95,6 +100,16 @@ class Signature:
         self._rest = _usable(last.get(inspect.Parameter.VAR_POSITIONAL, Any))
         named = (*self._named.values(), self._others, self._rest)
         self._plain = not self._positions and all(map(_is_plain, named))
+
+    def check_types(self, task: str) -> None:
+        """Raise ConfigError for an argument that each call gives, and that can never be converted."""
+        for name, hint in self._required.items():
+            why = _never(hint)
+            if why:
+                raise ConfigError(
+                    f"task {task!r}: nothing can be converted to what {name!r} is annotated as: {why}; "
+                    "correct that, or leave it out"
+                )
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""
@@ -136,13 +151,18 @@ def _is_plain(hint: Any) -> bool:
 
 def _usable(hint: Any) -> Any:
     """What `*args` or `**kwargs` are annotated as; Any if nothing can be converted to that, as to P.args."""
+    return Any if _never(hint) else hint
+
+
+def _never(hint: Any) -> str:
+    """Why nothing can be converted to it, ever; empty if something may."""
     try:
         msgspec.json.Decoder(hint)
-    except TypeError:
-        return Any
+    except TypeError as error:
+        return str(error)
     except Exception:  # noqa: BLE001 - types of its fields may be defined further down
-        return hint
-    return hint
+        return ""
+    return ""
 
 
 def type_hints(thing: Callable[..., Any]) -> dict[str, Any]:
