@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from lockwork import codecs
 from lockwork.errors import ConfigError
 
 Step = int | str
@@ -57,7 +58,7 @@ def take_out(args: Any, kwargs: dict[str, Any]) -> Taken | None:
                 return None
             return [walked(one, [*way, at]) for at, one in enumerate(value)]
         if type(value) is dict:
-            return {name: walked(one, [*way, name]) for name, one in value.items()}
+            return {name: walked(one, [*way, _written(name)]) for name, one in value.items()}
         return value
 
     positional = [walked(value, [at]) for at, value in enumerate(args)]
@@ -79,3 +80,11 @@ def put_in(args: list[Any], kwargs: dict[str, Any], holes: list[Any], results: d
         for step in way[:-1]:
             place = place[step]
         place[way[-1]] = value
+
+
+def _written(key: Any) -> str:
+    """A dict's key as it will be once JSON has written it."""
+    if type(key) is str:
+        return key
+    (text,) = codecs.decode(codecs.encode({key: 0}, "a dict's key", 1 << 20))
+    return str(text)
