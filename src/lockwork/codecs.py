@@ -5,27 +5,38 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any
 
 import msgspec
 
+from lockwork.definitions import inside
 from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+# JSON writes all keys as text
+_shaped = partial(msgspec.convert, str_keys=True)
 # What JSON gives back as it was; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
+_BRACE = ord("{")
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def encode(value: object, what: str, cap: int) -> bytes:
     """Encode `value`; raises ConfigError if JSON cannot hold it, PayloadTooLarge over `cap` bytes."""
     try:
         encoded = _encode(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        # the encoder writes null for them, and their names if they are keys
+        odd = encoded.find(b"null") >= 0 or (
+            _BRACE in encoded and (encoded.find(b'nan":') >= 0 or encoded.find(b'inf":') >= 0)
+        )
+        finite = not odd or _finite(msgspec.to_builtins(value))
+    except Exception as error:  # noqa: BLE001 - it may be too deep, and the code of its own classes may do anything
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
-    # the encoder writes null for them
-    if b"null" in encoded and not _finite(msgspec.to_builtins(value)):
+    if not finite:
         raise ConfigError(f"{what} cannot be sent as JSON: it has no NaN and no infinity")
     if len(encoded) > cap:
         raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
@@ -41,7 +52,7 @@ def convert(value: Any, wanted: Any) -> Any:
     """Turn decoded JSON into the annotated type; raises ValueError with the place that does not fit."""
     if wanted in _PLAIN:
         return value
-    return msgspec.convert(value, wanted)
+    return _shaped(value, wanted)
 
 
 def result(encoded: bytes, wanted: Any, of: str) -> Any:
@@ -65,22 +76,40 @@ class Signature:
         self._signature = whole.replace(parameters=parameters)
         self._called = getattr(function, "__name__", "")
         self._without = without
-        positional = [
-            p
-            for p in parameters
-            if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        ]
+        positional = [p for p in parameters if p.kind in _BY_POSITION]
         self._simple = len(positional) == len(parameters)
         self._least = sum(p.default is inspect.Parameter.empty for p in positional)
         self._most = len(positional)
         hints = type_hints(function)
         self.returns: Any = hints.get("return", Any)
-        skipped = without | {"return"}
-        self._wanted = {name: hint for name, hint in hints.items() if name not in skipped and not _is_plain(hint)}
-        self._names = [p.name for p in positional]
         self._positions = [
-            (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted
+            (index, hints[p.name]) for index, p in enumerate(positional) if not _is_plain(hints.get(p.name, Any))
         ]
+        self._named = {p.name: hints.get(p.name, Any) for p in parameters if p.kind in _BY_NAME}
+        self._required = {
+            p.name: hints.get(p.name, Any)
+            for p in parameters
+            if p.default is inspect.Parameter.empty and p.kind in (*_BY_POSITION, *_BY_NAME)
+        }
+        last = {p.kind: hints.get(p.name, Any) for p in parameters}
+        others = last.get(inspect.Parameter.VAR_KEYWORD, Any)
+        if typing.get_origin(others) is typing.Unpack:
+            (described,) = typing.get_args(others)
+            self._named |= {name: _usable(hint) for name, hint in type_hints(described).items()}
+        self._others = _usable(others)
+        self._rest = _usable(last.get(inspect.Parameter.VAR_POSITIONAL, Any))
+        named = (*self._named.values(), self._others, self._rest)
+        self._plain = not self._positions and all(map(_is_plain, named))
+
+    def check_types(self, task: str) -> None:
+        """Raise ConfigError for an argument that each call gives, and that can never be converted."""
+        for name, hint in self._required.items():
+            why = _never(hint)
+            if why:
+                raise ConfigError(
+                    f"task {task!r}: nothing can be converted to what {name!r} is annotated as: {why}; "
+                    "correct that, or leave it out"
+                )
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""
@@ -95,20 +124,22 @@ class Signature:
 
     def convert(self, args: list[Any], kwargs: dict[str, Any]) -> None:
         """Convert decoded arguments in place to what their annotations say; raises ValueError."""
-        if not self._wanted:
+        if self._plain:
             return
         for index, hint in self._positions:
             if index < len(args):
-                args[index] = msgspec.convert(args[index], hint)
-        for name in kwargs.keys() & self._wanted.keys():
-            kwargs[name] = msgspec.convert(kwargs[name], self._wanted[name])
+                args[index] = _shaped(args[index], hint)
+        for index in range(self._most, len(args)):
+            args[index] = convert(args[index], self._rest)
+        for name, value in kwargs.items():
+            kwargs[name] = convert(value, self._named.get(name, self._others))
 
 
 def _finite(value: Any) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     if isinstance(value, dict):
-        return all(map(_finite, value.values()))
+        return all(map(_finite, value)) and all(map(_finite, value.values()))
     if isinstance(value, list | tuple):
         return all(map(_finite, value))
     return True
@@ -118,9 +149,25 @@ def _is_plain(hint: Any) -> bool:
     return any(hint is plain for plain in _PLAIN)
 
 
+def _usable(hint: Any) -> Any:
+    """What `*args` or `**kwargs` are annotated as; Any if nothing can be converted to that, as to P.args."""
+    return Any if _never(hint) else hint
+
+
+def _never(hint: Any) -> str:
+    """Why nothing can be converted to it, ever; empty if something may."""
+    try:
+        msgspec.json.Decoder(hint)
+    except TypeError as error:
+        return str(error)
+    except Exception:  # noqa: BLE001 - types of its fields may be defined further down
+        return ""
+    return ""
+
+
 def type_hints(thing: Callable[..., Any]) -> dict[str, Any]:
     """What the parameters and the result of a function, or the attributes of a class, are annotated as."""
     try:
-        return typing.get_type_hints(thing)
+        return typing.get_type_hints(inside(thing))
     except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__self__")
@@ -14,6 +15,13 @@ _PARTS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__self__
 def shown(thing: object) -> str:
     """What people call it."""
     return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', thing)}"
+
+
+def inside(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself, of which partials give some arguments."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def same_place(one: object, other: object) -> bool:

@@ -93,6 +93,34 @@ def test_a_key_that_would_need_a_result(own: Any) -> None:
         task.call(flow.add(own.number.call(1)))
 
 
+@pytest.mark.parametrize("name", ["{n}", "{n!r}", "{n.number}", "{n.task}", "{n.value}", "{n[0]}", "{n.date.year}"])
+@pytest.mark.parametrize("where", ["key", "group"])
+def test_a_part_of_a_result_makes_no_name_either(own: Any, where: str, name: str) -> None:
+    async def by_number(n: Any) -> None: ...
+
+    node = own.lw.flow().add(own.number.call(1))
+    task = own.lw.task(**{where: f"n{name}"})(by_number)
+    for argument in (node, [node]):
+        with pytest.raises(ConfigError, match="a job's key or group cannot be made of another job's result"):
+            task.call(argument)
+
+
+def test_a_name_may_be_made_of_what_is_known_beside_a_result(own: Any) -> None:
+    async def by_order(order: Any, pair: Any) -> None: ...
+
+    flow = own.lw.flow()
+    node = flow.add(own.number.call(1))
+    task = own.lw.task(key="{order[id]}/{order[lines][0]}/{pair[1]}")(by_order)
+    with_result = task.call({"id": 7, "lines": [3, node]}, (1, 2))
+    assert with_result.record.split(b";")[0] == task.call({"id": 7, "lines": [3]}, (1, 2)).record.split(b";")[0]
+
+
+def test_a_key_of_a_dict_that_json_cannot_hold(own: Any) -> None:
+    node = own.lw.flow().add(own.number.call(1))
+    with pytest.raises(ConfigError, match="cannot be sent as JSON: Only dicts with str-like or number-like keys"):
+        own.gathered.call({(1, 2): node})
+
+
 def test_jobs_that_expire(own: Any) -> None:
     with pytest.raises(ConfigError, match="cannot expire"):
         own.lw.flow().add(own.number.options(expires="1h").call(1))

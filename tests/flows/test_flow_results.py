@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from datetime import date
 from typing import Any
 
 import pytest
@@ -72,6 +73,17 @@ def test_results_of_any_shape(flowing: Any) -> None:
     a, b = flow.add(flowing.number.call(1)), flow.add(flowing.number.call(2))
     flow.add(flowing.gathered.call(a.value, {"deep": [[{"er": b}]]}, 3, [a, b], (a, 0), named={"x": a}))
     assert flow.enqueue().result(30) == [[1, {"deep": [[{"er": 2}]]}, 3, [1, 2], [1, 0]], {"named": {"x": 1}}]
+
+
+def test_results_under_keys_of_any_type(flowing: Any) -> None:
+    flow = flowing.lw.flow()
+    one, two = (flow.add(flowing.number.call(n)) for n in (1, 2))
+    day = date(2026, 11, 21)
+    flow.add(flowing.gathered.call({1: one, 2.5: {day: [two], 3: "plain"}}, x={-7: [one, two]}))
+    assert flow.enqueue().result(30) == [
+        [{"1": 1, "2.5": {"2026-11-21": [2], "3": "plain"}}],
+        {"x": {"-7": [1, 2]}},
+    ]
 
 
 def test_a_result_of_its_own(flowing: Any) -> None:

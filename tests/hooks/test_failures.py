@@ -177,6 +177,52 @@ def test_whatever_an_error_does_when_it_is_looked_at(error: Exception) -> None:
     assert "test_whatever_an_error_does" in failure.traceback
 
 
+class Counted(Exception):
+    lines: dict[int, str]
+
+    def __init__(self, lines: dict[int, str]) -> None:
+        super().__init__(f"{len(lines)} lines")
+        self.lines = lines
+
+
+def test_keys_of_an_attributes_dict_are_restored() -> None:
+    errors = Errors()
+    errors.add(Counted)
+    rebuilt = errors.rebuilt(Failure.read(errors.stored(Counted({7: "x"}))))
+    assert isinstance(rebuilt, Counted)
+    assert rebuilt.lines == {7: "x"}
+
+
+class Gone(OSError):
+    """With an `__init__` of its own, an OSError learns its number in there only."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(number, text)
+
+
+class Missing(OSError): ...
+
+
+class Long(Exception): ...
+
+
+@pytest.mark.parametrize("error", [Missing(2, "gone"), Long("x" * 2000), Long("\u2028\x00"), Long(), Long(1, "a")])
+def test_one_that_says_the_same_comes_back(error: Exception) -> None:
+    errors = Errors()
+    errors.add(type(error))
+    rebuilt = errors.rebuilt(Failure.read(errors.stored(error)))
+    assert type(rebuilt) is type(error)
+    assert str(rebuilt) == str(error)
+
+
+def test_one_that_would_say_something_else_stays_data() -> None:
+    errors = Errors()
+    errors.add(Gone)
+    failure = Failure.read(errors.stored(Gone(2, "gone")))
+    assert str(failure) == "Gone: [Errno 2] gone"
+    assert errors.rebuilt(failure) is None
+
+
 def test_no_init_runs() -> None:
     errors = Errors()
     errors.add(Ran)

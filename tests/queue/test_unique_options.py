@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, tzinfo
 from typing import Any
 
 import pytest
@@ -66,3 +67,16 @@ def test_calls_that_cannot_be_unique(lw: Lockwork) -> None:
         lw.task(unique="{text}", name="texts")(lambda text: None).enqueue("a,b")
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         lw.task(unique=True, name="things")(lambda thing: None).enqueue(object())
+
+
+def test_arguments_whose_own_code_fails(lw: Lockwork) -> None:
+    class Nowhere(tzinfo):
+        def utcoffset(self, when: datetime | None) -> None:
+            raise LookupError("which zone?")
+
+        def dst(self, when: datetime | None) -> None: ...
+
+        def tzname(self, when: datetime | None) -> None: ...
+
+    with pytest.raises(ConfigError, match=r"the arguments of task 'report' cannot be sent as JSON: .*which zone\?"):
+        report(lw, unique=True).enqueue(datetime(2026, 11, 21, tzinfo=Nowhere()))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
-from typing import Any
+from enum import IntEnum
+from functools import partial
+from typing import Any, Literal, ParamSpec, Required, TypedDict, Unpack
 from uuid import UUID
 
 import pytest
@@ -15,6 +19,8 @@ from lockwork import ConfigError, PayloadTooLarge, ResultUnavailable
 from lockwork.codecs import Signature, convert, decode, encode, result
 
 CAP = 1 << 20
+DAY = date(2026, 11, 21)
+P = ParamSpec("P")
 
 
 @dataclass
@@ -51,10 +57,15 @@ def test_what_json_cannot_hold(value: object) -> None:
         encode(value, "the arguments", CAP)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf]])
+@pytest.mark.parametrize("value", [math.nan, math.inf, [-math.inf], {math.nan: 1}, [{"a": {-math.inf: 1}}]])
 def test_a_number_that_is_none_is_refused_and_not_turned_into_null(value: object) -> None:
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         encode(value, "the arguments", CAP)
+
+
+@pytest.mark.parametrize("value", [{"nan": 1, "inf": None}, {"-inf": "nan"}, ["a nan", {"b": 'inf":'}], {0.5: None}])
+def test_what_only_looks_like_one_is_sent(value: object) -> None:
+    assert len(decode(encode(value, "it", CAP))) == len(value)  # type: ignore[arg-type]
 
 
 def test_a_value_that_holds_itself() -> None:
@@ -62,6 +73,29 @@ def test_a_value_that_holds_itself() -> None:
     loop.append(loop)
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         encode(loop, "it", CAP)
+
+
+@pytest.mark.parametrize("depth", [300, 600, 900, 20_000])
+def test_a_value_of_any_depth_is_encoded_or_refused(depth: int) -> None:
+    value: list[Any] = [None]
+    for _ in range(depth):
+        value = [value]
+    with suppress(ConfigError):  # how deep it may be is Python's affair
+        assert encode(value, "it", CAP) == b"[" * (depth + 1) + b"null" + b"]" * (depth + 1)
+
+
+class Nowhere(tzinfo):
+    def utcoffset(self, when: datetime | None) -> None:
+        raise LookupError("which zone?")
+
+    def dst(self, when: datetime | None) -> None: ...
+
+    def tzname(self, when: datetime | None) -> None: ...
+
+
+def test_a_value_whose_own_code_fails() -> None:
+    with pytest.raises(ConfigError, match=r"the arguments cannot be sent as JSON: .*which zone\?"):
+        encode(datetime(2026, 11, 21, tzinfo=Nowhere()), "the arguments", CAP)
 
 
 def test_the_cap_counts_encoded_bytes() -> None:
@@ -82,6 +116,56 @@ def test_a_wrong_type_names_its_place() -> None:
 
 
 def sample(a: int, b: str = "x", *, at: datetime | None = None) -> Order: ...  # type: ignore[empty-body]
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+@dataclass
+class Shelf:
+    boxes: dict[int, list[dict[Size, str]]]
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({1: "a", -2: "b"}, dict[int, str]),
+        ({2**70: "a"}, dict[int, str]),
+        ({1.5: 1, -0.0: 2}, dict[float, int]),
+        ({Size.SMALL: 1}, dict[Size, int]),
+        ({date(2026, 11, 21): 1}, dict[date, int]),
+        ({UUID(int=7): 1}, dict[UUID, int]),
+        ({1: 1}, dict[Literal[1, 2], int]),
+        ({1: 1}, dict[int | None, int]),
+        ({1: {2: {3: "x"}}}, dict[int, dict[int, dict[int, str]]]),
+        ({1: "a"}, dict[int, str] | None),
+        ([({1: "a"}, 2)], list[tuple[dict[int, str], int]]),
+        (Shelf({1: [{Size.SMALL: "x"}]}), Shelf),
+    ],
+)
+def test_keys_of_dicts_are_restored(value: Any, wanted: Any) -> None:
+    def one(item: Any) -> Any: ...
+
+    one.__annotations__ = {"item": wanted, "return": wanted}
+    signature = Signature(one)
+    encoded = encode([value], "it", CAP)
+    args, kwargs = decode(encoded), {"item": decode(encoded)[0]}
+    signature.convert(args, kwargs)
+    for came in (args[0], kwargs["item"], result(encoded[1:-1], signature.returns, "job 1")):
+        assert came == value
+
+
+@pytest.mark.parametrize("value", [{True: 1}, {None: 1}, {(1, 2): 1}, {"a": [{(1,): 2}]}])
+def test_keys_that_json_cannot_hold(value: object) -> None:
+    with pytest.raises(ConfigError, match="it cannot be sent as JSON: Only dicts with str-like or number-like keys"):
+        encode(value, "it", CAP)
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("1", int | None), (["1"], list[int]), ({"1": "2"}, dict[int, int])])
+def test_only_as_a_key_is_text_a_number(value: object, wanted: Any) -> None:
+    with pytest.raises(ValueError, match="Expected `int"):
+        convert(value, wanted)
 
 
 def test_a_signature_refuses_what_the_call_would_refuse() -> None:
@@ -117,6 +201,68 @@ def test_arguments_become_what_the_annotations_say() -> None:
     assert args == [1, "y"]
     assert kwargs["at"] == datetime(2026, 11, 21, tzinfo=UTC)
     assert signature.returns is Order
+
+
+def test_a_name_that_only_a_position_has_may_be_another_arguments() -> None:
+    def one(day: date, /, **others: Any) -> None: ...
+
+    args: list[Any] = ["2026-11-21"]
+    kwargs = {"day": "a text"}
+    Signature(one).convert(args, kwargs)
+    assert args == [DAY]
+    assert kwargs == {"day": "a text"}
+
+
+def days(first: date, text: str = "", *rest: date, note: str = "", **named: date) -> None: ...
+
+
+def test_arguments_that_have_no_names_of_their_own() -> None:
+    args: list[Any] = ["2026-11-21", "2026-11-21", "2026-11-21", "2026-11-21"]
+    kwargs: dict[str, Any] = {"note": "2026-11-21", "last": "2026-11-21"}
+    Signature(days).convert(args, kwargs)
+    assert args == [DAY, "2026-11-21", DAY, DAY]
+    assert kwargs == {"note": "2026-11-21", "last": DAY}
+    with pytest.raises(ValueError, match="Invalid RFC3339"):
+        Signature(days).convert(["2026-11-21", "", "never"], {})
+
+
+class Span(TypedDict, total=False):
+    since: Required[date]
+    note: str
+
+
+def test_arguments_that_a_typed_dict_describes() -> None:
+    def spanned(**span: Unpack[Span]) -> None: ...
+
+    kwargs: dict[str, Any] = {"since": "2026-11-21", "note": "2026-11-21"}
+    Signature(spanned).convert([], kwargs)
+    assert kwargs == {"since": DAY, "note": "2026-11-21"}
+
+
+def wrapped(_: Callable[P, None]) -> Callable[P, None]:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> None: ...
+
+    return wrapper
+
+
+def test_what_nothing_can_be_converted_to_leaves_such_arguments_alone() -> None:
+    def many(*parts: bytes | str, **others: bytes | str) -> None: ...
+
+    for function in (wrapped(many), many):
+        args: list[Any] = ["as it was"]
+        kwargs: dict[str, Any] = {"this": "too"}
+        Signature(function).convert(args, kwargs)
+        assert (args, kwargs) == (["as it was"], {"this": "too"})
+
+
+def test_arguments_that_a_partial_leaves_open() -> None:
+    for function, first in ((partial(sample, b="y"), [1]), (partial(sample, 1), [])):
+        signature = Signature(partial(function))
+        args, kwargs = list[Any](first), {"at": "2026-11-21T00:00:00Z"}
+        signature.convert(args, kwargs)
+        assert args == first
+        assert kwargs["at"] == datetime(2026, 11, 21, tzinfo=UTC)
+        assert signature.returns is Order
 
 
 def test_an_argument_that_does_not_fit_its_annotation() -> None:

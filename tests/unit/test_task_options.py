@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
 from functools import partial
 from typing import Any
 
 import pytest
 
 from lockwork import ConfigError, Lockwork, PayloadTooLarge, UnknownTask, current_job
+
+
+class Opaque: ...
+
+
+@dataclass
+class Nested:
+    later: Later  # type: ignore[name-defined]  # noqa: F821 - defined below a task that takes it
 
 
 @pytest.fixture
@@ -117,6 +128,33 @@ def test_what_is_no_function_is_no_task(app: Lockwork) -> None:
                 register(function)
     assert app.registry.queues() == []
     assert made(name="hello")(partial(print, 1)).name == "hello"
+
+
+class Mixed(Enum):
+    NAME = "x"
+    NUMBER = 2
+
+
+def test_an_argument_of_a_type_that_none_can_have(app: Lockwork) -> None:
+    def required(how: Mixed) -> None: ...
+    def inside(*, how: list[dict[str, Mixed]]) -> None: ...
+    def either(how: bytes | str, /) -> None: ...
+
+    for function in (required, inside, either):
+        with pytest.raises(
+            ConfigError, match=r"task '\w+': nothing can be converted to what 'how' is annotated as: .*"
+        ):
+            app.task(function)
+
+
+def test_one_that_may_be_left_out_does_no_harm(app: Lockwork) -> None:
+    def optional(how: Mixed = Mixed.NAME, *more: Mixed, **others: Mixed) -> Mixed: ...  # type: ignore[empty-body]
+    def given(day: date, how: Mixed) -> None: ...
+    def by_object(how: Opaque, later: Nested) -> None: ...
+
+    app.task(optional)
+    app.task(name="given")(partial(given, how=Mixed.NAME))
+    app.task(by_object)
 
 
 def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:

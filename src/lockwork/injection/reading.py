@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Annotated, Any
 
+from lockwork.definitions import inside
 from lockwork.errors import ConfigError
 from lockwork.injection.depends import Depends, named
 
@@ -95,8 +96,7 @@ def _resolved(function: Callable[..., Any], annotation: str) -> Any:
 
 
 def _globals(function: Callable[..., Any]) -> dict[str, Any]:
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = inside(function)
     if inspect.isclass(function):
         function = function.__init__
     elif not inspect.isroutine(function):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from lockwork import codecs
 from lockwork.errors import ConfigError
 
 Step = int | str
 _DEPTH = 50
+
+
+def _refused(self: object, *_: object) -> NoReturn:  # noqa: ARG001 - as a method
+    raise ConfigError("a job's key or group cannot be made of another job's result: that is not known yet")
 
 
 class Promise:
@@ -18,8 +23,13 @@ class Promise:
     may_fail: bool
     """Whether None stands for the result of a job that failed."""
 
-    def __format__(self, spec: str) -> str:
-        raise ConfigError("a job's key or group cannot be made of another job's result: that is not known yet")
+    __format__ = _refused
+
+
+class _Unknown:
+    """Stands for a result where names are made of arguments: it refuses whatever a template asks of it."""
+
+    __format__ = __getattr__ = __getitem__ = __repr__ = _refused
 
 
 class Hole(NamedTuple):
@@ -40,6 +50,17 @@ class Taken(NamedTuple):
 
 def take_out(args: Any, kwargs: dict[str, Any]) -> Taken | None:
     """Take promises out of arguments, and out of lists and dicts in them; None when there are none."""
+    taken = _taken(args, kwargs, None)
+    return taken if taken.holes else None
+
+
+def for_names(args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as keys and groups are made of them: a promise has nothing to be made of, not even its number."""
+    taken = _taken(args, kwargs, _Unknown())
+    return taken.args, taken.kwargs
+
+
+def _taken(args: Any, kwargs: dict[str, Any], instead: Any) -> Taken:
     holes: list[Hole] = []
     promises: list[Promise] = []
 
@@ -47,22 +68,22 @@ def take_out(args: Any, kwargs: dict[str, Any]) -> Taken | None:
         if isinstance(value, Promise):
             holes.append(Hole(way, value.number))
             promises.append(value)
-            return None
+            return instead
         if len(way) > _DEPTH:
             return value
         if type(value) in (list, tuple):
             if value and all(isinstance(one, Promise) for one in value):
                 holes.append(Hole(way, [one.number for one in value]))
                 promises.extend(value)
-                return None
-            return [walked(one, [*way, at]) for at, one in enumerate(value)]
+                return instead
+            return type(value)(walked(one, [*way, at]) for at, one in enumerate(value))
         if type(value) is dict:
-            return {name: walked(one, [*way, name]) for name, one in value.items()}
+            return {name: walked(one, [*way, _written(name)]) for name, one in value.items()}
         return value
 
     positional = [walked(value, [at]) for at, value in enumerate(args)]
     named = {name: walked(value, [name]) for name, value in kwargs.items()}
-    return Taken(positional, named, holes, promises) if holes else None
+    return Taken(positional, named, holes, promises)
 
 
 def sources(holes: list[Any]) -> Iterator[int]:
@@ -79,3 +100,11 @@ def put_in(args: list[Any], kwargs: dict[str, Any], holes: list[Any], results: d
         for step in way[:-1]:
             place = place[step]
         place[way[-1]] = value
+
+
+def _written(key: Any) -> str:
+    """A dict's key as it will be once JSON has written it."""
+    if type(key) is str:
+        return key
+    (text,) = codecs.decode(codecs.encode({key: 0}, "a dict's key", 1 << 20))
+    return str(text)

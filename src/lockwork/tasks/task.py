@@ -29,7 +29,7 @@ from lockwork.tasks.batches import Batching
 from lockwork.tasks.calls import ResultCall
 from lockwork.tasks.gathering import Gathering
 from lockwork.tasks.heads import Heads
-from lockwork.tasks.promises import Taken, take_out
+from lockwork.tasks.promises import Taken, for_names, take_out
 from lockwork.tasks.settings import CallSettings, TaskOptions
 from lockwork.tasks.surroundings import Surroundings
 
@@ -64,6 +64,7 @@ class Task(Generic[P, R, C]):
         """Whether a worker has nothing to do for it but to call it, within its time limit."""
         self._shape, self._without = self._wire()
         self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
+        self.signature.check_types(name)
         self._around = around
         self._gathering = gathering
         self._runtime = gathering.runtime
@@ -242,7 +243,7 @@ class Task(Generic[P, R, C]):
         if taken:
             optional = sorted({one.number for one in taken.promises if one.may_fail})
             call = (self.name, taken.args, taken.kwargs, self._extra, taken.holes, optional)
-        head = self._heads.plain or self._heads.of(args, kwargs)
+        head = self._heads.plain or self._heads.of(*(for_names(args, kwargs) if taken else (args, kwargs)))
         return head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:

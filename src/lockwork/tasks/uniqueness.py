@@ -72,7 +72,7 @@ class Unique:
             bound.apply_defaults()
             try:
                 encoded = _digested(bound.arguments)
-            except (TypeError, ValueError, RecursionError) as error:
+            except Exception as error:  # noqa: BLE001 - the code of its own classes may do anything
                 raise ConfigError(f"the arguments of task {task!r} cannot be sent as JSON: {error}") from None
             return mark + blake2b(encoded, digest_size=16).hexdigest()
 
