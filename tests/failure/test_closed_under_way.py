@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -68,13 +69,15 @@ def test_a_loop_that_ends_while_it_connects(url: str, caplog: pytest.LogCaptureF
     """In whichever turn of the loop: what it had begun to open is closed with it."""
     with Lockwork(url) as app:
         app.queues()
+        calls: list[asyncio.Future[Any]] = []
 
         async def leave_early(turns: int) -> None:
-            call = asyncio.ensure_future(app.aqueues())
+            calls.append(asyncio.ensure_future(app.aqueues()))
             for _ in range(turns):
                 await asyncio.sleep(0)
 
         for turns in range(100):
             asyncio.run(leave_early(turns))
+    calls.clear()
     gc.collect()
     assert not [record for record in caplog.records if "pending" in record.getMessage()]
