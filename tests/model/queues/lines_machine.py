@@ -21,6 +21,8 @@ WINDOW_MS = 3_600_000
 SESSION = "host/1/a"
 _LIMITS = {"free": Limits(), "narrow": Limits(2), "one": Limits(1), "slow": Limits(0, 2, 1000)}
 _IN_LINE = ("ready", "waits for its key")
+_FIRST = -(10**19)
+"""A stamp before all others, though a fence and the number of a job are added to it."""
 _RATE_GRAIN = 2000
 """us; a group that waits for its rate is looked at again at a whole millisecond."""
 
@@ -104,6 +106,10 @@ class LinesMachine(RuleBasedStateMachine):
         self.stamps += 1
         self.jobs[id].place = "ready"
         self.jobs[id].stamp = self.stamps if stamp is None else stamp
+
+    def _back(self, id: str, fence: int) -> None:
+        """It comes back from the worker: before those that were not leased; of several by lease, then by id."""
+        self._line_up(id, _FIRST + fence * 1000 + int(id[1:]))
 
     @rule(
         new=st.lists(
@@ -208,7 +214,7 @@ class LinesMachine(RuleBasedStateMachine):
         ended = Outcome(id, self.leased[id].token, kind, b"value", delay)  # type: ignore[arg-type]
         settled = self.bench.run(jobs.settle(self.queue, SESSION, [ended], WINDOW_MS), twice=twice)
         assert settled == [not twice]
-        del self.leased[id]
+        fence = self.leased.pop(id).fence
         job = self.jobs[id]
         if id in self.asked:
             self.asked.discard(id)
@@ -216,8 +222,10 @@ class LinesMachine(RuleBasedStateMachine):
         job.tries += kind in "srd"
         if kind in "sdc":
             self.end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
-        elif kind == "r" or job.key or job.group:
-            job.place, job.due = "scheduled", self.ms + (delay if kind == "r" else 0)
+        elif kind == "r":
+            job.place, job.due = "scheduled", self.ms + delay
+        elif job.key or job.group:
+            self._back(id, fence)
         else:
             self._line_up(id, -self.stamps)
 
@@ -241,7 +249,7 @@ class LinesMachine(RuleBasedStateMachine):
         held, self.leased = self.leased, {}
         self.stamps += 1
         stamp, front = self.stamps, -self.stamps
-        for id in held:
+        for id, leased in held.items():
             job = self.jobs[id]
             if id in self.asked:
                 self.asked.discard(id)
@@ -251,7 +259,7 @@ class LinesMachine(RuleBasedStateMachine):
             if job.tries >= _DELIVERIES:
                 self.end(id, "dead", stamp)
             elif job.key or job.group:
-                job.place, job.due = "scheduled", self.ms
+                self._back(id, leased.fence)
             else:
                 self._line_up(id, front)
         self.join()

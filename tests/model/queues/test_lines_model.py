@@ -17,6 +17,8 @@ _FIRST = "ZRANGEBYLEX', lines, '[' .. line .. '\\n', '(' .. line .. '\\v',"
 _LAST = "ZREVRANGEBYLEX', lines, '(' .. line .. '\\v', '[' .. line .. '\\n',"
 _GIVES = "if key then left_key(key, id) end"
 _RATE = "if jobs == '0' then return 0 end"
+_BACK = "admit(id, record, token)"
+_FENCE = "string.match(token, ' (%d+)')"
 _GROUP = "left_group(group)\n  if key"
 TWINS = (
     Build("a key that is taken does not matter", (("parts/lines", _TAKEN, "if false then"),)),
@@ -29,6 +31,9 @@ TWINS = (
     Build("a full group is forgotten", (("parts/lines", _AGAIN, "then end\n  end\n  tidy(group)"),)),
     Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
     Build("the last comes first", (("parts/lines", _FIRST, _LAST),)),
+    Build("what is given back goes last", (("jobs_settle", _BACK, "admit(id, record)"),)),
+    Build("what is recovered goes last", (("jobs_recover", _BACK, "admit(id, record)"),)),
+    Build("the newest lease comes back first", (("parts/lines", f"'-' .. {_FENCE}", f"{_FENCE} - 9e15"),)),
 )
 MOVED_TWINS = (
     Build("who leaves its line keeps its key", (("parts/lines", _GIVES, ""),)),

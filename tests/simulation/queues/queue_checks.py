@@ -184,7 +184,7 @@ class QueueChecker:
                 raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
             self._deliveries[id] += 1
             buried = self._deliveries[id] >= self._plant.made[id].deliveries
-            again = "ready" if self._plant.made[id].plain else "due"
+            again = "ready" if self._plant.made[id].plain else "line"
             if is_ is None or is_[0] != ("ended" if asked else "dead" if buried else again):
                 raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")
         else:
@@ -195,7 +195,7 @@ class QueueChecker:
         args = step.args
         given = [(args[at + 1], args[at + 2], args[at + 3]) for at in range(1, len(args), 5) if args[at] == id]
         kinds = {kind: value for its, kind, value in given if _text(its) == token}
-        back = "ready" if self._plant.made[id].plain else "due"
+        back = "ready" if self._plant.made[id].plain else "line"
         places = {"s": "ended", "r": "due", "d": "dead", "g": back, "z": "due", "c": "ended"}
         if f":run:{session}" not in step.keys[10] or not kinds:
             raise Broken(f"Q3: {step.keys[10]} settled {id} with {given}, leased to {session} by {token}")

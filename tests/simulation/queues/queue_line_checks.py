@@ -20,6 +20,8 @@ class LineChecker:
         self._made = made
         self._expected: dict[str, float] = {}
         """When the next job of a group is expected at its rate (the generic cell rate algorithm), us of server time."""
+        self._back: dict[str, int] = {}
+        """Who came back from a worker to its line, and the fence of that delivery."""
 
     def applied(self, step: Step, before: View, after: View) -> None:
         """Judge what a script did; raises Broken."""
@@ -30,6 +32,7 @@ class LineChecker:
         ]
         self._check_order(before, after, set(leased))
         self._check_first_of_key(before, after)
+        self._check_back(before, after)
         if leased:
             self._check_limits(after)
             self._check_priority(after, leased)
@@ -52,15 +55,22 @@ class LineChecker:
 
     def _check_order(self, before: View, after: View, leased: set[str]) -> None:
         """Who leaves a line for its job or for the next line was the first there."""
-        lines: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for id, (kind, line, number) in before.places.items():
-            if kind == "line":
-                lines[line].append((int(number), id))
-        for line, standing in lines.items():
-            stay = [number for number, id in standing if after.places.get(id, ("", ""))[1] == line]
-            went = [number for number, id in standing if id in leased or _promoted(line, after.places.get(id))]
+        for line, standing in _lines(before).items():
+            stay = [at for at, id in enumerate(standing) if after.places.get(id, ("", ""))[1] == line]
+            went = [at for at, id in enumerate(standing) if id in leased or _promoted(line, after.places.get(id))]
             if went and stay and max(went) > min(stay):
-                raise Broken(f"in order: of {line!r} went {went}, and {stay} stay")
+                raise Broken(f"in order: of {line!r}, {standing}, went {went}, and {stay} stay")
+
+    def _check_back(self, before: View, after: View) -> None:
+        """Who comes back from a worker stands before those that were not leased, in the order of the leases."""
+        for id, place in before.places.items():
+            if place[0] == "run" and after.kind(id) == "line":
+                self._back[id] = int(place[2].split()[1])
+        self._back = {id: fence for id, fence in self._back.items() if after.kind(id) == "line"}
+        for line, standing in _lines(after).items() if self._back else ():
+            first = sorted((self._back[id], id) for id in standing if id in self._back)
+            if standing[: len(first)] != [id for _, id in first]:
+                raise Broken(f"in order: {first} came back to {line!r}, where {standing} stand")
 
     def _check_first_of_key(self, before: View, after: View) -> None:
         """A key that was free goes to the job that was due first."""
@@ -95,6 +105,15 @@ class LineChecker:
         if expected + each - step.now > per:
             raise Broken(f"{group} is over its rate by {expected + each - step.now - per} us")
         self._expected[group] = expected + each
+
+
+def _lines(view: View) -> dict[str, list[str]]:
+    """Who stands in each line, the first one first."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for id, (kind, line, number) in view.places.items():
+        if kind == "line":
+            found[line].append((number, id))
+    return {line: [id for _, id in sorted(standing)] for line, standing in found.items()}
 
 
 def _promoted(line: str, is_: Place | None) -> bool:

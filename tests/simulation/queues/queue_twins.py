@@ -170,6 +170,12 @@ TWINS = {
         Build("who leaves its line keeps its key", (("parts/lines", "if key then left_key(key, id) end", ""),)),
         Build("who is cancelled stays in line", (("parts/leave", "leave_lines(id, record)", ""),)),
         Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
+        Build("what is given back goes last", (("jobs_settle", "admit(id, record, token)", "admit(id, record)"),)),
+        Build("what is recovered goes last", (("jobs_recover", "admit(id, record, token)", "admit(id, record)"),)),
+        Build(
+            "the newest lease comes back first",
+            (("parts/lines", "'-' .. string.match(token, ' (%d+)')", "string.match(token, ' (%d+)') - 9e15"),),
+        ),
         Build(
             "the last comes first",
             (

@@ -60,7 +60,7 @@ for at = 1, #held, 2 do
       redis.call('HSET', tries, id, attempt)
       if special then
         left(id, record, false)
-        redis.call('ZADD', due, math.floor(now / 1000), id)
+        admit(id, record, token)
       else
         redis.call('LPUSH', ready_key(record), id)
       end

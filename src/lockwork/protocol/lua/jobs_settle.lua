@@ -89,7 +89,8 @@ for index, id in ipairs(ids) do
       counts.retried = counts.retried + 1
       again = again + 1
     elseif special == '*' then
-      redis.call('ZADD', due, math.floor(now / 1000), id)
+      local record = redis.call('HGET', jobs, id)
+      if record then admit(id, record, token) end -- else it was deleted by hand
     else
       local record = redis.call('HGET', jobs, id)
       if record then redis.call('LPUSH', ready_key(record), id) end -- else it was deleted by hand

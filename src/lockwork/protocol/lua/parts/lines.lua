@@ -1,5 +1,6 @@
 -- Jobs with a key (one at a time, in order) or a group (fair turns, limits of its own). Such a job is never in a ready
--- list without having been admitted here, which happens when it is due; so whoever enqueues puts it into the due set.
+-- list without having been admitted here, which happens when it is due; so whoever enqueues puts it into the due set. One
+-- that comes back from a worker is admitted at once.
 -- The script that includes this names: lines, books, sleeping, and in `rings` the number of its first ring's key.
 --   lines: sorted by text: `k KEY\nNUMBER ID` waits for its key, `g LEVEL GROUP\nNUMBER ID` for its group's turn; those
 --     without a group are one more group, whose name is empty
@@ -27,8 +28,10 @@ local function first(line)
   return found, found and string.match(found, ' ([^ ]+)$')
 end
 
-local function stand(line, id)
-  local number = redis.call('HINCRBY', books, '#', 1)
+-- `token`: of the delivery from which the job comes back. What was leased comes first again, in the order of the leases:
+-- `-` and its fence is, as text, before all numbers.
+local function stand(line, id, token)
+  local number = token and '-' .. string.match(token, ' (%d+)') or redis.call('HINCRBY', books, '#', 1)
   redis.call('ZADD', lines, 0, string.format('%s\n%016d %s', line, number, id))
   redis.call('HSET', books, '@ ' .. id, number)
 end
@@ -45,20 +48,20 @@ local function enter_ring(level, group)
 end
 
 -- It has its key, or needs none: to its group's line.
-local function join_group(id, level, group, limits)
+local function join_group(id, level, group, limits, token)
   if limits ~= '' then redis.call('HSET', books, 'l ' .. group, limits) end
-  stand('g ' .. level .. ' ' .. group, id)
+  stand('g ' .. level .. ' ' .. group, id, token)
   enter_ring(level, group)
 end
 
-local function admit(id, record)
+local function admit(id, record, token)
   local level, key, group, limits = header(record)
   if key then
     local holder = redis.call('HGET', books, 'h ' .. key)
-    if holder and holder ~= id then return stand('k ' .. key, id) end
+    if holder and holder ~= id then return stand('k ' .. key, id, token) end
     if not holder then redis.call('HSET', books, 'h ' .. key, id) end
   end
-  join_group(id, level, group, limits)
+  join_group(id, level, group, limits, token)
 end
 
 -- Forget what nobody needs of a group of which nothing waits and nothing runs.
@@ -101,8 +104,9 @@ local function left_key(key, id)
   end
 end
 
--- A leased job is not leased any more; `over`: it will not run again. Otherwise whoever calls puts it into the due set.
--- Returns how many others may run for that: the next of its group, and the next of its key, which may be of another group.
+-- A leased job is not leased any more; `over`: it will not run again. Otherwise whoever calls puts it into the due set, or
+-- admits it. Returns how many others may run for that: the next of its group, and the next of its key, which may be of
+-- another group.
 local function left(id, record, over)
   local _, key, group = header(record)
   left_group(group)
