@@ -151,7 +151,7 @@ if wait then look_again(wait) end
 if budget <= 0 and room > 0 then
   reply[3] = 0 -- many were void: look again at once
 elseif #reply == 3 and ARGV[5] ~= '' then
-  redis.call('ZADD', idle, now, ARGV[5])
+  redis.call('ZADD', idle, now + (wait or 0) * 1000, ARGV[5]) -- who comes for the rate is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
   local mark = redis.call('ZREVRANGEBYSCORE', idle, '(0', '-inf', 'LIMIT', 0, 1)[1]
   -- an offer to a session that is over: its job went back with its others
