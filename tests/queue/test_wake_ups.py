@@ -60,6 +60,21 @@ def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Serv
     assert sorted(bench.messages) == [(channel, queue.jobs) for channel in CHANNELS.values()]
 
 
+@pytest.mark.parametrize("dead", [0, 120])
+def test_as_many_workers_are_told_as_there_are_jobs(simulated: Server, dead: int) -> None:
+    """However many of them sleep, and behind however many that were killed in their sleep."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    channels = [f"live-{at}" for at in range(150)]
+    for channel in channels:
+        bench.hear(channel)
+    for channel in [*(f"dead-{at}" for at in range(dead)), *channels]:
+        assert not bench.run(jobs.reserve(queue, "host/1/a", 1, channel, channel)).jobs
+    record = heads.head(1, 4) + b'["work",[]]'
+    bench.run(pushing.push(queue, [NewJob(f"{at:03}", record) for at in range(150)]))
+    assert [channel for channel, _ in bench.messages] == channels
+
+
 def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server) -> None:
     """What is cleared leaves its groups in the ring; a call drops some, and a job may stand behind the others."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
