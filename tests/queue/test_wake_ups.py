@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 import redis
 
 from lockwork import Lockwork
+from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing, waiting
+from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.pushing import NewJob
-from model.bench import Bench
+from model.bench import CHANNEL, Bench
 from processes import until
 from simulation.server import Build, Server
 
 KEYS = QueueKeys("lw", "default")
+WINDOW_MS = 60_000
 CHANNELS = {"host/1/a": "lw:wake:a", "host/2/b": "lw:wake:b"}
 
 
@@ -54,3 +58,58 @@ def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Serv
     record = heads.head(1, 4) + b'["work",[]]'
     bench.run(pushing.push(queue, [NewJob("later", record, 200), NewJob("now", record)]))
     assert sorted(bench.messages) == [(channel, queue.jobs) for channel in CHANNELS.values()]
+
+
+@pytest.mark.parametrize("dead", [0, 120])
+def test_as_many_workers_are_told_as_there_are_jobs(simulated: Server, dead: int) -> None:
+    """However many of them sleep, and behind however many that were killed in their sleep."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    channels = [f"live-{at}" for at in range(150)]
+    for channel in channels:
+        bench.hear(channel)
+    for channel in [*(f"dead-{at}" for at in range(dead)), *channels]:
+        assert not bench.run(jobs.reserve(queue, "host/1/a", 1, channel, channel)).jobs
+    record = heads.head(1, 4) + b'["work",[]]'
+    bench.run(pushing.push(queue, [NewJob(f"{at:03}", record) for at in range(150)]))
+    assert [channel for channel, _ in bench.messages] == channels
+
+
+def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server) -> None:
+    """What is cleared leaves its groups in the ring; a call drops some, and a job may stand behind the others."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    bench.run(queue_limits.change(queue, {"paused": 1}))
+    cleared = [NewJob(f"{at:05}", heads.head(1, 4, "", f"g{at}") + b"body") for at in range(5000)]
+    bench.run(pushing.push(queue, cleared))
+    while bench.scores(queue.due):
+        bench.run(jobs.reserve(queue, "host/1/a", 1000, "r1", ""))
+    bench.run(waiting.clear(queue, "c1", WINDOW_MS))
+    bench.run(queue_limits.change(queue, {"paused": ""}))
+    bench.run(pushing.push(queue, [NewJob("last", heads.head(1, 4, "", "other") + b"body")]))
+    looks = 0
+    while not (batch := bench.run(jobs.reserve(queue, "host/1/a", 1, f"s{looks}", CHANNEL))).jobs:
+        assert batch.next_due == 0, "look again at once"
+        assert CHANNEL not in bench.scores(queue.idle)
+        looks += 1
+    assert [job.id for job in batch.jobs] == ["last"]
+    assert 1 <= looks < 5
+
+
+@pytest.mark.parametrize("rule", [{"paused": 1}, {"concurrency": 1}, {"rate": "1/60000"}, {}])
+def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Server, rule: dict[str, Argument]) -> None:
+    """It does not ask again and again for what it cannot have."""
+    bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
+    bench.run(jobs.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
+    limits = heads.Limits(1)
+    new = [NewJob(f"{at:05}", heads.head(1, 4, "", f"g{at % 2500}", limits) + b"body") for at in range(5000)]
+    bench.run(pushing.push(queue, new))
+    bench.run(queue_limits.change(queue, rule))
+    for at in range(4):
+        bench.run(jobs.reserve(queue, "host/1/a", 1000, f"r{at}", ""))
+    looks = 0
+    while (batch := bench.run(jobs.reserve(queue, "host/2/b", 1, f"s{looks}", CHANNEL))).next_due == 0:
+        looks += 1
+        assert looks < 60
+    assert not batch.jobs
+    assert CHANNEL in bench.scores(queue.idle)

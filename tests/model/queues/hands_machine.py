@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
@@ -12,6 +12,7 @@ from model.queues.queue_machine import QueueMachine
 
 _SESSIONS = ["host/1/a", "host/2/b"]
 _WINDOW_MS = 3_600_000
+_CROWD = [f"crowd{at}" for at in range(120)]
 
 
 class GivingBack(QueueMachine):
@@ -38,6 +39,16 @@ class Sleepers(RuleBasedStateMachine):
         self.asleep: list[str] = []
         self.bench.run(jobs.beat(self.queue, {"host/1/a": True}, 3_600_000, 1.0))
         self.requests = 0
+        self.crowded = False
+
+    @precondition(lambda self: not self.crowded)
+    @rule()
+    def many_die(self) -> None:
+        """A whole machine is gone, and its workers are first in the list."""
+        self.crowded = True
+        for channel in _CROWD:
+            self.sleep(channel)
+        self.sleep(CHANNEL)
 
     @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2"]))
     def sleep(self, channel: str) -> None:

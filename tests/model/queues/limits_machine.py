@@ -55,6 +55,8 @@ class LimitsMachine(QueueMachine):
         self.asleep = False
         self.until: float | None = None
         """ms at which the sleeper looks by itself."""
+        self.comes: float | None = None
+        """ms at which it was told to come, because the rate was used up."""
         super().__init__(bench)
 
     # -- the rules of the whole queue ---------------------------------------------------------------------------------
@@ -118,6 +120,8 @@ class LimitsMachine(QueueMachine):
             assert (full.waiting, full.limit) == (self._waiting(), self.size)
         if self.paused:
             assert not self.bench.messages, "nobody is woken to find a queue paused"
+        if self.asleep and self.comes is not None and self.ms < self.comes and not self._allowed():
+            assert not self.bench.messages, "nobody is woken who comes in time"
 
     @precondition(lambda self: self.size is not None)
     @rule(
@@ -213,6 +217,11 @@ class LimitsMachine(QueueMachine):
         full = min(max(self.full, self.bench.now), self.bench.now + per)
         return math.floor((self.bench.now + per - full) * count / per)
 
+    def _soonest(self) -> float:
+        """The ms at which the rate allows one more job, if it allows none now."""
+        count, per = self.rate or (1, 1)
+        return (min(self.full, self.bench.now + per * 1000) + per * 1000 / count) / 1000 - per
+
     def leased_now(self, job: Leased) -> None:
         super().leased_now(job)
         self.begun.append(self.bench.now)
@@ -220,18 +229,21 @@ class LimitsMachine(QueueMachine):
     def answered(self, batch: Batch) -> None:
         told = batch.next_due
         began = len(batch.jobs)
+        early = False
         assert not self.paused or not began
         assert self.at_once is None or not began or len(self.leased) <= self.at_once
         if self.rate is not None:
             self._check_rate(began)
             free = not self.paused and (self.at_once is None or len(self.leased) < self.at_once)
-            if free and not began and not self._allowed():
-                soonest = (self.full + self.rate[1] * 1000 / self.rate[0] - self.rate[1] * 1000 - self.bench.now) / 1000
+            early = free and not began and not self._allowed()
+            if early:
                 assert told is not None, "who comes too early learns when to come again"
-                assert told * 1000 <= soonest + _TURNS + 1
+                # nobody else sleeps, but without a channel it does not sleep, either
+                assert self.ms + told * 1000 <= self._soonest() + 1 + (0 if self.channel else _TURNS)
         if self.channel:
             self.asleep = not began
             self.until = None if told is None else self.ms + told * 1000
+            self.comes = self._soonest() if early else None
 
     def _check_rate(self, began: int) -> None:
         assert self.rate is not None

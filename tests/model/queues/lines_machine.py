@@ -171,9 +171,7 @@ class LinesMachine(RuleBasedStateMachine):
         self._admit()
         got = [job.id for job in batch.jobs]
         assert len(set(got)) == len(got)
-        running, left = self._running(), want
-        limits = {group: limits.at_once or 10**6 for group, limits in {**_LIMITS, "": Limits()}.items()}
-        room = Counter({group: most - running[group] for group, most in limits.items()})
+        left, room = want, self._room()
         for level in range(3):
             mine = [id for id in got if self.jobs[id].level == level]
             found = self._eligible(level, room)
@@ -189,12 +187,20 @@ class LinesMachine(RuleBasedStateMachine):
                 self.rates[group].go(self.bench.now, 1)
             left -= len(mine)
         for job in batch.jobs:
-            known = self.jobs[job.id]
-            assert known.place == "ready"
-            assert not known.key or self.holders[known.key] == job.id, "one at a time per key"
-            assert job.attempt == known.tries + 1
-            known.place = "running"
-            self.leased[job.id] = job
+            self._begin(job)
+
+    def _room(self) -> Counter[str]:
+        running = self._running()
+        limits = {group: limits.at_once or 10**6 for group, limits in {**_LIMITS, "": Limits()}.items()}
+        return Counter({group: most - running[group] for group, most in limits.items()})
+
+    def _begin(self, job: Leased) -> None:
+        known = self.jobs[job.id]
+        assert known.place == "ready"
+        assert not known.key or self.holders[known.key] == job.id, "one at a time per key"
+        assert job.attempt == known.tries + 1
+        known.place = "running"
+        self.leased[job.id] = job
 
     def _check_order(self, mine: list[str], found: _Eligible) -> None:
         taken: dict[str, int] = {}
@@ -287,3 +293,38 @@ class LinesMachine(RuleBasedStateMachine):
         waiting = {id for id, job in self.jobs.items() if (job.key or job.group) and job.place in _IN_LINE}
         assert by_kind["@"].keys() == waiting
         assert by_kind["l"].keys() == alive, "limits are kept as long as the group has jobs"
+
+
+class CrowdedLinesMachine(LinesMachine):
+    """For builds that look at one group at a time of those that may not go on: many of them in few."""
+
+    @rule(level=st.integers(0, 2), want=st.integers(1, 6))
+    def crowd(self, level: int, want: int) -> None:
+        """Groups that may not go on are before one that may."""
+        for _ in range(2):
+            names = ("one", "narrow", "slow", "narrow", "slow", "free")
+            self.push([(level, "", group, 0) for group in names], twice=False)
+            self.reserve(want, twice=False)
+
+    @rule(want=st.integers(1, 6), twice=st.booleans())
+    def reserve(self, want: int, twice: bool) -> None:
+        """Ask until a worker may sleep: then nothing is left that may run."""
+        for _ in range(50):
+            self.requests += 1
+            asked = jobs.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
+            batch = self.bench.run(asked, twice=twice)
+            self._admit()
+            for job in batch.jobs:
+                self._begin(job)
+                self.rates[self.jobs[job.id].group].go(self.bench.now, 1)
+            want -= len(batch.jobs)
+            if not want:
+                return
+            if not batch.jobs and batch.next_due != 0:
+                break
+        else:
+            raise AssertionError("it asks again and again, and nothing may run")
+        for level in range(3):
+            found = self._eligible(level, self._room())
+            assert not found.plain, "a job may run, and a worker sleeps"
+            assert not any(found.least.values()), "a job of a group may run, and a worker sleeps"

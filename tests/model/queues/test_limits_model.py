@@ -10,7 +10,7 @@ from simulation.server import Build, Server
 
 _LIMITS = "parts/limits"
 _COUNT = "redis.call('HINCRBY', stats, 'running', count)"
-_FULL = "redis.call('HSET', stats, 'full', string.format('%.0f', math.ceil(rate_full() + count * rate_us / rate_jobs)))"
+_FULL = "redis.call('HSET', stats, 'full', rules[5])"
 _KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
 _FREE = "if free > 0 then return math.min(want, free) end"
 _OPEN = "math.max(again, takers(freed, lines))"
@@ -35,6 +35,8 @@ TWINS = (
     Build("a rate that is too fast", ((_LIMITS, _FREE, "if free > 0 then return math.min(want, free + 1) end"),)),
     Build("who comes too early learns nothing", (("jobs_reserve", "if wait then look_again(wait) end", ""),)),
     Build("who comes too early is sent away for long", ((_LIMITS, _SPREAD, ""),)),
+    Build("who asks again is told another moment", ((_LIMITS, "awaited and math.max(", "math.max("),)),
+    Build("who knows when to come is woken before", (("parts/wake", "and now or '+inf'", "and '+inf' or '+inf'"),)),
     Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
     Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.queues.lines_machine import LinesMachine
+from model.queues.lines_machine import CrowdedLinesMachine, LinesMachine
 from model.queues.moved_lines_machine import MovedLinesMachine
 from simulation.server import Build, Server
 
@@ -19,6 +19,7 @@ _GIVES = "if key then left_key(key, id) end"
 _RATE = "if jobs == '0' then return 0 end"
 _BACK = "admit(id, record, token)"
 _FENCE = "string.match(token, ' (%d+)')"
+_FEW = ("parts/lines", "idle > 1000", "idle > 0")
 _GROUP = "left_group(group)\n  if key"
 TWINS = (
     Build("a key that is taken does not matter", (("parts/lines", _TAKEN, "if false then"),)),
@@ -43,6 +44,10 @@ MOVED_TWINS = (
     Build("a group that is never forgotten", (("parts/lines", "redis.call('HDEL', books, 'l ' .. group)", ""),)),
     Build("a cancelled job keeps its key", (("jobs_settle", " or outcome == 'c')", ")"),)),
 )
+CROWDED_TWINS = (
+    Build("who looked at some groups sleeps", (_FEW, ("jobs_reserve", "unseen = unseen or more", ""))),
+    Build("who sees that none may go on looks again", (_FEW, ("jobs_reserve", "(budget <= 0 or unseen)", "grouped"))),
+)
 
 
 def test_lines_do_what_their_model_says(simulated: Server) -> None:
@@ -57,3 +62,12 @@ def test_broken_lines_are_caught(simulated: Server, twin: Build) -> None:
 @pytest.mark.parametrize("twin", MOVED_TWINS, ids=lambda twin: twin.name)
 def test_lines_that_are_left_badly_are_caught(simulated: Server, twin: Build) -> None:
     check_caught(MovedLinesMachine, simulated, twin)
+
+
+def test_lines_of_more_groups_than_a_call_looks_at(simulated: Server) -> None:
+    check(CrowdedLinesMachine, simulated, Build("few groups a call", (_FEW,)))
+
+
+@pytest.mark.parametrize("twin", CROWDED_TWINS, ids=lambda twin: twin.name)
+def test_broken_lines_of_many_groups_are_caught(simulated: Server, twin: Build) -> None:
+    check_caught(CrowdedLinesMachine, simulated, twin)

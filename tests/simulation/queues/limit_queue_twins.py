@@ -6,7 +6,7 @@ from simulation.server import Build
 
 _LIMITS = "parts/limits"
 _COUNT = "redis.call('HINCRBY', stats, 'running', count)"
-_FULL = "redis.call('HSET', stats, 'full', string.format('%.0f', math.ceil(rate_full() + count * rate_us / rate_jobs)))"
+_FULL = "redis.call('HSET', stats, 'full', rules[5])"
 _KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
 _FREE = "if free > 0 then return math.min(want, free) end"
 _OPEN = "math.max(again, takers(freed, lines))"

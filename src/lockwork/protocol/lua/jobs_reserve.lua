@@ -89,7 +89,7 @@ end
 
 local room, wait = may_lease(want)
 local budget = want + 2000
-local added = 0
+local added, unseen = 0, false
 local retried = redis.call('EXISTS', tries) == 1
 
 local function lease_all(ids)
@@ -130,8 +130,9 @@ for level = 2, 4 do
     lease_all(ids)
   end
   if grouped and room > 0 then
-    local ids = take_turns(level - 2, room)
+    local ids, more = take_turns(level - 2, room)
     if #ids > 0 then lease_all(ids) end
+    unseen = unseen or more
   end
 end
 
@@ -148,10 +149,10 @@ if next_due then look_again(tonumber(next_due) - today) end
 if next_group then look_again(tonumber(next_group) - today) end
 if limit then look_again(tonumber(limit) - today) end
 if wait then look_again(wait) end
-if budget <= 0 and room > 0 then
-  reply[3] = 0 -- many were void: look again at once
+if room > 0 and (budget <= 0 or unseen) then
+  reply[3] = 0 -- many were void, or groups of which nothing may run: look again at once
 elseif #reply == 3 and ARGV[5] ~= '' then
-  redis.call('ZADD', idle, now, ARGV[5])
+  redis.call('ZADD', idle, now + (wait or 0) * 1000, ARGV[5]) -- who comes for the rate is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
   local mark = redis.call('ZREVRANGEBYSCORE', idle, '(0', '-inf', 'LIMIT', 0, 1)[1]
   -- an offer to a session that is over: its job went back with its others

@@ -1,7 +1,7 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
 -- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
 -- run hashes together), drain (channels to be told when nothing runs); and fence, the highest of any delivery.
--- The script that includes this names: jobs, due, stats
+-- The script that includes this names: jobs, due, idle, stats
 local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence')
 local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
 local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
@@ -14,12 +14,18 @@ end
 
 -- The generic cell rate algorithm: a burst of `rate_jobs`, then one each `rate_us / rate_jobs`.
 local function rate_full()
-  local full = math.max(tonumber(rules[5] or 0), now)
-  if full <= now + rate_us then return full end
-  -- a clock that was set back costs one period at most
-  rules[5] = string.format('%.0f', now + rate_us)
-  redis.call('HSET', stats, 'full', rules[5])
-  return now + rate_us
+  return math.min(math.max(tonumber(rules[5] or 0), now), now + rate_us)
+end
+
+-- How many jobs the rate allows now; and, if none, the us at which it allows one, and whether somebody sleeps who was told to
+-- come by then: whoever was told a moment has it as its score in `idle`, the others when they went to sleep.
+local function rate_allows()
+  local full = rate_full()
+  local free = math.floor((now + rate_us - full) * rate_jobs / rate_us)
+  if free > 0 then return free end
+  local soonest = full + rate_us / rate_jobs - rate_us
+  local after, by = string.format('(%.0f', now), string.format('%.0f', soonest + 1000) -- they are told whole ms
+  return 0, soonest, redis.call('ZCOUNT', idle, after, by) > 0
 end
 
 -- How many of `want` jobs may be leased now; and, when the rate allows none, the ms after which to come again.
@@ -27,15 +33,17 @@ local function may_lease(want)
   if rules[1] then return 0 end
   if at_once then want = math.min(want, math.max(0, at_once - at_work)) end
   if not rate_jobs or want == 0 then return want end
-  local full = rate_full()
-  local free = math.floor((now + rate_us - full) * rate_jobs / rate_us)
+  local free, soonest, awaited = rate_allows()
   if free > 0 then return math.min(want, free) end
-  -- each who comes too early is told another moment, so that they do not all come at once
-  local each = rate_us / rate_jobs
-  local soonest = full + each - rate_us
-  local turn = math.max(soonest, tonumber(rules[6] or 0))
+  if tonumber(rules[5]) > now + rate_us then
+    -- a clock that was set back costs one period at most
+    rules[5] = string.format('%.0f', now + rate_us)
+    redis.call('HSET', stats, 'full', rules[5])
+  end
+  -- somebody comes as soon as possible; the others are told one moment after the other, so that they do not all come at once
+  local turn = awaited and math.max(soonest, tonumber(rules[6] or 0)) or soonest
   if turn > soonest + 1000000 then turn = soonest end
-  redis.call('HSET', stats, 'turn', string.format('%.0f', turn + each))
+  redis.call('HSET', stats, 'turn', string.format('%.0f', turn + rate_us / rate_jobs))
   return 0, math.ceil((turn - now) / 1000)
 end
 
@@ -44,7 +52,8 @@ local function count_leased(count)
   if count == 0 then return end
   at_work = redis.call('HINCRBY', stats, 'running', count)
   if rate_jobs then
-    redis.call('HSET', stats, 'full', string.format('%.0f', math.ceil(rate_full() + count * rate_us / rate_jobs)))
+    rules[5] = string.format('%.0f', math.ceil(rate_full() + count * rate_us / rate_jobs))
+    redis.call('HSET', stats, 'full', rules[5])
   end
 end
 

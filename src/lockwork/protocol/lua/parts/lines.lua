@@ -148,7 +148,7 @@ local function turn_of(group)
   return 0
 end
 
--- Up to `want` jobs of this level's groups, one of each in turn.
+-- Up to `want` jobs of this level's groups, one of each in turn; and whether there are groups that were not looked at.
 local function take_turns(level, want)
   local ids, ring = {}, KEYS[rings + level]
   local idle = 0
@@ -174,7 +174,7 @@ local function take_turns(level, want)
       if idle > 1000 then break end -- the others in a later call: what is out of the ring is not looked at again
     end
   end
-  return ids
+  return ids, idle > 1000
 end
 
 -- Groups whose rate allows a job again, and those whose rate can be forgotten.

@@ -1,15 +1,16 @@
--- Wake up to `count` idle workers, if they may lease anything, and return the channel of the last; one that nobody hears does not
--- count. A score below 0 is an offer (offer.lua): such a worker is awake.
+-- Wake up to `count` idle workers, if they may lease anything, and return the channel of the last; those that nobody hears do not
+-- count, up to some hundreds. A score below 0 is an offer (offer.lua): such a worker is awake.
 local function wake(count)
   if at_rest() then return nil end
-  local told
-  for _ = 1, 100 do
-    if count <= 0 then break end
-    local channel = redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 1)[1]
+  -- while the rate is used up, who was told when to come would come too early; the others learn of it, should that one be killed
+  local last = rate_jobs and select(3, rate_allows()) and now or '+inf'
+  local told, unheard = nil, 0
+  while count > 0 and unheard < 500 do
+    local channel = redis.call('ZRANGEBYSCORE', idle, 0, last, 'LIMIT', 0, 1)[1]
     if not channel then break end
     redis.call('ZREM', idle, channel)
     local heard = redis.call('PUBLISH', channel, jobs)
-    if heard > 0 then told = channel end
+    if heard > 0 then told = channel else unheard = unheard + 1 end
     count = count - heard
   end
   return told
