@@ -80,6 +80,25 @@ def test_an_idle_process_that_dies_is_replaced(forge: Any, own_url: str, apps: P
         assert forge.lw.queue().status().failed == 0
 
 
+@pytest.mark.parametrize("task", ["waits_for_any", "ignores_deaths"])
+def test_a_death_that_somebody_else_was_told_of_is_noticed(
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
+) -> None:
+    """A job of the worker process takes it for one of its own programs, or lets the system bury them all."""
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
+        dying = forge.dies_later.enqueue(history.path, str(gate))
+        history.wait(1)
+        getattr(forge, task).enqueue(history.path)
+        history.wait(2)
+        gate.touch()
+        with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died"):
+            dying.result(30)
+        with pytest.raises(JobFailed, match="JobTimeout"):
+            forge.stubborn.enqueue(history.path).result(30)
+        assert forge.pids.enqueue().result(30)
+
+
 def test_many_crashes_among_many_jobs(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         dying = forge.dies_once.enqueue_many([(history.path, how) for how in ("exit", "kill") * 5])

@@ -74,6 +74,25 @@ def die(how: str) -> NoReturn:
     raise AssertionError("still alive")
 
 
+@lw.task(executor="process", retries=0)
+def dies_later(path: str, gate: str) -> None:
+    note(path)
+    wait_for(gate)
+    die("exit")
+
+
+@lw.task
+def waits_for_any(path: str) -> None:
+    note(path)
+    os.wait()
+
+
+@lw.task
+async def ignores_deaths(path: str) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    note(path)
+
+
 @lw.task(executor="process")
 def gated(path: str, gate: str) -> int:
     note(path)

@@ -100,6 +100,8 @@ class Host:
         self._burying: asyncio.Task[None] | None = None
         self._errand: Errand | None = None
         self._let_go = False
+        self._unseen = False
+        """Whether somebody else was told of its end."""
         self._problem: Exception | None = None
         self.over: bool = False
         """Whether its process has ended; `on_gone` comes later."""
@@ -118,7 +120,7 @@ class Host:
     @property
     def fate(self) -> str:
         """How it ended."""
-        return fate(self._process.returncode)
+        return "how is not known" if self._unseen else fate(self._process.returncode)
 
     def memory(self) -> int | None:
         """Bytes that it has in memory, None when that cannot be told."""
@@ -180,10 +182,13 @@ class Host:
     def _watch(self) -> None:
         # as long as it is not waited for, nobody else gets its number
         if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            try:
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:  # a job has waited for it, or ignores SIGCHLD, and the number may be another's
+                self._unseen = True
             self.over = True
         with self._gate:
-            if hasattr(os, "waitid"):
+            if hasattr(os, "waitid") and not self._unseen:
                 self._kill_group()
             self._process.wait()
         self.over = True
