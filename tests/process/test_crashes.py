@@ -99,6 +99,16 @@ def test_a_death_that_somebody_else_was_told_of_is_noticed(
         assert forge.pids.enqueue().result(30)
 
 
+def test_an_app_that_ignores_deaths_hides_none(
+    forge: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGE_IGNORES_DEATHS", "1")
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
+        with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died: exit status 7"):
+            forge.always_dies.enqueue(history.path, "exit").result(30)
+        assert forge.runs_a_program.enqueue().result(30) == 1
+
+
 def test_many_crashes_among_many_jobs(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         dying = forge.dies_once.enqueue_many([(history.path, how) for how in ("exit", "kill") * 5])

@@ -269,6 +269,11 @@ def brief(path: str) -> None:
 
 
 @lw.task(executor="process")
+def runs_a_program() -> int:
+    return subprocess.run(["false"], check=False).returncode
+
+
+@lw.task(executor="process")
 def prints(text: str) -> str:
     print(text)
     return sys.stdin.read()
@@ -298,3 +303,5 @@ async def goes_elsewhere_itself(folder: str) -> None:
 
 if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.serving.runner" in " ".join(sys.orig_argv):
     os._exit(9)
+if os.environ.get("FORGE_IGNORES_DEATHS"):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -83,6 +83,8 @@ class Supervisor:
     def _run(self) -> int:
         numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
         previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        # ignored by the app, or by who has started us, it would keep from us how children ended
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._reports.start()
         crew = self._crew
         try:
