@@ -39,6 +39,7 @@ from lockwork.worker.options import ChildOrders
 from lockwork.worker.pool import frames
 from lockwork.worker.pool.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.serving.readiness import ready
+from lockwork.worker.serving.signals import leave_to_supervisor
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -158,9 +159,7 @@ def main() -> None:
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
-    # as in the child: signals are for the supervisor
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, lambda _number, _frame: None)
+    leave_to_supervisor()
     try:
         with asyncio.Runner(loop_factory=loops.factory(loop)) as runner:
             runner.run(_main(msgspec.json.decode(orders, type=ChildOrders), int(descriptor)))
