@@ -11,6 +11,7 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
+from lockwork.worker.loops import LOOPS
 from processes import alive, children, until, worker
 
 
@@ -149,3 +150,15 @@ def test_a_process_that_the_job_forked_does_not_hide_its_death(
         left = history.lines()[0]["left"]
         until(lambda: not alive(left), "it has ended, too")
         assert forge.pids.enqueue().result(30)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_copy_of_a_runner_says_nothing(forge: Any, own_url: str, apps: Path, history: History, loop: str) -> None:
+    """What it said would be taken for what the runner says, and one job would have another's end."""
+    with worker("forge:lw", "--runners", "1", "--loop", loop, url=own_url, folder=apps):
+        jobs = forge.goes_on_twice.enqueue_many([(history.path,)] * 2)
+        found = forge.echo.enqueue_many([(number,) for number in range(6)])
+        assert [job.result(30) for job in jobs] == [0, 0]
+        assert [job.result(30) for job in found] == list(range(6))
+        assert forge.pids.enqueue().result(30)[0] == history.lines()[0]["pid"]
+        assert forge.lw.queue().status().failed == 0

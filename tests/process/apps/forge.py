@@ -290,6 +290,16 @@ def forks(path: str) -> int:
     die("exit")
 
 
+@lw.task(executor="process", retries=0)
+async def goes_on_twice(path: str) -> int:
+    """Its copy does not end itself, but raises, and so comes back to the runner's own code."""
+    note(path)
+    copy = os.fork()
+    if copy == 0:
+        raise LookupError("in the copy")
+    return os.waitpid(copy, 0)[0] - copy  # noqa: ASYNC222 - nothing else goes on here
+
+
 @lw.task(executor="process")
 def goes_elsewhere(folder: str) -> str:
     os.chdir(folder)

@@ -47,16 +47,21 @@ class Place:
 class Errand:
     """One job in a runner, which may have taken on the next before whoever waits for this one goes on."""
 
-    def __init__(self, host: Host, id: str) -> None:
+    def __init__(self, host: Host, job: Leased) -> None:
         self._host = host
-        self._id = id
+        self._job = job
         self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.taken_up: bool = False
 
     def interrupt(self, _kind: type[BaseException]) -> None:
         """Cancel the job."""
         if not self.ended.done():
-            self._host.send(Stop(self._id))
+            self._host.send(Stop(self._job.id))
+
+    def end(self, outcome: Outcome) -> None:
+        """Hear how it has ended, if that is about this delivery of this job."""
+        if (outcome.id, outcome.token) == (self._job.id, self._job.token):
+            self.ended.set_result(outcome)
 
     async def outcome(self, hard_timeout: float | None) -> Outcome:
         """Wait until it has ended and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
@@ -99,6 +104,7 @@ class Host:
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
         self._errand: Errand | None = None
+        self._idle = False
         self._let_go = False
         self._unseen = False
         """Whether somebody else was told of its end."""
@@ -139,7 +145,8 @@ class Host:
 
     def run(self, queue: str, job: Leased) -> Errand:
         """Let it run a job."""
-        self._errand = Errand(self, job.id)
+        self._idle = False
+        self._errand = Errand(self, job)
         self.send(Order(queue, job))
         return self._errand
 
@@ -166,16 +173,18 @@ class Host:
             self._writer.write(frames.packed(message))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
+        # a job may have forked a copy that speaks on this line, too: what cannot be true is passed over
         while (message := await frames.answer(reader)) is not None:
             if isinstance(message, Free):
-                self.begun = True
-                self._owner.on_free(self)
+                if not self._idle and not self.at_work:
+                    self.begun = self._idle = True
+                    self._owner.on_free(self)
             elif self._errand is None or self._errand.ended.done():
                 continue
             elif isinstance(message, Begun):
                 self._errand.taken_up = True
             else:
-                self._errand.ended.set_result(message.outcome)
+                self._errand.end(message.outcome)
         if not self._let_go:
             self.kill()  # a job may have closed the line: nothing more can be heard of it
 

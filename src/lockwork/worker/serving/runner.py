@@ -57,6 +57,7 @@ class _Runner:
         self._app = app
         self._session = session
         self._connection = connection
+        self._pid = os.getpid()
         self._loop = asyncio.get_running_loop()
         self._orders: asyncio.Queue[Order | None] = asyncio.Queue()
         self._threads = threads
@@ -117,6 +118,9 @@ class _Runner:
             self._slot.stop()
 
     def _tell(self, message: Free | Begun | Ended) -> None:
+        if os.getpid() != self._pid:
+            log.error("a job of runner process %d forked a copy of it that did not end: it ends here", self._pid)
+            _leave(1)
         with contextlib.suppress(OSError):  # the child is gone: the listener learns it, too
             self._connection.sendall(frames.packed(message))
 
