@@ -20,9 +20,10 @@ from lockwork.worker.pool.host import Errand, Host, Place
 RUNNER = """
 import socket, sys
 from lockwork.protocol.queues.jobs import Outcome
-from lockwork.worker.pool.frames import Begun, Ended, Free, Stop, order, packed
+from lockwork.worker.pool.frames import Begun, Ended, Free, Stop, order, orders, packed
 
 line = socket.socket(fileno=int(sys.argv[1]))
+orders(line)
 line.sendall(packed(Free()))
 while (message := order(line)) is not None:
     if isinstance(message, Stop):

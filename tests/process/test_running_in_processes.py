@@ -152,6 +152,14 @@ def test_the_app_is_found_wherever_jobs_have_gone(forge: Any, own_url: str, apps
         assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
 
 
+def test_a_worker_of_very_many_queues(forge: Any, own_url: str, apps: Path) -> None:
+    """What a runner is told at its start is more than the system allows for an argument: 128 KiB."""
+    names = [f"{number:04d}" + "x" * 150 for number in range(1000)]
+    options = [part for at in (0, 500) for part in ("-q", ",".join(names[at : at + 500]))]
+    with worker("forge:lw", "-q", "default", *options, "--runners", "1", url=own_url, folder=apps):
+        assert forge.pids.enqueue().result(30)
+
+
 def test_what_it_prints_is_seen_at_once(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", url=own_url, folder=apps) as process:
         assert forge.prints.enqueue("red hot").result(30) == ""

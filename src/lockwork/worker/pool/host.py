@@ -13,8 +13,6 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker import memory
 from lockwork.worker.children.process import DIED, TOO_LONG, fate
@@ -167,7 +165,7 @@ class Host:
         if self._writer is not None:
             self._writer.close()
 
-    def send(self, message: Order | Stop) -> None:
+    def send(self, message: ChildOrders | Order | Stop) -> None:
         """Tell it something, if it can still be told."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames.packed(message))
@@ -235,6 +233,7 @@ async def start(place: Place, owner: Owner) -> Host:
     host = Host(process, owner)
     try:
         await host.listen(ours)
+        host.send(place.orders)  # not as an argument: these have a limit, and a worker may have thousands of queues
     except BaseException:
         host.leave()
         process.kill()
@@ -245,9 +244,8 @@ async def start(place: Place, owner: Owner) -> Host:
 
 def _spawn(place: Place, descriptor: int) -> subprocess.Popen[bytes]:
     # by this thread: Linux lets the runner die with the thread that started it
-    line = [place.loop, str(descriptor), str(os.getpid()), msgspec.json.encode(place.orders).decode()]
     return subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "lockwork.worker.serving.runner", *line],
+        [sys.executable, "-m", "lockwork.worker.serving.runner", place.loop, str(descriptor), str(os.getpid())],
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
         process_group=0,
