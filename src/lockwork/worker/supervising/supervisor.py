@@ -179,9 +179,9 @@ class Supervisor:
         self._crew.open = False
         if not again:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
-            self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
             self._crew.tell(STOP)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
+            self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
         else:
             log.info("stopping at once: running jobs are given back")
             self._crew.kill()
