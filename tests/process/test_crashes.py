@@ -11,6 +11,7 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
+from lockwork.worker.loops import LOOPS
 from processes import alive, children, until, worker
 
 
@@ -80,6 +81,35 @@ def test_an_idle_process_that_dies_is_replaced(forge: Any, own_url: str, apps: P
         assert forge.lw.queue().status().failed == 0
 
 
+@pytest.mark.parametrize("task", ["waits_for_any", "ignores_deaths"])
+def test_a_death_that_somebody_else_was_told_of_is_noticed(
+    forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
+) -> None:
+    """A job of the worker process takes it for one of its own programs, or lets the system bury them all."""
+    gate = tmp_path / "gate"
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
+        dying = forge.dies_later.enqueue(history.path, str(gate))
+        history.wait(1)
+        getattr(forge, task).enqueue(history.path)
+        history.wait(2)
+        gate.touch()
+        with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died"):
+            dying.result(30)
+        with pytest.raises(JobFailed, match="JobTimeout"):
+            forge.stubborn.enqueue(history.path).result(30)
+        assert forge.pids.enqueue().result(30)
+
+
+def test_an_app_that_ignores_deaths_hides_none(
+    forge: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGE_IGNORES_DEATHS", "1")
+    with worker("forge:lw", "--runners", "1", url=own_url, folder=apps):
+        with pytest.raises(JobFailed, match="WorkerDied: the process that ran it died: exit status 7"):
+            forge.always_dies.enqueue(history.path, "exit").result(30)
+        assert forge.runs_a_program.enqueue().result(30) == 1
+
+
 def test_many_crashes_among_many_jobs(forge: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         dying = forge.dies_once.enqueue_many([(history.path, how) for how in ("exit", "kill") * 5])
@@ -120,3 +150,15 @@ def test_a_process_that_the_job_forked_does_not_hide_its_death(
         left = history.lines()[0]["left"]
         until(lambda: not alive(left), "it has ended, too")
         assert forge.pids.enqueue().result(30)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_copy_of_a_runner_says_nothing(forge: Any, own_url: str, apps: Path, history: History, loop: str) -> None:
+    """What it said would be taken for what the runner says, and one job would have another's end."""
+    with worker("forge:lw", "--runners", "1", "--loop", loop, url=own_url, folder=apps):
+        jobs = forge.goes_on_twice.enqueue_many([(history.path,)] * 2)
+        found = forge.echo.enqueue_many([(number,) for number in range(6)])
+        assert [job.result(30) for job in jobs] == [0, 0]
+        assert [job.result(30) for job in found] == list(range(6))
+        assert forge.pids.enqueue().result(30)[0] == history.lines()[0]["pid"]
+        assert forge.lw.queue().status().failed == 0

@@ -20,17 +20,23 @@ from lockwork.worker.pool.host import Errand, Host, Place
 RUNNER = """
 import socket, sys
 from lockwork.protocol.queues.jobs import Outcome
-from lockwork.worker.pool.frames import Begun, Ended, Free, Stop, order, packed
+from lockwork.worker.pool.frames import Begun, Ended, Free, Stop, order, orders, packed
 
 line = socket.socket(fileno=int(sys.argv[1]))
+orders(line)
 line.sendall(packed(Free()))
 while (message := order(line)) is not None:
     if isinstance(message, Stop):
         line.sendall(packed(Ended(Outcome(message.id, b"", "c"))) + packed(Free()))
     else:
         line.sendall(packed(Begun()))
+        if message.job.id == "copied":
+            for id, token in ("copied", b"old"), ("other", b""):
+                line.sendall(packed(Ended(Outcome(id, token, "d"))) + packed(Free()))
         if message.job.id != "slow":
             line.sendall(packed(Ended(Outcome(message.job.id, b"", "s"))) + packed(Free()))
+        if message.job.id == "copied":
+            line.sendall(packed(Free()))
 """
 
 
@@ -40,8 +46,10 @@ class Owner:
     def __init__(self) -> None:
         self.free, self.gone = asyncio.Event(), asyncio.Event()
         self.then: Callable[[], None] = lambda: None
+        self.frees = 0
 
     def on_free(self, _host: Host) -> None:
+        self.frees += 1
         self.free.set()
         then, self.then = self.then, lambda: None
         then()
@@ -112,3 +120,12 @@ async def test_a_job_that_has_ended_is_not_the_next_one(
     assert [message for message in sent if isinstance(message, Stop)] == []
     errands[0].interrupt(JobCancelled)
     assert await errands[0].outcome(None) == Outcome("slow", b"", "c")
+
+
+async def test_what_a_copy_of_the_runner_says_is_nothing(runner: Host, owner: Owner) -> None:
+    """A job may have forked one that speaks on the same line: of other jobs, or of being free."""
+    assert await runner.run("default", job("copied")).outcome(None) == Outcome("copied", b"", "s")
+    assert await runner.run("default", job("a")).outcome(None) == Outcome("a", b"", "s")
+    runner.kill()
+    await asyncio.wait_for(owner.gone.wait(), 30)
+    assert owner.frees == 3

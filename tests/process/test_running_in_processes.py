@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from history import History
 from lockwork import JobFailed
 from lockwork.errors import ConfigError, JobCancelled
-from processes import until, worker
+from processes import started, until, worker
 
 
 def test_jobs_run_in_processes_that_are_used_again(forge: Any, own_url: str, apps: Path) -> None:
@@ -152,10 +153,30 @@ def test_the_app_is_found_wherever_jobs_have_gone(forge: Any, own_url: str, apps
         assert forge.goes_elsewhere.enqueue(str(tmp_path)).result(30) == str(tmp_path)
 
 
+def test_a_worker_of_very_many_queues(forge: Any, own_url: str, apps: Path) -> None:
+    """What a runner is told at its start is more than the system allows for an argument: 128 KiB."""
+    names = [f"{number:04d}" + "x" * 150 for number in range(1000)]
+    options = [part for at in (0, 500) for part in ("-q", ",".join(names[at : at + 500]))]
+    with worker("forge:lw", "-q", "default", *options, "--runners", "1", url=own_url, folder=apps):
+        assert forge.pids.enqueue().result(30)
+
+
 def test_what_it_prints_is_seen_at_once(forge: Any, own_url: str, apps: Path) -> None:
     with worker("forge:lw", url=own_url, folder=apps) as process:
         assert forge.prints.enqueue("red hot").result(30) == ""
         assert process.line() == "red hot"
+
+
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_worker_whose_standard_streams_are_closed(forge: Any, own_url: str, apps: Path, closed: str) -> None:
+    """What it opened would take their numbers, and programs would write to that."""
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "lockwork", "worker", "forge:lw"]
+    with started(command, url=own_url, folder=apps) as process:
+        assert forge.prints.enqueue("into the void").result(30) == ""
+        (child,) = process.children()
+        for pid in (process.pid, child):
+            files = {number: str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in (1, 2)}
+            assert "socket" not in "".join(files.values()), files
 
 
 @pytest.mark.parametrize("given", ["thread", "Process", 1, True])

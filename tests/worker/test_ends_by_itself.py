@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from history import History
-from processes import worker
+from processes import started, worker
+
+IGNORING = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, "-m", "lockwork", *sys.argv[1:]])
+"""
 
 
 @pytest.mark.parametrize("processes", ["1", "3"])
@@ -94,3 +102,21 @@ def test_once_is_one_job_even_where_processes_are_replaced(
     with worker("shift:lw", "--once", "--max-jobs", "1", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [line["number"] for line in history.lines("ran")] == [0]
+
+
+@pytest.mark.parametrize("by", ["who starts it", "the app"])
+def test_it_ends_where_deaths_are_ignored(
+    shift: Any, own_url: str, apps: Path, history: History, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With SIGCHLD ignored, the system says nothing of how a process ended."""
+    if by == "the app":
+        monkeypatch.setenv("SHIFT_IGNORES_DEATHS", "1")
+    program = ["-c", IGNORING] if by == "who starts it" else ["-m", "lockwork"]
+    shift.mark.enqueue_many([(history.path, number) for number in range(3)])
+    for option, done in (("--once", 1), ("--burst", 3)):
+        with started([sys.executable, *program, "worker", "shift:lw", option], url=own_url, folder=apps) as process:
+            assert process.wait() == 0
+            assert "given back" not in process.errors
+        assert [line["number"] for line in history.lines("ran")] == list(range(done))
+    with started([sys.executable, *program, "worker", "shift:lw"], url=own_url, folder=apps):
+        assert shift.ends_a_program.enqueue().result(30) == -signal.SIGTERM

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 
 from history import History
+from lockwork.worker.supervising import notify
 from lockwork.worker.supervising.notify import Notify
-from processes import stopped, until, worker
+from processes import PATIENCE, stopped, until, worker
 
 
 class Manager:
@@ -30,6 +33,13 @@ class Manager:
                 self._heard += self._socket.recv(4096).decode().split("\n")
             except BlockingIOError:
                 return self._heard
+
+    def fill(self, address: str) -> None:
+        """Let it have as much to read as the system keeps for it."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other, contextlib.suppress(BlockingIOError):
+            other.setblocking(False)
+            while True:
+                other.sendto(b"OTHER=1", address)
 
     def close(self) -> None:
         self._socket.close()
@@ -84,17 +94,42 @@ def test_a_frozen_supervisor_gives_no_sign_of_life(
         until(lambda: manager.heard().count("WATCHDOG=1") > signs, "it gives signs of life again")
 
 
+@pytest.mark.parametrize("said", ["READY", "STOPPING"])
+def test_what_is_said_once_waits_for_a_busy_manager(
+    tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    """Nobody would say it again, and without READY=1 the manager ends the worker."""
+    monkeypatch.setattr(notify, "_PATIENCE", PATIENCE)
+    manager.fill(str(tmp_path / "notify"))
+    saying = threading.Thread(target=Notify().tell, kwargs={said: 1})
+    saying.start()
+    saying.join(0.2)  # so that it finds no room
+    until(lambda: f"{said}=1" in manager.heard(), "it is heard")
+    saying.join()
+
+
+def test_a_manager_that_never_listens_holds_nothing_up(
+    tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manager.fill(str(tmp_path / "notify"))
+    monkeypatch.setattr(notify, "_PATIENCE", 0.01)
+    Notify().tell(READY=1)
+    monkeypatch.setattr(notify, "_PATIENCE", 600.0)
+    Notify().tell(WATCHDOG=1)
+    assert set(manager.heard()) == {"OTHER=1"}
+
+
 def test_an_abstract_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = f"lockwork-{tmp_path.name}"
     made = Manager(f"\0{name}")
     monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
     monkeypatch.delenv("WATCHDOG_USEC", raising=False)
-    notify = Notify()
-    notify.tell(READY=1, STATUS="well")
+    teller = Notify()
+    teller.tell(READY=1, STATUS="well")
     assert made.heard() == ["READY=1", "STATUS=well"]
-    assert notify.interval is None
+    assert teller.interval is None
     made.close()
-    notify.tell(READY=1)  # nobody is there any more
+    teller.tell(READY=1)  # nobody is there any more
 
 
 @pytest.mark.parametrize(

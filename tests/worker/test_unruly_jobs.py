@@ -13,6 +13,7 @@ import pytest
 from app_modules import load_app
 from history import History
 from lockwork import JobFailed
+from lockwork.worker.loops import LOOPS
 from processes import alive, started, until, worker
 
 
@@ -32,6 +33,15 @@ def test_a_program_of_a_job_does_not_hear_what_is_told_to_its_worker(unruly: Any
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert list(job.result(5)) == [0, "''"]
+
+
+@pytest.mark.parametrize("task", ["ends_its_copies", "ends_copies_of_its_runner"])
+@pytest.mark.parametrize("loop", LOOPS)
+def test_copies_that_a_job_forks_can_be_ended(unruly: Any, own_url: str, apps: Path, loop: str, task: str) -> None:
+    """The process itself minds no signal, and else multiprocessing would wait for its copies for ever."""
+    with worker("unruly:lw", "--loop", loop, url=own_url, folder=apps):
+        job = getattr(unruly, task).enqueue()
+        assert job.result(60) == [-signal.SIGTERM] * 10
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 4])

@@ -10,6 +10,7 @@ import click
 from lockwork.app import Lockwork
 from lockwork.cli.quantities import duration, size
 from lockwork.cli.queuelist import queues_of, read_queues
+from lockwork.cli.streams import fill_standard_streams
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.worker.load import load
@@ -83,6 +84,7 @@ def worker(
     A supervisor keeps the leases of its child processes alive, replaces a child that dies, and gives its jobs back.
     SIGTERM and Ctrl-C let running jobs end within --grace; a second one ends them at once. SIGUSR1 only stops fetching.
     """
+    fill_standard_streams()
     configure()
     if reload:
         sys.exit(_reload(burst=burst, once=once))

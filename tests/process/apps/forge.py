@@ -74,6 +74,25 @@ def die(how: str) -> NoReturn:
     raise AssertionError("still alive")
 
 
+@lw.task(executor="process", retries=0)
+def dies_later(path: str, gate: str) -> None:
+    note(path)
+    wait_for(gate)
+    die("exit")
+
+
+@lw.task
+def waits_for_any(path: str) -> None:
+    note(path)
+    os.wait()
+
+
+@lw.task
+async def ignores_deaths(path: str) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    note(path)
+
+
 @lw.task(executor="process")
 def gated(path: str, gate: str) -> int:
     note(path)
@@ -250,6 +269,11 @@ def brief(path: str) -> None:
 
 
 @lw.task(executor="process")
+def runs_a_program() -> int:
+    return subprocess.run(["false"], check=False).returncode
+
+
+@lw.task(executor="process")
 def prints(text: str) -> str:
     print(text)
     return sys.stdin.read()
@@ -266,6 +290,16 @@ def forks(path: str) -> int:
     die("exit")
 
 
+@lw.task(executor="process", retries=0)
+async def goes_on_twice(path: str) -> int:
+    """Its copy does not end itself, but raises, and so comes back to the runner's own code."""
+    note(path)
+    copy = os.fork()
+    if copy == 0:
+        raise LookupError("in the copy")
+    return os.waitpid(copy, 0)[0] - copy  # noqa: ASYNC222 - nothing else goes on here
+
+
 @lw.task(executor="process")
 def goes_elsewhere(folder: str) -> str:
     os.chdir(folder)
@@ -279,3 +313,5 @@ async def goes_elsewhere_itself(folder: str) -> None:
 
 if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.serving.runner" in " ".join(sys.orig_argv):
     os._exit(9)
+if os.environ.get("FORGE_IGNORES_DEATHS"):
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)

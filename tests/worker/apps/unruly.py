@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -34,6 +35,31 @@ def starts_a_program_that_reads() -> tuple[int, str]:
     command = [sys.executable, "-c", "import sys; print(repr(sys.stdin.read()))"]
     program = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     return program.returncode, program.stdout.decode().strip()
+
+
+def ended_copies() -> list[int | None]:
+    """Exit codes of copies of this process that are ended at once, as a pool does that is left by an error."""
+    copies = [multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)) for _ in range(10)]
+    for copy in copies:
+        copy.start()
+        copy.terminate()
+    try:
+        for copy in copies:
+            copy.join(5)
+        return [copy.exitcode for copy in copies]
+    finally:
+        for copy in copies:
+            copy.kill()
+
+
+@lw.task(retries=0)
+def ends_its_copies() -> list[int | None]:
+    return ended_copies()
+
+
+@lw.task(retries=0, executor="process")
+def ends_copies_of_its_runner() -> list[int | None]:
+    return ended_copies()
 
 
 @lw.task(retries=1, backoff=0)

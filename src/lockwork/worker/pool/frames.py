@@ -9,6 +9,7 @@ import struct
 import msgspec
 
 from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.worker.options import ChildOrders
 
 _LENGTH = struct.Struct("!I")
 
@@ -40,20 +41,26 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     outcome: Outcome
 
 
+_orders: msgspec.msgpack.Decoder[ChildOrders] = msgspec.msgpack.Decoder(ChildOrders)
 _order: msgspec.msgpack.Decoder[Order | Stop] = msgspec.msgpack.Decoder(Order | Stop)
 _answer: msgspec.msgpack.Decoder[Free | Begun | Ended] = msgspec.msgpack.Decoder(Free | Begun | Ended)
 
 
-def packed(message: Order | Stop | Free | Begun | Ended) -> bytes:
+def packed(message: ChildOrders | Order | Stop | Free | Begun | Ended) -> bytes:
     """A message as it is sent."""
     body = msgspec.msgpack.encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
+def orders(connection: socket.socket) -> ChildOrders | None:
+    """Wait for what the child says first, its own orders; None: it is gone."""
+    body = _body(connection)
+    return None if body is None else _orders.decode(body)
+
+
 def order(connection: socket.socket) -> Order | Stop | None:
     """Wait for what the child says, on a thread that may block; None: it is gone."""
-    head = _exactly(connection, _LENGTH.size)
-    body = None if head is None else _exactly(connection, _LENGTH.unpack(head)[0])
+    body = _body(connection)
     return None if body is None else _order.decode(body)
 
 
@@ -65,6 +72,11 @@ async def answer(reader: asyncio.StreamReader) -> Free | Begun | Ended | None:
         return _answer.decode(body)
     except (asyncio.IncompleteReadError, OSError, msgspec.DecodeError):
         return None
+
+
+def _body(connection: socket.socket) -> bytes | None:
+    head = _exactly(connection, _LENGTH.size)
+    return None if head is None else _exactly(connection, _LENGTH.unpack(head)[0])
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes | None:

@@ -13,8 +13,6 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
-
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker import memory
 from lockwork.worker.children.process import DIED, TOO_LONG, fate
@@ -47,16 +45,21 @@ class Place:
 class Errand:
     """One job in a runner, which may have taken on the next before whoever waits for this one goes on."""
 
-    def __init__(self, host: Host, id: str) -> None:
+    def __init__(self, host: Host, job: Leased) -> None:
         self._host = host
-        self._id = id
+        self._job = job
         self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.taken_up: bool = False
 
     def interrupt(self, _kind: type[BaseException]) -> None:
         """Cancel the job."""
         if not self.ended.done():
-            self._host.send(Stop(self._id))
+            self._host.send(Stop(self._job.id))
+
+    def end(self, outcome: Outcome) -> None:
+        """Hear how it has ended, if that is about this delivery of this job."""
+        if (outcome.id, outcome.token) == (self._job.id, self._job.token):
+            self.ended.set_result(outcome)
 
     async def outcome(self, hard_timeout: float | None) -> Outcome:
         """Wait until it has ended and return what is to become of it; raises WorkerDied, NotBegun, or JobTimeout."""
@@ -99,7 +102,10 @@ class Host:
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
         self._errand: Errand | None = None
+        self._idle = False
         self._let_go = False
+        self._unseen = False
+        """Whether somebody else was told of its end."""
         self._problem: Exception | None = None
         self.over: bool = False
         """Whether its process has ended; `on_gone` comes later."""
@@ -118,7 +124,7 @@ class Host:
     @property
     def fate(self) -> str:
         """How it ended."""
-        return fate(self._process.returncode)
+        return "how is not known" if self._unseen else fate(self._process.returncode)
 
     def memory(self) -> int | None:
         """Bytes that it has in memory, None when that cannot be told."""
@@ -137,7 +143,8 @@ class Host:
 
     def run(self, queue: str, job: Leased) -> Errand:
         """Let it run a job."""
-        self._errand = Errand(self, job.id)
+        self._idle = False
+        self._errand = Errand(self, job)
         self.send(Order(queue, job))
         return self._errand
 
@@ -158,32 +165,37 @@ class Host:
         if self._writer is not None:
             self._writer.close()
 
-    def send(self, message: Order | Stop) -> None:
+    def send(self, message: ChildOrders | Order | Stop) -> None:
         """Tell it something, if it can still be told."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames.packed(message))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
+        # a job may have forked a copy that speaks on this line, too: what cannot be true is passed over
         while (message := await frames.answer(reader)) is not None:
             if isinstance(message, Free):
-                self.begun = True
-                self._owner.on_free(self)
+                if not self._idle and not self.at_work:
+                    self.begun = self._idle = True
+                    self._owner.on_free(self)
             elif self._errand is None or self._errand.ended.done():
                 continue
             elif isinstance(message, Begun):
                 self._errand.taken_up = True
             else:
-                self._errand.ended.set_result(message.outcome)
+                self._errand.end(message.outcome)
         if not self._let_go:
             self.kill()  # a job may have closed the line: nothing more can be heard of it
 
     def _watch(self) -> None:
         # as long as it is not waited for, nobody else gets its number
         if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            try:
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            except ChildProcessError:  # a job has waited for it, or ignores SIGCHLD, and the number may be another's
+                self._unseen = True
             self.over = True
         with self._gate:
-            if hasattr(os, "waitid"):
+            if hasattr(os, "waitid") and not self._unseen:
                 self._kill_group()
             self._process.wait()
         self.over = True
@@ -221,6 +233,7 @@ async def start(place: Place, owner: Owner) -> Host:
     host = Host(process, owner)
     try:
         await host.listen(ours)
+        host.send(place.orders)  # not as an argument: these have a limit, and a worker may have thousands of queues
     except BaseException:
         host.leave()
         process.kill()
@@ -231,9 +244,8 @@ async def start(place: Place, owner: Owner) -> Host:
 
 def _spawn(place: Place, descriptor: int) -> subprocess.Popen[bytes]:
     # by this thread: Linux lets the runner die with the thread that started it
-    line = [place.loop, str(descriptor), str(os.getpid()), msgspec.json.encode(place.orders).decode()]
     return subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "lockwork.worker.serving.runner", *line],
+        [sys.executable, "-m", "lockwork.worker.serving.runner", place.loop, str(descriptor), str(os.getpid())],
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
         process_group=0,

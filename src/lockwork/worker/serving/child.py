@@ -6,7 +6,6 @@ import asyncio
 import io
 import logging
 import os
-import signal
 import sys
 from typing import BinaryIO
 
@@ -22,6 +21,7 @@ from lockwork.worker.logs import configure
 from lockwork.worker.options import ChildOrders
 from lockwork.worker.serving.leaving import leave_after, leave_within
 from lockwork.worker.serving.lifetime import work
+from lockwork.worker.serving.signals import leave_to_supervisor
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -65,10 +65,7 @@ def main() -> None:
     configure()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
-    # the terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us
-    # (handled, not ignored: programs that jobs start would inherit that)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, lambda _number, _frame: None)
+    leave_to_supervisor()
     leave_after(line.fileno(), _LAST, FAILED)
     runner = asyncio.Runner(loop_factory=loops.factory(sys.argv[1]))
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Protocol
 
@@ -29,6 +30,9 @@ async def ready(
     app: Lockwork, options: WorkerOptions, threads: Threads, control: Urged
 ) -> AsyncIterator[Caller | None]:
     """Set up, and take down at the end; None when told to end before that was done. Raises SetUpFailed."""
+    # where the app ignores it, nobody would know how runners and the programs of jobs ended
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     async with contextlib.AsyncExitStack() as stack:
         scope = WorkerScope(threads)
         told = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")

@@ -18,8 +18,6 @@ import sys
 import threading
 from typing import NoReturn
 
-import msgspec
-
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.failures import one_line
@@ -35,10 +33,10 @@ from lockwork.worker.job.lanes import Lanes
 from lockwork.worker.job.threads import Threads
 from lockwork.worker.load import load
 from lockwork.worker.logs import configure
-from lockwork.worker.options import ChildOrders
 from lockwork.worker.pool import frames
 from lockwork.worker.pool.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.serving.readiness import ready
+from lockwork.worker.serving.signals import leave_to_supervisor
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -56,6 +54,7 @@ class _Runner:
         self._app = app
         self._session = session
         self._connection = connection
+        self._pid = os.getpid()
         self._loop = asyncio.get_running_loop()
         self._orders: asyncio.Queue[Order | None] = asyncio.Queue()
         self._threads = threads
@@ -116,6 +115,9 @@ class _Runner:
             self._slot.stop()
 
     def _tell(self, message: Free | Begun | Ended) -> None:
+        if os.getpid() != self._pid:
+            log.error("a job of runner process %d forked a copy of it that did not end: it ends here", self._pid)
+            _leave(1)
         with contextlib.suppress(OSError):  # the child is gone: the listener learns it, too
             self._connection.sendall(frames.packed(message))
 
@@ -141,29 +143,30 @@ class _Never:
         await asyncio.Event().wait()
 
 
-async def _main(orders: ChildOrders, descriptor: int) -> None:
-    os.set_inheritable(descriptor, False)
+async def _main(connection: socket.socket) -> None:
+    connection.set_inheritable(False)
+    orders = frames.orders(connection)
+    if orders is None:
+        return  # the child is gone already
     app, threads = load(orders.options.app), Threads(1)
     async with ready(app, orders.options, threads, _Never()) as caller:
         assert caller is not None
-        await _Runner(app, orders.session, socket.socket(fileno=descriptor), threads, caller).run()
+        await _Runner(app, orders.session, connection, threads, caller).run()
     await app.aclose()
 
 
 def main() -> None:
-    """Entry of `python -m lockwork.worker.serving.runner LOOP DESCRIPTOR PARENT ORDERS`: those of the child."""
-    loop, descriptor, parent, orders = sys.argv[1:]
+    """Entry of `python -m lockwork.worker.serving.runner LOOP DESCRIPTOR PARENT`; the descriptor brings the orders."""
+    loop, descriptor, parent = sys.argv[1:]
     _die_with(int(parent))
     configure()
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
-    # as in the child: signals are for the supervisor
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, lambda _number, _frame: None)
+    leave_to_supervisor()
     try:
         with asyncio.Runner(loop_factory=loops.factory(loop)) as runner:
-            runner.run(_main(msgspec.json.decode(orders, type=ChildOrders), int(descriptor)))
+            runner.run(_main(socket.socket(fileno=int(descriptor))))
         _leave(0)
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)

@@ -11,6 +11,11 @@ from lockwork.runtime.clock import now
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
+_ONCE = {"READY", "STOPPING"}
+"""Facts that nobody says again."""
+_PATIENCE = 2.0
+"""Seconds to wait with them for a service manager that has much to read."""
+
 
 class Notify:
     """Does nothing where nobody listens."""
@@ -40,8 +45,9 @@ class Notify:
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         text = "\n".join(f"{name}={value}" for name, value in facts.items())
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-            sender.setblocking(False)
-            sender.sendto(text.encode(), address)
+            sender.settimeout(_PATIENCE if _ONCE & facts.keys() else 0)
+            sender.connect(address)  # without, the system would tell of room that is not there
+            sender.send(text.encode())
 
     @staticmethod
     def _watchdog() -> float | None:

@@ -84,6 +84,8 @@ class Supervisor:
     def _run(self) -> int:
         numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
         previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        # ignored by the app, or by who has started us, it would keep from us how children ended
+        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._reports.start()
         crew = self._crew
         try:
@@ -178,9 +180,9 @@ class Supervisor:
         self._crew.open = False
         if not again:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
-            self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
             self._crew.tell(STOP)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
+            self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
         else:
             log.info("stopping at once: running jobs are given back")
             self._crew.kill()
