@@ -25,6 +25,7 @@ from lockwork.errors import LockworkError
 from lockwork.failures import one_line
 from lockwork.injection.calling import Caller
 from lockwork.lifespans import SetUpFailed
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.worker import loops
@@ -40,7 +41,7 @@ from lockwork.worker.pool import frames
 from lockwork.worker.pool.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.serving.readiness import ready
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _PR_SET_PDEATHSIG = 1
 _TAKE_DOWN = 5.0
