@@ -42,9 +42,10 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)
         status = NOT_SET_UP
-    except Exception:
+    except BaseException:
         if status is None:
             raise
+        # also the CancelledError of a task that the app itself has cancelled: the jobs are done, and so are we
         log.exception("the jobs of this worker process are over, but taking down what was set up for them failed")
     await app.aclose()
     threads.close()
