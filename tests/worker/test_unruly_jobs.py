@@ -136,3 +136,19 @@ def test_a_backoff_function_that_wants_to_exit_ends_no_process(
     first, second = history.lines("ran")
     assert (first["attempt"], second["attempt"]) == (1, 2)
     assert first["pid"] == second["pid"]
+
+
+@pytest.mark.parametrize(("task", "places"), [("cancels_itself_and_goes_on", 1), ("cancels_itself_at_its_end", 2)])
+def test_a_job_that_cancels_itself_cancels_no_other(
+    unruly: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch, task: str, places: int
+) -> None:
+    """The next one runs in the same place; when it is cancelled by nobody, what was set up for it is taken down."""
+    monkeypatch.setenv("CLEANED", history.path)
+    getattr(unruly, task).enqueue(history.path)
+    job = unruly.waits_in_a_group.enqueue()
+    getattr(unruly, task).enqueue(history.path)
+    unruly.raises_what_cancels.enqueue(history.path)
+    with worker("unruly:lw", "-c", str(places), "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+    assert job.result(5) == "waited"
+    assert [line["event"] for line in history.lines()] == ["ran", "ran", "ran", "cleaned up"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from typing import Annotated
 
-from lockwork import Lockwork, current_job
+from lockwork import Depends, Lockwork, current_job
 
 lw = Lockwork()
 
@@ -107,3 +110,43 @@ def no_pause(attempt: int) -> float:
 async def fails_without_a_pause(path: str) -> None:
     note(path)
     raise ValueError("as always")
+
+
+def cancel_myself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+@lw.task(retries=0)
+async def cancels_itself_and_goes_on(path: str) -> None:
+    note(path)
+    cancel_myself()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+
+
+@lw.task(retries=0)
+async def cancels_itself_at_its_end(path: str) -> None:
+    note(path)
+    cancel_myself()
+
+
+async def get_lock() -> AsyncIterator[str]:
+    try:
+        yield "lock"
+    finally:
+        note(os.environ["CLEANED"], "cleaned up")
+
+
+@lw.task(retries=0)
+def raises_what_cancels(path: str, lock: Annotated[str, Depends(get_lock)]) -> None:
+    note(path)
+    raise asyncio.CancelledError
+
+
+@lw.task(retries=0)
+async def waits_in_a_group() -> str:
+    async with asyncio.TaskGroup() as group:
+        await group.create_task(asyncio.sleep(0))
+    return "waited"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from contextvars import copy_context
 from time import perf_counter
@@ -103,8 +104,8 @@ class Executor:
                 end = self._endings.raised(job, said, context, options)
             else:
                 end = self._endings.returned(job, task.name, value, options)
-            if context.cancelled and not self.giving_back:
-                self._forgive(slot)
+            if slot.task is not None and slot.task.cancelling() and not self.giving_back:
+                await self._forgive(slot.task)
             if watched and end is not None:
                 # its outcome is on its way to the server: whatever hooks do changes nothing any more
                 context.over = True
@@ -180,11 +181,12 @@ class Executor:
             await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
 
     @staticmethod
-    def _forgive(slot: Slot) -> None:
-        """Let the lane go on after its job was cancelled."""
-        if slot.task is not None:
-            while slot.task.cancelling():
-                slot.task.uncancel()
+    async def _forgive(task: asyncio.Task[None]) -> None:
+        """Let the lane go on after its job was cancelled, or cancelled itself."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # where it strikes if the job has not felt it: nothing calls that off before 3.13
+        while task.cancelling():
+            task.uncancel()
 
     def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
         """Let go of a job that was cancelled because the worker must go."""
