@@ -90,6 +90,25 @@ def test_a_provider_that_fails_fails_the_attempt(injected: Any, history: History
     assert events[-1] in ("disconnect", "session rolled back")
 
 
+@pytest.mark.parametrize("task", ["held_by_a_provider", "held_before_its_thread"])
+def test_a_blocking_one_has_ended_when_its_attempt_has(injected: Any, history: History, task: str) -> None:
+    """Else the next attempt would provide the same beside it, and other jobs would lack its thread."""
+    with pytest.raises(JobFailed, match="JobTimeout"):
+        getattr(injected, task).enqueue().result(30)
+    assert seen(history) == ["held begins", "held ends"] * 2
+    assert {line["error"] for line in history.lines("held ends")} == {"JobTimeout"}
+
+
+def test_a_blocking_one_is_cancelled_with_its_job(injected: Any, history: History) -> None:
+    job = injected.held_for_ever.enqueue()
+    history.wait(1, "held begins")
+    assert job.cancel()
+    with pytest.raises(JobCancelled):
+        job.result(30)
+    assert seen(history) == ["held begins", "held ends"]
+    assert history.lines("held ends")[0]["error"] == "JobCancelled"
+
+
 def test_a_clean_up_that_fails_fails_the_attempt(injected: Any, history: History) -> None:
     """A commit that did not happen is no success."""
     with pytest.raises(JobFailed, match="ConnectionError: commit failed"):

@@ -84,6 +84,16 @@ def get_fails_after() -> Iterator[str]:
     raise ConnectionError("commit failed")
 
 
+def get_held() -> None:
+    note("held begins")
+    try:
+        while True:
+            time.sleep(0.5)  # which nothing can cut short
+    except BaseException as error:
+        note("held ends", error=type(error).__name__)
+        raise
+
+
 Connected = Annotated[Connection, Depends(get_connection)]
 Session = Annotated[Connection, Depends(get_session)]
 User = Annotated[str, Depends(get_user)]
@@ -154,6 +164,25 @@ def provided_too_slowly(connection: Connected, other: Annotated[str, Depends(get
 
 @lw.task(retries=0, timeout=0.2)
 async def provided_too_slowly_in_a_thread(session: Annotated[str, Depends(lambda: time.sleep(0.4))]) -> None:
+    note("ran")
+
+
+@lw.task(retries=1, backoff=0, timeout=0.1)
+async def held_by_a_provider(other: Annotated[None, Depends(get_held)]) -> None:
+    note("ran")
+
+
+@lw.task(retries=0)
+async def held_for_ever(other: Annotated[None, Depends(get_held)]) -> None:
+    note("ran")
+
+
+async def get_needy(other: Annotated[None, Depends(get_held)]) -> None:
+    note("provided")
+
+
+@lw.task(retries=1, backoff=0, timeout=0.1)
+def held_before_its_thread(other: Annotated[None, Depends(get_needy)]) -> None:
     note("ran")
 
 
