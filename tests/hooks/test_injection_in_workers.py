@@ -90,6 +90,22 @@ def test_a_provider_that_fails_fails_the_attempt(injected: Any, history: History
     assert events[-1] in ("disconnect", "session rolled back")
 
 
+@pytest.mark.parametrize(
+    ("task", "error"), [("needs_what_exits", "SystemExit"), ("needs_what_is_interrupted", "KeyboardInterrupt")]
+)
+def test_one_that_wants_to_exit_fails_its_attempt_only(
+    app: Load, work: Any, history: History, task: str, error: str
+) -> None:
+    injected = app("injected")
+    with work("injected") as process:
+        with pytest.raises(JobFailed, match=f"{error}: no configuration"):
+            getattr(injected, task).enqueue().result(30)
+        assert injected.reads.enqueue(7).result(30)[0] == 7
+        assert "ended (" not in process.errors
+    assert seen(history)[0] == "exits"
+    assert len(history.lines("pool")) == 1
+
+
 @pytest.mark.parametrize("task", ["held_by_a_provider", "held_before_its_thread"])
 def test_a_blocking_one_has_ended_when_its_attempt_has(injected: Any, history: History, task: str) -> None:
     """Else the next attempt would provide the same beside it, and other jobs would lack its thread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import Any, Protocol
@@ -83,16 +83,27 @@ async def _enter_in_thread(
     provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack, threads: ProviderRunner
 ) -> Any:
     opened = contextlib.contextmanager(provider.call)(**arguments)
-    entering = asyncio.ensure_future(threads.run(opened.__enter__, (), {}, None))
+    entering = asyncio.ensure_future(_tried(threads.run(opened.__enter__, (), {}, None)))
 
     async def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         # who was cancelled while the thread was at it leaves when it is done
         await asyncio.wait([entering])
-        if not entering.cancelled() and entering.exception() is None:
+        if not entering.cancelled() and entering.result()[0] is None:
             await threads.run(opened.__exit__, (kind, error, trace), {}, None)
 
     stack.push_async_exit(leave)
-    return await asyncio.shield(entering)
+    error, value = await asyncio.shield(entering)
+    if error is not None:
+        raise error
+    return value
+
+
+async def _tried(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:
+    """What it raises is returned: a task that raises SystemExit takes the whole event loop along."""
+    try:
+        return None, await call
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
+        return error, None
 
 
 def enter_here(provider: Provider, values: Values, stack: ExitStack) -> Any:

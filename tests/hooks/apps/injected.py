@@ -94,6 +94,21 @@ def get_held() -> None:
         raise
 
 
+def end_all(kind: type[BaseException]) -> None:
+    note("exits")
+    raise kind("no configuration")
+
+
+def get_exits() -> Iterator[str]:
+    end_all(SystemExit)
+    yield "never"
+
+
+def get_interrupted() -> Iterator[str]:
+    end_all(KeyboardInterrupt)
+    yield "never"
+
+
 Connected = Annotated[Connection, Depends(get_connection)]
 Session = Annotated[Connection, Depends(get_session)]
 User = Annotated[str, Depends(get_user)]
@@ -183,6 +198,16 @@ async def get_needy(other: Annotated[None, Depends(get_held)]) -> None:
 
 @lw.task(retries=1, backoff=0, timeout=0.1)
 def held_before_its_thread(other: Annotated[None, Depends(get_needy)]) -> None:
+    note("ran")
+
+
+@lw.task(retries=0)
+async def needs_what_exits(other: Annotated[str, Depends(get_exits)]) -> None:
+    note("ran")
+
+
+@lw.task(retries=0)
+async def needs_what_is_interrupted(other: Annotated[str, Depends(get_interrupted)]) -> None:
     note("ran")
 
 
