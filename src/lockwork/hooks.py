@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lockwork.errors import ConfigError
+from lockwork.logs import Log
 
-log: logging.Logger = logging.getLogger("lockwork.hooks")
+log: Log = Log("lockwork.hooks")
 
 
 class Again(BaseException):

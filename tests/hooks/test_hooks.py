@@ -129,6 +129,20 @@ def test_a_hook_that_hangs_keeps_neither_the_result_nor_the_worker(
     assert job.state() == "succeeded"
 
 
+def test_a_start_hook_in_a_thread_has_ended_when_its_cancelled_job_has(app: Load, work: Any, history: History) -> None:
+    """Else it would go on beside whatever runs next, in a thread that other jobs lack."""
+    hanging = app("hanging")
+    with work("hanging"):
+        job = hanging.lingered.enqueue()
+        history.wait(1, "lingers")
+        assert job.cancel()
+        with pytest.raises(JobCancelled):
+            job.result(30)
+    (line,) = history.lines("lingered")
+    assert line["error"] == "JobCancelled"
+    assert not history.lines("ran")
+
+
 def test_a_job_under_way_when_the_worker_stops_is_told_of_no_end(
     app: Load, work: Any, history: History, tmp_path: Path
 ) -> None:

@@ -90,6 +90,41 @@ def test_a_provider_that_fails_fails_the_attempt(injected: Any, history: History
     assert events[-1] in ("disconnect", "session rolled back")
 
 
+@pytest.mark.parametrize(
+    ("task", "error"), [("needs_what_exits", "SystemExit"), ("needs_what_is_interrupted", "KeyboardInterrupt")]
+)
+def test_one_that_wants_to_exit_fails_its_attempt_only(
+    app: Load, work: Any, history: History, task: str, error: str
+) -> None:
+    injected = app("injected")
+    with work("injected") as process:
+        with pytest.raises(JobFailed, match=f"{error}: no configuration"):
+            getattr(injected, task).enqueue().result(30)
+        assert injected.reads.enqueue(7).result(30)[0] == 7
+        assert "ended (" not in process.errors
+    assert seen(history)[0] == "exits"
+    assert len(history.lines("pool")) == 1
+
+
+@pytest.mark.parametrize("task", ["held_by_a_provider", "held_before_its_thread"])
+def test_a_blocking_one_has_ended_when_its_attempt_has(injected: Any, history: History, task: str) -> None:
+    """Else the next attempt would provide the same beside it, and other jobs would lack its thread."""
+    with pytest.raises(JobFailed, match="JobTimeout"):
+        getattr(injected, task).enqueue().result(30)
+    assert seen(history) == ["held begins", "held ends"] * 2
+    assert {line["error"] for line in history.lines("held ends")} == {"JobTimeout"}
+
+
+def test_a_blocking_one_is_cancelled_with_its_job(injected: Any, history: History) -> None:
+    job = injected.held_for_ever.enqueue()
+    history.wait(1, "held begins")
+    assert job.cancel()
+    with pytest.raises(JobCancelled):
+        job.result(30)
+    assert seen(history) == ["held begins", "held ends"]
+    assert history.lines("held ends")[0]["error"] == "JobCancelled"
+
+
 def test_a_clean_up_that_fails_fails_the_attempt(injected: Any, history: History) -> None:
     """A commit that did not happen is no success."""
     with pytest.raises(JobFailed, match="ConnectionError: commit failed"):

@@ -126,6 +126,19 @@ def test_one_that_ends_badly_is_logged_and_no_more(lively: Any, work: Any, histo
     assert app.lw.queue().status().running == 0
 
 
+@pytest.mark.parametrize("life", ["ends badly", "ends cancelled", "exits at its end", "ends in several ways"])
+def test_one_that_ends_badly_undoes_no_work(lively: Any, work: Any, history: History, life: str) -> None:
+    """A process that had run its job and then failed would be replaced, to run one more, and so on."""
+    app = lively(life)
+    app.ready.enqueue_many([()] * 2)
+    with work("lively", "--once") as process:
+        assert process.wait() == 0
+        assert "taking down what was set up for them failed" in process.errors
+    assert seen(history).count("first begins") == 1
+    assert seen(history)[-1] == "first ends"
+    assert app.lw.queue().status().ready == 1
+
+
 def test_a_process_that_dies_while_it_begins_is_replaced(
     lively: Any, work: Any, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,3 +24,17 @@ def shift(own_url: str, load: Load) -> Iterator[Any]:
 def ask() -> Callable[[int, str], tuple[int, str]]:
     """Ask a health port; status 0 when nobody answers."""
     return answer
+
+
+@pytest.fixture
+def deaf() -> Iterator[None]:
+    """The app's log handler fails."""
+
+    class Fails(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise ConnectionError("where logs are sent is away")
+
+    handler, logger = Fails(), logging.getLogger("lockwork.worker")
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)

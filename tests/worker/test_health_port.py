@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
+import threading
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +19,9 @@ from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
 from lockwork.protocol.queues.hands import Heads
+from lockwork.worker.monitoring import health as serving
 from lockwork.worker.monitoring.backlog import Backlog
+from lockwork.worker.monitoring.health import Health
 from ports import free_port
 from processes import until, worker
 from scraping import parsed, scraped
@@ -153,6 +158,36 @@ def test_clients_that_say_nothing_keep_nobody_out(own_url: str, apps: Path, ask:
         finally:
             for connection in silent:
                 connection.close()
+
+
+def test_clients_that_say_little_at_a_time_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, ask: Any) -> None:
+    """Each byte comes in time, and the last one never: all places would be theirs."""
+    monkeypatch.setattr(serving, "_AT_ONCE", 2)
+    monkeypatch.setattr(serving, "_PATIENCE", 1.0)
+    port, over = free_port(), threading.Event()
+    health, condition, metrics = Health("127.0.0.1", port), SimpleNamespace(alive=True), None
+    slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
+
+    def drip() -> None:
+        text = b"GET /livez HTTP/1.0\r\nLong: "
+        while not over.wait(0.05):
+            for connection in slow:
+                with contextlib.suppress(OSError):
+                    connection.send(text)
+            text = b"a"
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        health.start(condition, metrics)  # type: ignore[arg-type]
+        until(lambda: health._server._places._value == 0, "they have all places")
+        until(lambda: ask(port, "/livez") == (200, "ok\n"), "it answers all the same")
+    finally:
+        over.set()
+        dripping.join()
+        health.close()
+        for connection in slow:
+            connection.close()
 
 
 def test_a_port_that_is_taken(own_url: str, apps: Path) -> None:

@@ -91,6 +91,17 @@ def test_it_beats_on_whatever_goes_wrong(caplog: pytest.LogCaptureFixture) -> No
     assert "Traceback" in caplog.text
 
 
+def test_it_beats_on_when_its_complaint_cannot_be_logged(deaf: None) -> None:
+    """The network that keeps the server away may well keep the app's log away, too."""
+    away = _Away()
+    heartbeat = _heartbeat(away)
+    heartbeat.start()
+    try:
+        until(lambda: len(away.seen) > len(QUEUES), "it has asked more than once")
+    finally:
+        heartbeat.stop()
+
+
 class _Partly:
     """A server that answers for some of the queues; on each of them a session is overdue."""
 

@@ -100,6 +100,16 @@ async def test_a_queue_that_takes_nothing_is_waited_for(
     assert "given up" not in caplog.text
 
 
+async def test_outcomes_outlast_a_complaint_that_cannot_be_logged(deaf: None) -> None:
+    troubles = [ServerUnavailable("away")]
+    server = Server(lambda _ids: troubles.pop() if troubles else None)
+    settler = make(server)
+    add(settler, "a", "b")
+    async with asyncio.timeout(5):
+        await settler.drained()
+    assert server.settled == ["a", "b"]
+
+
 async def test_what_is_settled_is_not_sent_again_with_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one call can take: the server went away between two of them."""
     monkeypatch.setattr(settling, "backoff", lambda _failures: 0.0)

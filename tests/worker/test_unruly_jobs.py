@@ -157,3 +157,19 @@ def test_an_error_that_cannot_be_looked_at_is_an_outcome_all_the_same(unruly: An
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert "has ended, but goes to the dead set, for: RuntimeError: do not look" in process.errors
+
+
+@pytest.mark.parametrize(("task", "places"), [("cancels_itself_and_goes_on", 1), ("cancels_itself_at_its_end", 2)])
+def test_a_job_that_cancels_itself_cancels_no_other(
+    unruly: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch, task: str, places: int
+) -> None:
+    """The next one runs in the same place; when it is cancelled by nobody, what was set up for it is taken down."""
+    monkeypatch.setenv("CLEANED", history.path)
+    getattr(unruly, task).enqueue(history.path)
+    job = unruly.waits_in_a_group.enqueue()
+    getattr(unruly, task).enqueue(history.path)
+    unruly.raises_what_cancels.enqueue(history.path)
+    with worker("unruly:lw", "-c", str(places), "--burst", url=own_url, folder=apps) as process:
+        assert process.wait() == 0
+    assert job.result(5) == "waited"
+    assert [line["event"] for line in history.lines()] == ["ran", "ran", "ran", "cleaned up"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -11,10 +10,11 @@ import msgspec
 
 from lockwork.app import Lockwork
 from lockwork.errors import ConfigError
+from lockwork.logs import Log
 from lockwork.protocol.keys import base_queue, checked_queue
 from lockwork.worker.options import WorkerOptions
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _HEAVIEST = 1000
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.IGNORECASE)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
 from lockwork.errors import JobNotReplicated, LockworkError, NotEnqueued
+from lockwork.logs import Log
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.runtime import Runtime
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 
 @dataclass(frozen=True, slots=True)

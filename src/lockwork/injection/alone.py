@@ -45,6 +45,10 @@ class _Threads:
             return await asyncio.to_thread(within, function)
         return await asyncio.to_thread(function, *args, **kwargs)
 
+    async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
+        """The same: there is no job that could be settled before its end."""
+        return await self.run(function, args, kwargs, timeout)
+
 
 async def _unlimited(awaitable: Awaitable[Any], _seconds: float) -> Any:
     return await awaitable

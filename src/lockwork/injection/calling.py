@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, ExitStack
 from typing import Any, TypeVar
 
 from lockwork.injection.plan import Injection, Plan
-from lockwork.injection.scopes import ThreadRunner, Values, WorkerScope, enter, enter_here
+from lockwork.injection.scopes import ProviderRunner, ThreadRunner, Values, WorkerScope, enter, enter_here
 
 T = TypeVar("T")
 Limited = Callable[[Awaitable[Any], float], Awaitable[Any]]
@@ -18,7 +18,7 @@ Limited = Callable[[Awaitable[Any], float], Awaitable[Any]]
 class Caller:
     """Calls functions with their dependencies; `limited` ends what takes too long, in its own way."""
 
-    def __init__(self, threads: ThreadRunner, worker: WorkerScope, limited: Limited) -> None:
+    def __init__(self, threads: ProviderRunner, worker: WorkerScope, limited: Limited) -> None:
         self.worker: WorkerScope = worker
         self._threads = threads
         self._limited = limited

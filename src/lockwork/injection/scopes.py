@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
 from typing import Any, Protocol
@@ -28,10 +28,17 @@ class ThreadRunner(Protocol):
         """Run a call in a thread; with `within`, that function is run there and given the call, which it makes."""
 
 
+class ProviderRunner(ThreadRunner, Protocol):
+    """Who runs blocking providers, too."""
+
+    async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
+        """Run a call in a thread; whoever is cancelled meanwhile hastens its end, and waits for it."""
+
+
 class WorkerScope:
     """What is provided once per worker process. Its values are cleaned up by the task that opened it."""
 
-    def __init__(self, threads: ThreadRunner) -> None:
+    def __init__(self, threads: ProviderRunner) -> None:
         self.values: Values = {}
         self._threads = threads
         self._stack = AsyncExitStack()
@@ -50,7 +57,7 @@ class WorkerScope:
         await self._stack.aclose()
 
 
-async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threads: ThreadRunner) -> Any:
+async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threads: ProviderRunner) -> Any:
     """Provide one value for the event loop's side, its clean-up on the stack. A `def` provider runs in a thread."""
     arguments = {name: values[need] for name, need in provider.needs.items()}
     if provider.kind == "awaited":
@@ -68,23 +75,35 @@ async def enter(provider: Provider, values: Values, stack: AsyncExitStack, threa
         return value
     if provider.kind == "generator":
         return await _enter_in_thread(provider, arguments, stack, threads)
-    return await threads.run(provider.call, (), arguments, None)
+    # it has no clean-up that could wait for it
+    return await threads.run_out(provider.call, (), arguments, None)
 
 
 async def _enter_in_thread(
-    provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack, threads: ThreadRunner
+    provider: Provider, arguments: dict[str, Any], stack: AsyncExitStack, threads: ProviderRunner
 ) -> Any:
     opened = contextlib.contextmanager(provider.call)(**arguments)
-    entering = asyncio.ensure_future(threads.run(opened.__enter__, (), {}, None))
+    entering = asyncio.ensure_future(_tried(threads.run(opened.__enter__, (), {}, None)))
 
     async def leave(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         # who was cancelled while the thread was at it leaves when it is done
         await asyncio.wait([entering])
-        if not entering.cancelled() and entering.exception() is None:
+        if not entering.cancelled() and entering.result()[0] is None:
             await threads.run(opened.__exit__, (kind, error, trace), {}, None)
 
     stack.push_async_exit(leave)
-    return await asyncio.shield(entering)
+    error, value = await asyncio.shield(entering)
+    if error is not None:
+        raise error
+    return value
+
+
+async def _tried(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:
+    """What it raises is returned: a task that raises SystemExit takes the whole event loop along."""
+    try:
+        return None, await call
+    except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
+        return error, None
 
 
 def enter_here(provider: Provider, values: Values, stack: ExitStack) -> Any:

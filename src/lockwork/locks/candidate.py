@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from lockwork.errors import LockworkError
 from lockwork.locks.campaign import Campaign, Stopped, stoppable
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
+from lockwork.logs import Log
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
 from lockwork.runtime.runtime import Runtime
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 Callback = Callable[[Grant], object]
 _PAUSE = 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lockwork.durations import Duration
 from lockwork.errors import LockLost, LockworkError
+from lockwork.logs import Log
 from lockwork.owners import Owner
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
@@ -19,7 +19,7 @@ from lockwork.runtime.clock import now
 if TYPE_CHECKING:
     from lockwork.locks.holding import Holding
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 OnLost = Callable[["Grant"], object]
 

@@ -7,11 +7,11 @@ holders of lost leases. It starts when first needed, and survives a server that 
 from __future__ import annotations
 
 import contextlib
-import logging
 import selectors
 import socket
 import threading
 
+from lockwork.logs import Log
 from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
@@ -22,7 +22,7 @@ from lockwork.runtime.renewing import Renewing
 from lockwork.runtime.subscription import Subscription
 from lockwork.runtime.sync import SyncDriver
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 _SHORT = 0.9
 """Seconds; a lease of the usual length is not due before that."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any
 
 import hiredis
 import redis
 
+from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.mailboxes import Mailboxes
@@ -16,7 +16,7 @@ from lockwork.runtime.packing import NOTHING, new_reader, pack
 from lockwork.runtime.subscription import PING, SILENCE, message
 from lockwork.runtime.sync import backoff
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 
 class Hearing:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from itertools import groupby
 
+from lockwork.logs import Log
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import SyncDriver
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 _BATCH = 100
 """Leases that one call renews, when there are so many; never twice as many."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import selectors
 from collections.abc import Callable
 
 import hiredis
 
+from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.packing import pack
@@ -15,7 +15,7 @@ from lockwork.runtime.replies import Retry, unforeseen
 from lockwork.runtime.sync import backoff
 from lockwork.runtime.wire import Wire
 
-log: logging.Logger = logging.getLogger("lockwork")
+log: Log = Log("lockwork")
 
 PING = 5.0
 """Seconds between two pings."""

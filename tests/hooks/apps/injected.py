@@ -84,6 +84,31 @@ def get_fails_after() -> Iterator[str]:
     raise ConnectionError("commit failed")
 
 
+def get_held() -> None:
+    note("held begins")
+    try:
+        while True:
+            time.sleep(0.5)  # which nothing can cut short
+    except BaseException as error:
+        note("held ends", error=type(error).__name__)
+        raise
+
+
+def end_all(kind: type[BaseException]) -> None:
+    note("exits")
+    raise kind("no configuration")
+
+
+def get_exits() -> Iterator[str]:
+    end_all(SystemExit)
+    yield "never"
+
+
+def get_interrupted() -> Iterator[str]:
+    end_all(KeyboardInterrupt)
+    yield "never"
+
+
 Connected = Annotated[Connection, Depends(get_connection)]
 Session = Annotated[Connection, Depends(get_session)]
 User = Annotated[str, Depends(get_user)]
@@ -154,6 +179,35 @@ def provided_too_slowly(connection: Connected, other: Annotated[str, Depends(get
 
 @lw.task(retries=0, timeout=0.2)
 async def provided_too_slowly_in_a_thread(session: Annotated[str, Depends(lambda: time.sleep(0.4))]) -> None:
+    note("ran")
+
+
+@lw.task(retries=1, backoff=0, timeout=0.1)
+async def held_by_a_provider(other: Annotated[None, Depends(get_held)]) -> None:
+    note("ran")
+
+
+@lw.task(retries=0)
+async def held_for_ever(other: Annotated[None, Depends(get_held)]) -> None:
+    note("ran")
+
+
+async def get_needy(other: Annotated[None, Depends(get_held)]) -> None:
+    note("provided")
+
+
+@lw.task(retries=1, backoff=0, timeout=0.1)
+def held_before_its_thread(other: Annotated[None, Depends(get_needy)]) -> None:
+    note("ran")
+
+
+@lw.task(retries=0)
+async def needs_what_exits(other: Annotated[str, Depends(get_exits)]) -> None:
+    note("ran")
+
+
+@lw.task(retries=0)
+async def needs_what_is_interrupted(other: Annotated[str, Depends(get_interrupted)]) -> None:
     note("ran")
 
 

@@ -42,6 +42,10 @@ def second() -> Iterator[None]:
     note("second ends")
     if LIFE == "ends badly":
         raise ConnectionError("not closed")
+    if LIFE == "exits at its end":
+        sys.exit("not closed")
+    if LIFE == "ends in several ways":
+        raise BaseExceptionGroup("not closed", [ConnectionError(), KeyboardInterrupt()])
 
 
 @lw.lifespan
@@ -54,7 +58,10 @@ async def third() -> AsyncIterator[None]:
         raise asyncio.CancelledError
     if LIFE == "returns":
         return
+    background = asyncio.create_task(asyncio.Event().wait())
     yield
+    if background.cancel() and LIFE == "ends cancelled":
+        await background
 
 
 async def get_model() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import multiprocessing
 import os
@@ -10,8 +11,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncIterator
+from typing import Annotated
 
-from lockwork import Lockwork, current_job
+from lockwork import Depends, Lockwork, current_job
 
 lw = Lockwork()
 
@@ -146,3 +149,43 @@ class Shy(Exception):
 @lw.task(retries=0)
 async def fails_shyly() -> None:
     raise Shy
+
+
+def cancel_myself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+@lw.task(retries=0)
+async def cancels_itself_and_goes_on(path: str) -> None:
+    note(path)
+    cancel_myself()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+
+
+@lw.task(retries=0)
+async def cancels_itself_at_its_end(path: str) -> None:
+    note(path)
+    cancel_myself()
+
+
+async def get_lock() -> AsyncIterator[str]:
+    try:
+        yield "lock"
+    finally:
+        note(os.environ["CLEANED"], "cleaned up")
+
+
+@lw.task(retries=0)
+def raises_what_cancels(path: str, lock: Annotated[str, Depends(get_lock)]) -> None:
+    note(path)
+    raise asyncio.CancelledError
+
+
+@lw.task(retries=0)
+async def waits_in_a_group() -> str:
+    async with asyncio.TaskGroup() as group:
+        await group.create_task(asyncio.sleep(0))
+    return "waited"

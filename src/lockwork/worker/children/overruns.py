@@ -5,18 +5,18 @@ The child says when such a job begins, how long it may take, and what is to beco
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
 
+from lockwork.logs import Log
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.runtime.clock import now
 from lockwork.worker.children.reports import Reporter
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _BEGUN, _ENDED = "begun", "ended"
 

@@ -6,13 +6,13 @@ Each is passed on once. A child that dies before it has called the hooks takes t
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from lockwork.hooks import Hooks
+from lockwork.logs import Log
 from lockwork.protocol.queues.jobs import Leased
 from lockwork.worker.children.overruns import Verdict
 from lockwork.worker.children.process import Child
@@ -21,7 +21,7 @@ from lockwork.worker.job.telling import CANCEL, End, Teller
 from lockwork.worker.job.threads import Threads, killed_after
 from lockwork.worker.options import ENDED
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _verdict = msgspec.json.Decoder(Verdict)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
 from collections.abc import Callable
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+from lockwork.logs import Log
+
+log: Log = Log("lockwork.worker")
 
 _LONGEST = 16_384
 

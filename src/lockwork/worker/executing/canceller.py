@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-
 from lockwork.errors import LockworkError
+from lockwork.logs import Log
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.jobs import RECHECK
 from lockwork.runtime.aio import AsyncDriver
@@ -12,7 +11,7 @@ from lockwork.worker.executing.executor import Executor
 from lockwork.worker.job.context import Desk
 from lockwork.worker.job.lanes import Lanes
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 
 async def cancel(driver: AsyncDriver, desk: Desk, lanes: Lanes, executor: Executor) -> None:

@@ -10,6 +10,7 @@ from lockwork.durations import in_milliseconds
 from lockwork.errors import ConfigError, PayloadTooLarge
 from lockwork.failures import Errors, line
 from lockwork.hooks import Again
+from lockwork.logs import Log
 from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.tasks.settings import TaskOptions
@@ -19,7 +20,7 @@ from lockwork.worker.job.telling import CANCEL, SUCCESS, End
 from lockwork.worker.job.threads import killed_after
 from lockwork.worker.pool.host import WorkerDied
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _NOTHING = b"null"
 

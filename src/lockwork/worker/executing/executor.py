@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
@@ -15,6 +15,7 @@ from lockwork.failures import line
 from lockwork.hooks import Again
 from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
+from lockwork.logs import Log
 from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.jobs import Leased
 from lockwork.tasks.batches import Batching
@@ -32,7 +33,7 @@ from lockwork.worker.job.telling import End, Teller
 from lockwork.worker.job.threads import JobThreads, Threads
 from lockwork.worker.pool.processes import Processes
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _UNKNOWN = TaskOptions()
 
@@ -103,8 +104,8 @@ class Executor:
                 end = self._endings.raised(job, said, context, options)
             else:
                 end = self._endings.returned(job, task.name, value, options)
-            if context.cancelled and not self.giving_back:
-                self._forgive(slot)
+            if slot.task is not None and slot.task.cancelling() and not self.giving_back:
+                await self._forgive(slot.task)
             if watched and end is not None:
                 # its outcome is on its way to the server: whatever hooks do changes nothing any more
                 context.over = True
@@ -184,11 +185,12 @@ class Executor:
             await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
 
     @staticmethod
-    def _forgive(slot: Slot) -> None:
-        """Let the lane go on after its job was cancelled."""
-        if slot.task is not None:
-            while slot.task.cancelling():
-                slot.task.uncancel()
+    async def _forgive(task: asyncio.Task[None]) -> None:
+        """Let the lane go on after its job was cancelled, or cancelled itself."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # where it strikes if the job has not felt it: nothing calls that off before 3.13
+        while task.cancelling():
+            task.uncancel()
 
     def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
         """Let go of a job that was cancelled because the worker must go."""

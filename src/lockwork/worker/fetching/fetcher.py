@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from lockwork.errors import LockworkError, ServerRefused
+from lockwork.logs import Log
 from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues.jobs import RESERVE_BATCH, Leased, SessionOver
 from lockwork.runtime.aio import AsyncDriver
@@ -26,7 +26,7 @@ from lockwork.worker.fetching.source import Source
 from lockwork.worker.job.lanes import Lanes
 from lockwork.worker.logs import AGAIN
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _UNSETTLED = 1.0
 """Seconds until a queue is asked again whose outcomes the server does not take."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from lockwork.errors import ServerRefused
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import jobs
 from lockwork.protocol.queues.jobs import SETTLE_BATCH, Outcome
@@ -15,7 +15,7 @@ from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import backoff
 from lockwork.worker.logs import AGAIN
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _FAULTS = 3
 """How often the server may refuse an outcome and take others, until that outcome is given up."""

@@ -63,7 +63,7 @@ class Teller:
     async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
         for hook in hooks:
             try:
-                told = hook(event) if is_async(hook) else await self._threads.run(hook, (event,), {}, LIMIT)
+                told = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
                 if inspect.isawaitable(told):
                     async with asyncio.timeout(LIMIT):
                         await told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import threading
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from contextvars import copy_context
 from typing import Any
 
 from lockwork import owners
+from lockwork.errors import JobCancelled
+from lockwork.worker.job.context import slot
 
 Within = Callable[[Callable[..., Any]], Any]
 
@@ -44,10 +47,15 @@ class Threads:
         """Run a call in a thread and return its result; as `finish`."""
         return await self.finish(Run(function, args, kwargs, within), timeout)
 
-    async def finish(self, run: Run, timeout: float | None) -> Any:
+    async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
+        """As `run`; when the job is cancelled for which it is called, it is interrupted, and its end waited for."""
+        return await self.finish(Run(function, args, kwargs), timeout, out=True)
+
+    async def finish(self, run: Run, timeout: float | None, *, out: bool = False) -> Any:
         """Run a call and return its result; raises JobTimeout once the thread has really stopped.
 
         Python can end a thread only between two of its own instructions: native code that blocks is waited for.
+        With `out`, that is so for whoever is cancelled meanwhile, too, unless no job depends on the call any more.
         """
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, copy_context().run, run)
@@ -55,8 +63,13 @@ class Threads:
         try:
             error, value = await asyncio.shield(future)
         except asyncio.CancelledError:
-            # the thread goes on; whoever cancelled must not settle the job while it does
-            future.add_done_callback(lambda done: done.exception())
+            kind = _why() if out else None
+            if kind is None:
+                # the thread goes on; whoever cancelled must not settle the job while it does
+                future.add_done_callback(lambda done: done.exception())
+            else:
+                run.interrupt(kind)
+                await _over(future)
             raise
         finally:
             if timer is not None:
@@ -71,6 +84,25 @@ class Threads:
     def close(self) -> None:
         """Let idle threads go."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _over(future: asyncio.Future[Any]) -> None:
+    """Wait for it, however often that is cancelled."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+
+
+def _why() -> type[BaseException] | None:
+    """What to raise in a thread of the job that has just been cancelled; None when no job is under way here."""
+    mine = slot.get()
+    if mine is not None and mine.batch:
+        jobs = mine.batch
+    elif mine is not None and mine.job is not None and not mine.job.over:
+        jobs = [mine.job]
+    else:
+        return None
+    return JobCancelled if all(job.cancelled for job in jobs) else JobTimeout
 
 
 class JobThreads:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import socket
 import threading
 from collections.abc import Callable
@@ -10,13 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from lockwork.errors import ConfigError
+from lockwork.runtime.clock import now
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.supervising.condition import Condition
 
 _AT_ONCE = 16
 """Connections that are served at the same time; more have to wait."""
-_SILENCE = 5.0
-"""Seconds that a client may be silent."""
+_PATIENCE = 5.0
+"""Seconds that a client has to ask, and again to hear the answer."""
 _TEXT = "text/plain; charset=utf-8"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -82,7 +84,7 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = str(self.server_address[0]), self.socket.getsockname()[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(timeout=_SILENCE):
+        if not self._places.acquire(timeout=_PATIENCE):
             self.shutdown_request(request)
             return
         try:
@@ -101,8 +103,34 @@ class _Server(ThreadingHTTPServer):
         pass  # a client that went away, or sent nonsense
 
 
+class _Question(io.RawIOBase):
+    """What a client asks; raises TimeoutError when it takes too long for that, even if it is never silent."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until = now() + _PATIENCE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self._until - now()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(_PATIENCE)
+
+
 class _Handler(BaseHTTPRequestHandler):
-    timeout = _SILENCE
+    timeout = _PATIENCE
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Question(self.connection))
 
     def do_GET(self) -> None:
         assert isinstance(self.server, _Server)

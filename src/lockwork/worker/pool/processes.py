@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 from collections import deque
 from pathlib import Path
 
+from lockwork.logs import Log
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker.children.process import MAX_MEMORY
 from lockwork.worker.children.runners import RunnerReports
@@ -21,7 +21,7 @@ from lockwork.worker.options import ChildOrders
 from lockwork.worker.pool import host
 from lockwork.worker.pool.host import Host, NotBegun, Place, WorkerDied
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _TRIES = 3
 """Processes that may die before they take a job up; if it is the job that kills them, it counts from then on."""

@@ -13,6 +13,7 @@ import msgspec
 
 from lockwork.errors import LockworkError
 from lockwork.failures import one_line
+from lockwork.logs import Log
 from lockwork.worker import loops
 from lockwork.worker.children.control import Control
 from lockwork.worker.children.process import FAILED
@@ -23,7 +24,7 @@ from lockwork.worker.serving.leaving import leave_after, leave_within
 from lockwork.worker.serving.lifetime import work
 from lockwork.worker.serving.signals import leave_to_supervisor
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _LONGEST = 1 << 24
 """Bytes of a line from the supervisor: a worker may have thousands of queues."""

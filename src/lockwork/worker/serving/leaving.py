@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+from lockwork.logs import Log
+
+log: Log = Log("lockwork.worker")
 
 
 def leave_within(seconds: float, status: int) -> None:

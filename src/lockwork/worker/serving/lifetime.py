@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Coroutine
 from typing import Any
 
 from lockwork.failures import one_line
 from lockwork.lifespans import SetUpFailed
+from lockwork.logs import Log
 from lockwork.protocol.queues.jobs import SessionOver
 from lockwork.worker.children.control import Control, Urgency
 from lockwork.worker.children.process import DONE, FAILED, NOT_SET_UP, SESSION_OVER
@@ -21,7 +21,7 @@ from lockwork.worker.options import READY, ChildOrders
 from lockwork.worker.serving.parts import Parts
 from lockwork.worker.serving.readiness import ready
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _ANSWER = 0.5
 """Seconds to wait at the end for the answer to the last question for jobs: those that it brings go back uncounted."""
@@ -42,9 +42,10 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)
         status = NOT_SET_UP
-    except Exception:
+    except BaseException:
         if status is None:
             raise
+        # also the CancelledError of a task that the app itself has cancelled: the jobs are done, and so are we
         log.exception("the jobs of this worker process are over, but taking down what was set up for them failed")
     await app.aclose()
     threads.close()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from random import random
 
 from lockwork.app import Lockwork
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError
 from lockwork.injection.calling import Caller
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import hands, jobs
 from lockwork.runtime.aio import AsyncDriver
@@ -30,7 +30,7 @@ from lockwork.worker.job.threads import Threads
 from lockwork.worker.options import WORN, ChildOrders, WorkerOptions
 from lockwork.worker.pool.processes import Processes
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _MOMENT = 0.2
 """Seconds in which the other processes of a supervisor that was killed learn of it, too: none shall take our jobs."""

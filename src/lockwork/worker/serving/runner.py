@@ -23,6 +23,7 @@ from lockwork.errors import LockworkError
 from lockwork.failures import one_line
 from lockwork.injection.calling import Caller
 from lockwork.lifespans import SetUpFailed
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.worker import loops
@@ -38,7 +39,7 @@ from lockwork.worker.pool.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.serving.readiness import ready
 from lockwork.worker.serving.signals import leave_to_supervisor
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _PR_SET_PDEATHSIG = 1
 _TAKE_DOWN = 5.0

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-
 from lockwork.errors import LockworkError
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import dead_moves
 from lockwork.protocol.queues.dead_moves import Bounds
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _PAUSE = 5.0
 """Seconds between two looks when everything is within the bounds."""

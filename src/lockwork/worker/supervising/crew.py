@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from lockwork.errors import ConfigError, LockworkError
+from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.worker.children import process, runners
 from lockwork.worker.children.process import DIED, MAX_MEMORY, Child
@@ -17,7 +17,7 @@ from lockwork.worker.memory import shown
 from lockwork.worker.options import RETIRE, ChildOrders, WorkerOptions
 from lockwork.worker.supervising.heartbeat import Heartbeat
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _QUICK = 2.0
 """Seconds within which a child that ends is taken as failing to start."""

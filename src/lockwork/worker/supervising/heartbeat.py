@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
 
 from lockwork.durations import in_milliseconds
 from lockwork.errors import ServerRefused
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues import job_control as control
@@ -19,7 +19,7 @@ from lockwork.worker.children.overruns import Verdict
 from lockwork.worker.logs import AGAIN
 from lockwork.worker.supervising.bounds import Keeper
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _PATIENCE = 0.5
 """Seconds to wait for the server: the other queues' beats come after this one."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from lockwork.app import Lockwork
 from lockwork.errors import LockworkError
+from lockwork.logs import Log
 from lockwork.protocol.keys import MOST_PARTITIONS, QueueKeys
 from lockwork.protocol.queues import hands
 from lockwork.protocol.queues import status as queue_status
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _PATIENCE = 1.0
 

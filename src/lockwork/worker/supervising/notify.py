@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 
+from lockwork.logs import Log
 from lockwork.runtime.clock import now
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _ONCE = {"READY", "STOPPING"}
 """Facts that nobody says again."""

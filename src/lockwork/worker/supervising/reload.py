@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import subprocess
@@ -13,9 +12,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal
 
+from lockwork.logs import Log
 from lockwork.worker.supervising.events import Events
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _LOOK = 0.3
 _PATIENCE = 1.0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from lockwork.errors import LockworkError, ServerRefused
+from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.worker.children.process import Child
 from lockwork.worker.logs import AGAIN
 from lockwork.worker.supervising.heartbeat import Heartbeat
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _PATIENCE = 1.0
 """Seconds to wait for the server: the supervisor has other things to look after."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 
 from lockwork.errors import LockworkError
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.schedules import Plan, Ticker
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _RETRY = 1.0
 """Seconds until the next turn after one that failed."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from types import FrameType
 from typing import Literal
 
 from lockwork.app import Lockwork
 from lockwork.durations import in_milliseconds
+from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.dead_moves import Bounds
 from lockwork.worker import loops
@@ -27,7 +27,7 @@ from lockwork.worker.supervising.notify import Notify
 from lockwork.worker.supervising.returning import Returns
 from lockwork.worker.supervising.scheduler import Scheduler
 
-log: logging.Logger = logging.getLogger("lockwork.worker")
+log: Log = Log("lockwork.worker")
 
 _TRIES = 3
 """Children of a worker that is to end by itself that may fail to start, one after the other."""

@@ -1,0 +1,76 @@
+"""Our loggers: they are configured as all others are, and whatever an app makes of that, none of our calls raises."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork.logs import Log
+
+NAME = "lockwork.test"
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """What the app knows of it."""
+    logger = logging.getLogger(NAME)
+    yield logger
+    logger.handlers.clear()
+    logger.filters.clear()
+    logger.setLevel(logging.NOTSET)
+
+
+class Fails(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise ConnectionError("where logs are sent is away")
+
+
+def test_the_app_sees_who_said_what_where(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log(NAME)
+    log.warning("%d jobs of %s", 3, "mail")
+    try:
+        raise ValueError("a fault")
+    except ValueError:
+        log.exception("it failed")
+    for record in caplog.records:
+        assert (record.name, record.pathname, record.funcName) == (
+            NAME, __file__, "test_the_app_sees_who_said_what_where",
+        )  # fmt: skip
+    assert [record.getMessage() for record in caplog.records] == ["3 jobs of mail", "it failed"]
+    assert caplog.records[1].lineno - caplog.records[0].lineno == 4
+    assert "ValueError: a fault" in caplog.text
+
+
+def test_the_app_says_what_is_logged(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+    log = Log(NAME)
+    logger.setLevel(logging.ERROR)
+    log.warning("below its level")
+    log.error("above")
+    logger.addFilter(lambda record: "secret" not in record.getMessage())
+    log.error("a secret")
+    assert [record.getMessage() for record in caplog.records] == ["above"]
+
+
+def test_a_handler_that_fails_is_pointed_out(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    logger.addHandler(Fails())
+    Log(NAME).error("said")
+    assert "ConnectionError: where logs are sent is away" in capsys.readouterr().err
+
+
+def test_so_is_a_filter(logger: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    logger.addFilter(lambda record: bool(record.args["queue"]))  # type: ignore[call-overload, index]
+    Log(NAME).error("said of %s", "mail")
+    assert "TypeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_there_need_be_no_standard_error(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    closed = io.StringIO()
+    closed.close()
+    logger.addHandler(logging.StreamHandler(closed))
+    monkeypatch.setattr(sys, "stderr", closed if there else None)
+    Log(NAME).error("said")
