@@ -35,7 +35,7 @@ TWINS = (
     Build("a rate that is too fast", ((_LIMITS, _FREE, "if free > 0 then return math.min(want, free + 1) end"),)),
     Build("who comes too early learns nothing", (("jobs_reserve", "if wait then look_again(wait) end", ""),)),
     Build("who comes too early is sent away for long", ((_LIMITS, _SPREAD, ""),)),
-    Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
+    Build("to resume wakes nobody", (("queue_set", "publish(channel, jobs)", ""),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
     Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),
     Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
