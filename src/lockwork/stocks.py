@@ -82,7 +82,10 @@ class Stock:
         await self._runtime.arun(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
 
     def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """Give the units back; does nothing when they are back already. Raises ReservationEnded if it was confirmed."""
+        """Give the units back; does nothing when they are back already. Raises ReservationEnded if it was confirmed.
+
+        With a job, also when they are back already: then nothing is enqueued.
+        """
         self._runtime.run(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
     async def arelease(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
@@ -92,7 +95,8 @@ class Stock:
     def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
         """Take a sale back and put its units on sale again; again, it does nothing.
 
-        Raises ReservationEnded if it is not confirmed: then it can be released.
+        Raises ReservationEnded if it is not confirmed: then it can be released. With a job, also when the units are
+        back already: then nothing is enqueued.
         """
         self._runtime.run(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 

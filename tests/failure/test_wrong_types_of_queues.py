@@ -82,7 +82,7 @@ class Populated:
             "settle": lambda: jobs.settle(KEYS, SESSION, [Outcome("running", job.token, "r", b"{}", 1000)], WINDOW),
             "reserve": lambda: jobs.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
             "reserve nothing": lambda: jobs.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
-            "pass on": lambda: hands.pass_on(KEYS, SESSION, "channel", 0),
+            "pass on": lambda: hands.pass_on(KEYS, SESSION, "channel", 0, WINDOW),
             "give back": lambda: hands.give_back(KEYS, SESSION, WINDOW),
             "cancel": lambda: control.cancel(KEYS, "later", "lw"),
             "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),

@@ -124,3 +124,13 @@ def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> Non
     assert _run(bench, "r1") == []
     bench.now += 61 * SECOND
     assert _run(bench, "r2") == ["j1"]
+
+
+@pytest.mark.parametrize("lifted", [heads.head(1, 3, "", "g"), b"1,3,,g;"], ids=["as we write it", "left out"])
+def test_limits_that_newer_jobs_do_not_have_are_lifted(bench: Bench, lifted: bytes) -> None:
+    """Although the group is never empty: a limit that was taken out of the code held for as long as that."""
+    for number in range(3):
+        _push(bench, f"old{number}", "g", Limits(1))
+    assert [job.id for job in _reserve(bench, "r1").jobs] == ["old0"]
+    bench.run(pushing.push(QUEUE, [NewJob("new", lifted + b"body")]))
+    assert [job.id for job in _reserve(bench, "r2").jobs] == ["old1", "old2", "new"]

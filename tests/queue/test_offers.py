@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 import redis
 
 from history import History
-from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.queues import hands, heads, jobs, pushing
 from lockwork.protocol.queues.jobs import Batch, Leased
+from lockwork.protocol.queues.pushing import NewJob
 from lockwork.runtime.subscription import message
 from processes import until, worker
 
@@ -91,3 +93,24 @@ def test_a_record_comes_as_it_was_made() -> None:
     assert _heard(text, 1800000000000007) == Leased("j1", b"1 1800000000000007 ~", record, 1, 1800000000000007)
     assert _heard(text, 1800000000000008) is None, "it was dealt with when the worker asked"
     assert _heard("", 0) is None, "a wake-up may come without a job"
+
+
+def test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended(own: Any, own_url: str) -> None:
+    """It lay in the list again, and was leased to the next who asked, although it was to be cancelled."""
+    run, session = own.lw.runtime.run, "host/1/a"
+    keys, its = QueueKeys("lw", "default"), channel("lw", session)
+    with redis.Redis.from_url(own_url) as admin, closing(admin.pubsub()) as ear:
+        ear.subscribe(its)
+        assert ear.get_message(timeout=20)
+        run(jobs.beat(KEYS, {session: True}, 600_000, 1.0))
+        asleep = run(jobs.reserve(KEYS, session, 1, "r1", its))
+        keys.sleeper = its
+        run(pushing.push(keys, [NewJob("j1", heads.head(1, 4) + b'["work",[1]]')]))
+        job = own.lw.job("j1")
+        assert _tokens(admin).keys() == {"j1"}, "it is handed over"
+        assert job.cancel()
+        run(hands.pass_on(KEYS, session, its, asleep.fence, 600_000))
+        assert job.state() == "cancelled"
+        assert own.lw.queue().status().running == 0
+        assert not admin.exists(KEYS.jobs, KEYS.notes, KEYS.ready[1], KEYS.run(session))
+        assert not run(jobs.reserve(KEYS, session, 1, "r2", "")).jobs

@@ -7,6 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import stock as protocol
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.stock import Books
 from lockwork.tasks.task import Task
 from processes import until
 
@@ -53,13 +59,21 @@ def test_a_second_call_of_one_key_enqueues_nothing(lw: Lockwork, place: Task[[st
     assert enqueued(lw) == 1
 
 
-def test_confirm_and_release_enqueue_once(lw: Lockwork, place: Task[[str], None, None]) -> None:
+def test_each_end_enqueues_once(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     sale, gone = phones.reserve("bob"), phones.reserve("eve")
     for _ in range(3):
         phones.confirm(sale, enqueue=place.call("bob"))
-        phones.release(gone, enqueue=place.call("eve"))
+    phones.release(gone, enqueue=place.call("eve"))
     assert enqueued(lw) == 2
+    phones.refund(sale, enqueue=place.call("bob"))
+    assert enqueued(lw) == 3
+    for over in (phones.release, phones.refund):
+        for one in (sale, gone):
+            over(one)
+            with pytest.raises(ReservationEnded, match="nothing was enqueued"):
+                over(one, enqueue=place.call("eve"))
+    assert enqueued(lw) == 3
 
 
 def test_what_has_ended_enqueues_nothing(lw: Lockwork, place: Task[[str], None, None]) -> None:
@@ -71,8 +85,31 @@ def test_what_has_ended_enqueues_nothing(lw: Lockwork, place: Task[[str], None, 
         phones.release(sale, enqueue=place.call("bob"))
     with pytest.raises(ReservationEnded):
         phones.confirm(short, enqueue=place.call("eve"))
-    phones.release(short, enqueue=place.call("eve"))
+    with pytest.raises(ReservationEnded, match="nothing was enqueued"):
+        phones.release(short, enqueue=place.call("eve"))
+    phones.release(short)
     assert enqueued(lw) == 0
+
+
+@pytest.mark.parametrize("verb", ["confirm", "release", "refund"])
+def test_an_end_that_is_sent_again_after_its_job_has_run(lw: Lockwork, verb: str) -> None:
+    """Its first reply was lost. The job is its own, so it did its step: nothing has gone wrong."""
+    phones, queue = lw.stock("phone", 5, queue="orders"), QueueKeys("lw", "orders")
+    held = phones.reserve("bob")
+    if verb == "refund":
+        phones.confirm(held)
+    job = NewJob("j1", b'1,4,,;["work",[1]]')
+
+    def end() -> None:
+        lw.runtime.run(getattr(protocol, verb)(Books(queue, "phone", 5, 0), held.id, job))
+
+    end()
+    end()
+    lw.runtime.run(jobs.beat(queue, {"host/1/a": True}, 600_000, 1.0))
+    (leased,) = lw.runtime.run(jobs.reserve(queue, "host/1/a", 9, "r1", "")).jobs
+    lw.runtime.run(jobs.settle(queue, "host/1/a", [Outcome("j1", leased.token, "s", b"null")], 600_000))
+    end()
+    assert lw.queue("orders").status().enqueued == 1
 
 
 def test_a_task_of_another_queue_cannot_be_part_of_the_step(lw: Lockwork, place: Task[[str], None, None]) -> None:

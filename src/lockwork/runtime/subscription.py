@@ -29,6 +29,13 @@ def message(reply: list[bytes]) -> tuple[str, str]:
     return ticket, text
 
 
+def _refusal(error: hiredis.ReplyError, channel: str) -> str:
+    """What the server said instead of letting us hear the channel, and what to do."""
+    if "NOPERM" not in str(error):
+        return str(error)
+    return f"{error}: let this user use the channels &{channel.rpartition(':wake:')[0]}:wake:* (ACL SETUSER)"
+
+
 class Subscription:
     """The pub/sub connection of a process, which its engine tends."""
 
@@ -77,7 +84,7 @@ class Subscription:
             if isinstance(reply, hiredis.ReplyError):
                 # to a ping: it is busy or loads its data, and we hear it all the same
                 if not self._confirmed:
-                    self._broken(reply)
+                    self._broken(_refusal(reply, self._channel))
                     self.next_event = now() + PING
                     return
                 continue

@@ -16,7 +16,7 @@ _NOT_ON = "redis.call('HSET', lock, 'd', 0)"
 _LONGER = "now + ARGV[at + 2] * 1000"
 _MINE = "if held[1] == ARGV[1] and held[2] == ARGV[2] and deadline > now then"
 _MINIMUM = "if ARGV[4] and left > 0 then"
-_LOOK = "redis.call('PUBLISH', ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
+_LOOK = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
 TWINS = (
     Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
     Build("adopted twice", (("lock_adopt", "held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline", "deadline"),)),
@@ -46,7 +46,7 @@ TWINS = (
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build("withdrawn but not handed on", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
-    Build("the deaf count as warned", (("parts/line", "math.min(1, redis", "math.max(1, redis"),)),
+    Build("the deaf count as warned", (("parts/line", "math.min(1, publish", "math.max(1, publish"),)),
     Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
     Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
     Build("a lease ends late", (("parts/line", "if waiter[1] > now or", "if waiter[1] >= now or"),)),

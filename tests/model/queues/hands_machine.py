@@ -61,7 +61,7 @@ class Sleepers(RuleBasedStateMachine):
     @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2", "awake"]), awake=st.booleans())
     def pass_on(self, channel: str, *, awake: bool) -> None:
         self.bench.messages.clear()
-        told = self.bench.run(hands.pass_on(self.queue, "host/1/a", channel, 0, awake=awake))
+        told = self.bench.run(hands.pass_on(self.queue, "host/1/a", channel, 0, _WINDOW_MS, awake=awake))
         slept = channel in self.asleep
         if slept:
             self.asleep.remove(channel)

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import hands, heads, jobs, pushing
+from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.pushing import NewJob
@@ -52,6 +53,8 @@ class Offers(RuleBasedStateMachine):
         """The answers with which sessions went to sleep, if they still wait for a word."""
         self.said: dict[str, str] = {}
         """The newest message to each session that holds a job."""
+        self.cancelled: set[str] = set()
+        """Jobs that were in a worker's hands when they were cancelled."""
         self.alive: dict[str, int] = {}
         self.in_force: set[str] = set()
         for session in _SESSIONS:
@@ -115,6 +118,7 @@ class Offers(RuleBasedStateMachine):
             self.asleep.append(session)
             self.since[session] = self.bench.now
             self.asleep = [each for each in self.asleep if self.since[each] > self.bench.now - _GONE]
+            self.asleep.sort(key=lambda each: (self.since[each], each))  # the clock may have been set back
             if self.marks and self.marks[0] not in self.alive:
                 self.marks.pop(0)
 
@@ -197,17 +201,34 @@ class Offers(RuleBasedStateMachine):
     @rule(session=st.sampled_from(_SESSIONS), awake=st.booleans())
     def pass_on(self, session: str, awake: bool) -> None:
         self.bench.messages.clear()
-        passing = hands.pass_on(self.queue, session, channel("sim", session), self.last[session], awake=awake)
+        passing = hands.pass_on(
+            self.queue, session, channel("sim", session), self.last[session], _WINDOW_MS, awake=awake
+        )
         told = self.bench.run(passing)
         self.slept.pop(session, None)
         slept, marked = session in self.asleep, session in self.marks
         self._awake(session)
         if (offered := self.offered.pop(session, None)) is not None:
-            self.ready.insert(0, offered)
+            self._back(offered)
         used = slept or (marked and offered is None)
         woken = [] if used and not awake else self._woken()
         assert told == bool(woken)
         self._told(woken)
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        """Of a job in a worker's hands, which may not have heard of it."""
+        if running := sorted({*self.held, *self.offered.values()}):
+            id = data.draw(st.sampled_from(running))
+            assert self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS)) == "running"
+            self.cancelled.add(id)
+
+    def _back(self, id: str) -> None:
+        """A job that nobody begins is the next, unless it was cancelled: then it has ended."""
+        if id not in self.cancelled:
+            self.ready.insert(0, id)
+            return
+        assert any(self.bench.hash(results).get(id, "").startswith("c") for results in self.queue.results)
 
     @rule(data=st.data(), kind=st.sampled_from("sg"))
     def settle(self, data: st.DataObject, kind: str) -> None:
@@ -218,7 +239,7 @@ class Offers(RuleBasedStateMachine):
         settled = self.bench.run(jobs.settle(self.queue, session, [outcome], _WINDOW_MS))
         assert settled == [True], "who was given a job has its lease"
         if kind == "g":
-            self.ready.insert(0, job.id)
+            self._back(job.id)
         # it tells others of places that are free; who that is is another model's matter
         self._look_who_sleeps()
 
@@ -236,7 +257,9 @@ class Offers(RuleBasedStateMachine):
         self._look_who_sleeps()
         ready = self.bench.list(self.queue.ready[1])
         dead = set(self.bench.scores(self.queue.dead))
-        assert {*ready} | dead >= {*self.ready, *mine, *([offered] if offered else [])}
+        back_or_dead = {*self.ready, *mine, *([offered] if offered else [])}
+        assert {*ready} | dead >= back_or_dead - self.cancelled
+        assert not self.cancelled & {*ready}
         self.ready = ready
 
     def _look_who_sleeps(self) -> None:

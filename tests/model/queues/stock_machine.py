@@ -98,9 +98,11 @@ class StockMachine(RuleBasedStateMachine):
         try:
             self.bench.run(getattr(stock, verb)(self.books, id, new), twice=twice)
         except ReservationEnded:
-            assert before == {"confirm": None, "release": "confirmed", "refund": "held"}[verb]
+            ended = before is None and job
+            assert ended or before == {"confirm": None, "release": "confirmed", "refund": "held"}[verb]
         else:
             assert (verb, before) in _ENDS
+            assert before is not None or not job, "the job or an error"
             if kept is not None and not (verb == "confirm" and before == "confirmed"):
                 self.jobs += job
                 kept.state, kept.claim = "confirmed", 0

@@ -37,7 +37,7 @@ TWINS = (
     Build("who comes too early is sent away for long", ((_LIMITS, _SPREAD, ""),)),
     Build("who asks again is told another moment", ((_LIMITS, "awaited and math.max(", "math.max("),)),
     Build("who knows when to come is woken before", (("parts/wake", "and now or '+inf'", "and '+inf' or '+inf'"),)),
-    Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
+    Build("to resume wakes nobody", (("queue_set", "publish(channel, jobs)", ""),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
     Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),
     Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import hiredis
 import pytest
 
 from model.queues.mixed_queue import MixedQueue
@@ -26,6 +29,16 @@ TWINS = (
 )
 
 
+@pytest.fixture
+def mute(simulated: Server) -> Iterator[Server]:
+    """The server for a user who may use no channel."""
+    simulated.command("ACL", "SETUSER", "mute", "on", "nopass", "~*", "+@all", "resetchannels")
+    simulated.command("AUTH", "mute", "")
+    yield simulated
+    simulated.command("AUTH", "default", "")
+    simulated.command("ACL", "DELUSER", "mute")
+
+
 @pytest.mark.parametrize("few", [False, True], ids=["as released", "small steps"])
 def test_books_agree_whatever_comes_together(simulated: Server, few: bool) -> None:
     build = Build("small steps", (_FEW, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
@@ -41,3 +54,15 @@ def test_books_that_do_not_agree_are_noticed(simulated: Server, twin: Build) -> 
         except AssertionError:
             return
     pytest.fail(f"nobody noticed: {twin.name}")
+
+
+def test_books_agree_although_nobody_may_be_told(mute: Server) -> None:
+    for seed in range(30):
+        MixedQueue(mute, Build(), seed).walk(60)
+
+
+def test_scripts_that_stop_where_they_may_not_tell_are_noticed(mute: Server) -> None:
+    stops = Build("stops", (("parts/publish", "redis.pcall", "redis.call"),))
+    with pytest.raises(hiredis.ReplyError, match="channel"):
+        for seed in range(30):
+            MixedQueue(mute, stops, seed).walk(60)

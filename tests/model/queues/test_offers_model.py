@@ -39,6 +39,7 @@ def test_offers_do_what_their_model_says(simulated: Server) -> None:
         Build("what was heard is told again", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
         Build("who passes on keeps the job", (("jobs_pass", "if given > known then", "if false then"),)),
         Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
+        Build("what is passed on is not cancelled", (("jobs_pass", "if record and mark and", "if false and"),)),
         Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
         Build("who has an offer is woken", (("parts/wake", "idle, 0, '+inf'", "idle, '-inf', '+inf'"),)),
         Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),

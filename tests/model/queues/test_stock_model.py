@@ -23,6 +23,8 @@ TWINS = (
     Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
     Build("refunds what is held", (("stock_end", "(verb == 'f' and kept[1] == 'h' and -2)", "nil"),)),
     Build("withdraws what is sold", (("stock_state", "+ ARGV[2] >= 0 then", "+ ARGV[2] >= -99 then"),)),
+    Build("gives back nothing, with a job", (("stock_end", "(done and 1) or 0", "1"),)),
+    Build("does not know its own job", (("stock_end", "done = redis.call('HEXISTS', jobs, ARGV[4])", "done = 0"),)),
     Build("extending shortens", (("stock_extend", "math.max(kept[5], now + ARGV[2] * 1000)", "now + ARGV[2] * 1000"),)),
     Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
     Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),

@@ -23,7 +23,7 @@ TWINS = (
     Build("a failure turns into a result", (("once_end", "if state == 'd' or state == 'f' or", "if"),)),
     Build(
         "tells nobody",
-        ((_PART, "redis.call('PUBLISH', fields[at + 1], string.sub(fields[at], 2))", ""),),
+        ((_PART, "publish(fields[at + 1], string.sub(fields[at], 2))", ""),),
     ),
     Build("tells who has given up", (("once_abandon", "redis.call('HDEL', once, 'w' .. ARGV[1])", ""),)),
     Build("revives what was lost", (("once_renew", "and deadline > now then", "then"),)),

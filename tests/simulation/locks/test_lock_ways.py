@@ -17,7 +17,7 @@ from simulation.server import Build, Server
 _GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
 _SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
 _OTHERS = "if held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline <= now then"
-_TELL = "redis.call('PUBLISH', ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
+_TELL = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
 _HELD = "if held[1] and deadline > now then"
 _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 

@@ -12,7 +12,7 @@ _FREE = "if free > 0 then return math.min(want, free) end"
 _OPEN = "math.max(again, takers(freed, lines))"
 _FREED = "count_freed(had - rest)"
 _PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
-_DRAINED = "for channel in string.gmatch(rules[8], '%S+') do redis.call('PUBLISH', channel, stats) end"
+_DRAINED = "for channel in string.gmatch(rules[8], '%S+') do publish(channel, stats) end"
 _RUNS = "redis.call('HLEN', jobs) - at_work"
 _NO_ROOM = "if no_room then return no_room end"
 TWINS = (
@@ -20,7 +20,7 @@ TWINS = (
     Build("a rate that offers do not heed", (("parts/offer", "or rate_jobs", ""),)),
     Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
     Build("a pause that begins anew", (("queue_set", "'HSETNX', stats", "'HSET', stats"),)),
-    Build("to resume wakes nobody", (("queue_set", "redis.call('PUBLISH', channel, jobs)", ""),)),
+    Build("to resume wakes nobody", (("queue_set", "publish(channel, jobs)", ""),)),
     Build("what is leased is not counted", ((_LIMITS, _COUNT, "at_work"),)),
     Build("what is settled stays counted", (("jobs_settle", "count_freed(freed)", ""),)),
     Build("who settles late is counted, too", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),

@@ -13,7 +13,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues.jobs import Batch
 from simulation.process import Actor, Sleep, Task
-from simulation.queues.queue_actors import Child, Plant
+from simulation.queues.queue_actors import WINDOW_MS, Child, Plant
 from simulation.queues.unique_queue_actors import UniqueCall, UniquePlant
 
 PARTITIONS = 3
@@ -106,5 +106,5 @@ class PartitionedPlant(Plant):
         yield Sleep(0)
         with suppress(LockworkError):
             queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
-            yield from hands.pass_on(queue, child.session, child.process.channel, last, awake=True)
+            yield from hands.pass_on(queue, child.session, child.process.channel, last, WINDOW_MS, awake=True)
         source.passing = False

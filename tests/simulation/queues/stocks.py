@@ -29,7 +29,7 @@ TWINS = (
     Build("what runs out stays held", (("parts/stock", "'-inf', now, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
     Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
     Build("nobody hands over", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
-    Build("tells nobody", ((_LINE, "redis.call('PUBLISH', waiter[3], id)", "local _"),)),
+    Build("tells nobody", ((_LINE, "publish(waiter[3], id)", "local _"),)),
     Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
 )
 

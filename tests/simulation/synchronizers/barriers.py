@@ -50,7 +50,7 @@ TWINS = (
     Build("nobody can withdraw", (("barrier_leave", "drop(ARGV[1])", ""),)),
     Build("opens for one too few", (("barrier_arrive", "if others + 1 < parties", "if others + 2 < parties"),)),
     Build("an index for two", (("barrier_arrive", "index = at - 1", "index = 0"),)),
-    Build("nobody is told", (("barrier_arrive", "redis.call('PUBLISH', member[3],", "tostring("),)),
+    Build("nobody is told", (("barrier_arrive", "publish(member[3],", "tostring("),)),
     Build("places that are not refreshed", (("barrier_arrive", _ZADD, _ZADD.replace("now", "'NX', now")),)),
     Build("a barrier without an expiry", ((_PART, "redis.call('PEXPIRE', barrier, 2 * KEPT)", ""),)),
 )

@@ -6,6 +6,7 @@
 -- Invariants: each generation passes exactly its parties, all of them live at that moment; no request passes twice
 -- include: now
 -- include: barrier
+-- include: publish
 local parties, request = tonumber(ARGV[1]), ARGV[2]
 local mine = passed(request)
 if mine then return {1, mine[2], mine[1]} end
@@ -55,7 +56,7 @@ for at, member in ipairs(group) do
   if member[2] == request then
     index = at - 1
   else
-    redis.call('PUBLISH', member[3], member[2] .. ' ' .. (at - 1))
+    publish(member[3], member[2] .. ' ' .. (at - 1))
   end
 end
 redis.call('HSET', barrier, 'r' .. generation, cmsgpack.pack(record), 'g', generation, 'p', parties)

@@ -22,7 +22,7 @@ if where == 'look' then return {'look', unpack(session)} end
 if where == 'running' then
   local note = redis.call('HGET', notes, id) or '0'
   redis.call('HSET', notes, id, '1' .. string.sub(note, 2))
-  redis.call('PUBLISH', ARGV[3] .. session, notes .. ' ' .. id)
+  publish(ARGV[3] .. session, notes .. ' ' .. id)
   return {'running'}
 end
 local outcomes = {id, withdraw(id, record, 'c')}

@@ -4,6 +4,7 @@
 -- Reply: 1; 0 when the lease is over, -1 when it would be too much (nothing was written)
 -- Invariants: only the token of the current lease writes
 -- A note is 1 or 0 (to be cancelled or not), then MessagePack: [progress, step, value, step, value ...]
+-- include: publish
 redis.call('HLEN', KEYS[2])
 redis.call('HLEN', KEYS[3])
 local id, name, value = ARGV[1], ARGV[4], ARGV[5]
@@ -23,6 +24,6 @@ if #note > tonumber(ARGV[3]) then return -1 end
 redis.call('HSET', KEYS[2], id, note)
 if name == '' then
   local channels = redis.call('HGET', KEYS[3], id)
-  for channel in string.gmatch(channels or '', '\1(%S+)') do redis.call('PUBLISH', channel, id) end
+  for channel in string.gmatch(channels or '', '\1(%S+)') do publish(channel, id) end
 end
 return 1

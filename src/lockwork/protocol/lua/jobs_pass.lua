@@ -1,28 +1,41 @@
 -- Ends a worker's sleep without a fetch: its entry goes, or, if it was woken already, another worker is woken instead. A job that
--- it was offered meanwhile goes back.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, run
+-- it was offered meanwhile goes back, or ends if it is to be cancelled.
+-- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, notes
 -- ARGV: the worker's channel, 1 if it woke up by itself: then it was the one that knew when to look again; fence of the last job
---   that it has
+--   that it has; window ms
 -- Reply: 1 when another worker was told, else 0
--- Invariants: a wake-up that its worker cannot use is not lost while another worker sleeps
+-- Invariants: a wake-up that its worker cannot use is not lost while another worker sleeps; a job of which its worker was asked to
+--   cancel it does not run again by itself
 -- include: now
 -- include: push
-local run, known = KEYS[10], tonumber(ARGV[3])
-touch('HLEN', 10, 10)
+local tries, run, dead, errors, watch, notes = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
+local results, older, known = KEYS[8], KEYS[9], tonumber(ARGV[3])
+-- include: finish
+touch('HLEN', 15, 15)
 local since = tonumber(redis.call('ZSCORE', idle, ARGV[1]) or nil)
 redis.call('ZREM', idle, ARGV[1])
 if since and since >= 0 and ARGV[2] ~= '1' then return 0 end
 if since and since < 0 then
   if -since <= known and ARGV[2] ~= '1' then return 0 end -- it has the job
-  local held = redis.call('HGETALL', run)
+  local held, outcomes = redis.call('HGETALL', run), {}
   for at = 1, #held, 2 do
     local given = tonumber(string.match(held[at + 1], ' (%d+) ~$') or 0)
     if given > known then
-      local record = redis.call('HGET', jobs, held[at])
-      redis.call('HDEL', run, held[at])
+      local id = held[at]
+      local record, mark = redis.call('HGET', jobs, id), redis.call('HGET', notes, id)
+      redis.call('HDEL', run, id)
       count_freed(1)
-      if record then redis.call('LPUSH', ready_key(record), held[at]) end -- else it was deleted by hand
+      if record and mark and string.sub(mark, 1, 1) == '1' then
+        close_note(id, mark, outcomes)
+        redis.call('HDEL', jobs, id)
+        outcomes[#outcomes + 1] = id
+        outcomes[#outcomes + 1] = ending('c', 0, record)
+        redis.call('HINCRBY', stats, 'cancelled', 1)
+      elseif record then -- else it was deleted by hand
+        redis.call('LPUSH', ready_key(record), id)
+      end
     end
   end
+  conclude(outcomes, tonumber(ARGV[4]))
 end
 return wake(1) and 1 or 0

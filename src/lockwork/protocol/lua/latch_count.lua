@@ -5,6 +5,7 @@
 -- Invariants: a request counts once; what is left never rises within a round; an open latch stays open until it is reset
 -- include: now
 -- include: latch
+-- include: publish
 if not touch(tonumber(ARGV[1]), tonumber(ARGV[2])) then return {-1, count} end
 local request = ARGV[3]
 local before = redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)
@@ -24,7 +25,7 @@ if left == 0 then
   local fields = redis.call('HGETALL', latch)
   for at = 1, #fields, 2 do
     if string.sub(fields[at], 1, 1) == 'w' then
-      if tonumber(fields[at + 1]) > now then redis.call('PUBLISH', string.sub(fields[at], 2), text) end
+      if tonumber(fields[at + 1]) > now then publish(string.sub(fields[at], 2), text) end
       redis.call('HDEL', latch, fields[at])
     end
   end

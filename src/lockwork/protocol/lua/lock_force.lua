@@ -9,5 +9,5 @@ redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing w
 local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')
 if not held[1] or held[2] ~= ARGV[2] or tonumber(held[3]) <= now then return tonumber(ARGV[1]) end
 pass(held[2], held[4], held[5])
-redis.call('PUBLISH', ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
+publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
 return 1

@@ -13,5 +13,5 @@ drop(ARGV[2], held)
 sweep()
 serve('')
 save()
-redis.call('PUBLISH', ARGV[3] .. string.match(held[2], '^[^:]*'), '! look ' .. books)
+publish(ARGV[3] .. string.match(held[2], '^[^:]*'), '! look ' .. books)
 return 1

@@ -4,6 +4,7 @@
 -- Reply: {1 when more workers are to be woken by another call, paused since (ms) or '', rate or '', concurrency or '', size or ''}
 -- Invariants: a pause that is on keeps its beginning; a rate that changes keeps what is used up of it, up to one period
 -- include: now
+-- include: publish
 local jobs, idle, stats = KEYS[1], KEYS[2], KEYS[3]
 redis.call('ZCARD', idle)
 redis.call('HLEN', stats)
@@ -23,7 +24,7 @@ if ARGV[1] == '1' and not found[1] then
   -- a score below 0 is an offer (offer.lua): such a worker is awake
   local asleep = redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 500)
   if #asleep > 0 then redis.call('ZREM', idle, unpack(asleep)) end
-  for _, channel in ipairs(asleep) do redis.call('PUBLISH', channel, jobs) end
+  for _, channel in ipairs(asleep) do publish(channel, jobs) end
 end
 local more = ARGV[1] == '1' and not found[1] and redis.call('ZCOUNT', idle, 0, '+inf') > 0
 return {more and 1 or 0, found[1] or '', found[2] or '', found[3] or '', found[4] or ''}

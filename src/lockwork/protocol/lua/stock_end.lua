@@ -1,8 +1,9 @@
 -- Confirms, releases or refunds a reservation, and enqueues a job with it, both or neither.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, books, holds
 -- ARGV: total, c to confirm, r to release or f to refund, id, then, if a job: id, record, delay ms
--- Reply: 1 done (now or before), 0 no such reservation (it expired, was released or refunded), -1 it is confirmed, so cannot be
---   released, -2 it is held, so cannot be refunded; {waiting, size}: the job's queue has no room, and nothing was done
+-- Reply: 1 done (now or before), 0 no such reservation (it expired, was released or refunded), and so nothing to confirm, or no step that
+--   the job could be part of, -1 it is confirmed, so cannot be released, -2 it is held, so cannot be refunded; {waiting, size}: the
+--   job's queue has no room, and nothing was done
 -- Invariants: sold + held <= total; the job is enqueued once; who waits gets what comes back
 -- include: now
 -- include: push
@@ -19,7 +20,12 @@ if kept and kept[1] == 'h' and kept[5] <= now then kept = nil end
 local wrong = kept and ((verb == 'r' and kept[1] == 'c' and -1) or (verb == 'f' and kept[1] == 'h' and -2))
 if not kept or wrong or (verb == 'c' and kept[1] == 'c') then
   serve()
-  return wrong or (not kept and verb == 'c' and 0) or 1
+  local done = kept or (verb ~= 'c' and #ARGV == 3)
+  if not done and #ARGV > 3 then
+    -- the job is this call's own: if it is known, an earlier try did all of it
+    done = redis.call('HEXISTS', jobs, ARGV[4]) + redis.call('HEXISTS', KEYS[8], ARGV[4]) + redis.call('HEXISTS', KEYS[9], ARGV[4]) > 0
+  end
+  return wrong or (done and 1) or 0
 end
 if no_room then
   serve()

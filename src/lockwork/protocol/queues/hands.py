@@ -36,14 +36,18 @@ def give_back(queue: QueueKeys, session: str, window_ms: int) -> Protocol[int]:
         given += sum(settled)
 
 
-def pass_on(queue: QueueKeys, session: str, channel: str, last: int, *, awake: bool = False) -> Protocol[bool]:
+def pass_on(
+    queue: QueueKeys, session: str, channel: str, last: int, window_ms: int, *, awake: bool = False
+) -> Protocol[bool]:
     """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
 
     `awake`: so, too, if it woke up by itself, because what it waited for must be due. A job that was offered to it,
-    with a higher fence than `last`, goes back.
+    with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
     """
-    keys = (*push_keys(queue), queue.run(session))
-    told = yield Call(script("jobs_pass"), keys, [channel, int(awake), last], patience=0.5)
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.notes
+    )  # fmt: skip
+    told = yield Call(script("jobs_pass"), keys, [channel, int(awake), last, window_ms], patience=0.5)
     return bool(told)
 
 

@@ -147,14 +147,26 @@ def confirm(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
 
 
 def release(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
-    """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale."""
-    if (yield from _end(books, "r", id, job)) < 0:
+    """Give a reservation's units back; raises ReservationEnded when it was confirmed, because then it is a sale.
+
+    With a job, also when they are back already, unless by this very job: then it is not enqueued.
+    """
+    code = yield from _end(books, "r", id, job)
+    if code == 0:
+        raise _back_already(books, id)
+    if code < 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: a sale cannot be released")
 
 
 def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
-    """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet."""
-    if (yield from _end(books, "f", id, job)) < 0:
+    """Put a sale's units back on sale; raises ReservationEnded when it was not confirmed yet.
+
+    With a job, also when they are back already, as `release` does.
+    """
+    code = yield from _end(books, "f", id, job)
+    if code == 0:
+        raise _back_already(books, id)
+    if code < 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is not confirmed: release it instead")
 
 
@@ -217,3 +229,10 @@ def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
     jobs = [] if job is None else push_arguments([job])
     reply = yield Call(script("stock_end"), books.keys, [books.total, verb, id, *jobs])
     return room_for(books.queue, reply)
+
+
+def _back_already(books: Books, id: str) -> ReservationEnded:
+    return ReservationEnded(
+        f"reservation {id!r} of stock {books.name!r} has expired, was released or refunded: its units are back, and "
+        "nothing was enqueued"
+    )

@@ -39,7 +39,7 @@ local function ask(owner, request, lease, claim, wait, channel)
 
   -- a process that keeps a lock it does not need (its request begins with ~) is asked to give it back
   local keeper = held[2] and deadline > now and string.match(held[2], '^~([^;]*)%.')
-  if keeper then redis.call('PUBLISH', string.match(channel, '^.*:wake:') .. keeper, '! asked ' .. lock) end
+  if keeper then publish(string.match(channel, '^.*:wake:') .. keeper, '! asked ' .. lock) end
 
   if wait == '0' then
     leave(request)

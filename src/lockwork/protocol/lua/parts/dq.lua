@@ -1,6 +1,7 @@
 -- A delay queue. The entries: id -> when it is due, us. The line: requests of those who wait for entries, by when they came, us.
 -- The books, a hash: w<request> = {channel, end of its place us, when it came us}; k which of the two logs is written, x since
 -- when (us), c how much is in it. The logs: request -> what it did, so that a call that is sent again does nothing more.
+-- include: publish
 local entries, line, books = KEYS[1], KEYS[2], KEYS[3]
 local KEPT = 60000 -- ms that a log is written; then it is kept for as long
 local MANY = 50000 -- entries in a log, after which it is kept no longer, whatever its age
@@ -37,7 +38,7 @@ local function wake(count)
     if not request then return end
     local packed = redis.call('HGET', books, 'w' .. request)
     if packed then
-      count = count - math.min(1, redis.call('PUBLISH', cmsgpack.unpack(packed)[1], request))
+      count = count - math.min(1, publish(cmsgpack.unpack(packed)[1], request))
     end
   end
 end

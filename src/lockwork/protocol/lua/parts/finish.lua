@@ -42,7 +42,7 @@ local function conclude(outcomes, window)
     local channels = redis.call('HGET', watch, outcomes[at])
     if channels then
       redis.call('HDEL', watch, outcomes[at])
-      for channel in string.gmatch(channels, '[^%s\1]+') do redis.call('PUBLISH', channel, outcomes[at]) end
+      for channel in string.gmatch(channels, '[^%s\1]+') do publish(channel, outcomes[at]) end
     end
   end
 end

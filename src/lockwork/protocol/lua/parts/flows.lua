@@ -193,7 +193,7 @@ local function flow_engine()
     local channels = redis.call('HGET', watch, flow)
     if not channels then return end
     redis.call('HDEL', watch, flow)
-    for channel in string.gmatch(channels, '[^%s\1]+') do redis.call('PUBLISH', channel, flow) end
+    for channel in string.gmatch(channels, '[^%s\1]+') do publish(channel, flow) end
   end
 
   -- What the ends of jobs mean for their flows, as far as one call goes; the rest is due at once, like a job that expires.

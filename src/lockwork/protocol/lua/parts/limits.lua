@@ -2,6 +2,7 @@
 -- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
 -- run hashes together), drain (channels to be told when nothing runs); and fence, the highest of any delivery.
 -- The script that includes this names: jobs, due, idle, stats
+-- include: publish
 local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence')
 local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
 local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
@@ -65,7 +66,7 @@ local function count_freed(count)
   at_work = redis.call('HINCRBY', stats, 'running', -count)
   if rules[8] and at_work <= 0 then
     redis.call('HDEL', stats, 'drain')
-    for channel in string.gmatch(rules[8], '%S+') do redis.call('PUBLISH', channel, stats) end
+    for channel in string.gmatch(rules[8], '%S+') do publish(channel, stats) end
   end
 end
 

@@ -2,6 +2,7 @@
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant;
 -- h, t first and last ticket, if anybody ever waited;
 -- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us}; i<request> = ticket
+-- include: publish
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
@@ -59,7 +60,7 @@ local function warn(deadline)
     local packed = redis.call('HGET', lock, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
     if waiter and waiter[1] > now and waiter[6] > deadline + LATE * 1000 then
-      told = told + math.min(1, redis.call('PUBLISH', waiter[5], waiter[3] .. ' look'))
+      told = told + math.min(1, publish(waiter[5], waiter[3] .. ' look'))
       if told == 3 then return end
     end
   end
@@ -69,7 +70,7 @@ end
 local function hand(waiter, last)
   local fence, deadline = grant(waiter[4], waiter[3], waiter[2], last)
   keep(deadline)
-  redis.call('PUBLISH', waiter[5], string.format('%s %.0f %.0f', waiter[3], fence, deadline))
+  publish(waiter[5], string.format('%s %.0f %.0f', waiter[3], fence, deadline))
   warn(deadline)
 end
 

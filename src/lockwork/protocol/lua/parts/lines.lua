@@ -49,7 +49,7 @@ end
 
 -- It has its key, or needs none: to its group's line.
 local function join_group(id, level, group, limits, token)
-  if limits ~= '' then redis.call('HSET', books, 'l ' .. group, limits) end
+  if group ~= '' then redis.call('HSET', books, 'l ' .. group, limits) end -- also that there are none
   stand('g ' .. level .. ' ' .. group, id, token)
   enter_ring(level, group)
 end

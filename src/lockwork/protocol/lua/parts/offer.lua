@@ -14,7 +14,8 @@ local function offer(session, channel, id, record)
   if (redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0) == 0 then return nil end
   local fence = math.max(now, tonumber(rules[9] or 0) + 1)
   local token = string.format('1 %.0f ~', fence)
-  redis.call('PUBLISH', channel, jobs .. ' ' .. token .. ' ' .. id .. ' ' .. record)
+  local told = redis.pcall('PUBLISH', channel, jobs .. ' ' .. token .. ' ' .. id .. ' ' .. record)
+  if type(told) ~= 'number' then return nil end -- as in publish.lua
   redis.call('ZADD', idle, -fence, channel)
   redis.call('HSET', KEYS[7], id, token)
   redis.call('HSET', stats, 'fence', string.format('%.0f', fence))

@@ -16,13 +16,14 @@ local function keep(until_us)
 end
 
 -- include: requests
+-- include: publish
 
 -- Tell everybody who waits.
 local function wake()
   local fields, told = redis.call('HGETALL', once), 0
   for at = 1, #fields, 2 do
     if string.sub(fields[at], 1, 1) == 'w' and told < MANY then
-      redis.call('PUBLISH', fields[at + 1], string.sub(fields[at], 2))
+      publish(fields[at + 1], string.sub(fields[at], 2))
       redis.call('HDEL', once, fields[at])
       told = told + 1
     end

@@ -1,5 +1,6 @@
 -- The waiting line of permits: strictly in order, whoever is first waits until its units are free.
 -- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units}; i<request> = ticket
+-- include: publish
 local LOOK = 5000 -- ms after which every waiter looks again by itself
 local OFTEN = 1000 -- ms after which the first in line does
 local LATE = 900 -- ms that one further behind looks later than the first, at most
@@ -39,7 +40,7 @@ local function tell(mine, now_too)
       if waiter[6] <= now + OFTEN * 1000 and not now_too then return end
       waiter[6] = now + OFTEN * 1000
       redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(waiter))
-      told = told + math.min(1, redis.call('PUBLISH', waiter[5], waiter[3] .. ' look'))
+      told = told + math.min(1, publish(waiter[5], waiter[3] .. ' look'))
       if told == 3 then return end
     end
   end
@@ -63,7 +64,7 @@ local function serve(mine, ms)
       fence, ends = grant(waiter[4], mine, ms, waiter[8])
     else
       local given, limit = grant(waiter[4], waiter[3], waiter[2], waiter[8])
-      redis.call('PUBLISH', waiter[5], string.format('%s %.0f %.0f', waiter[3], given, limit))
+      publish(waiter[5], string.format('%s %.0f %.0f', waiter[3], given, limit))
     end
   end
   tell(mine, true)

@@ -1,5 +1,6 @@
 -- Who waits for units, in the books: h, t first and last ticket, if anybody waits; i<id> = ticket;
 -- w<ticket> = {end of the place us, id, channel, buyer, units, hold ms, key, limit}
+-- include: publish
 local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
 local CLAIM = 4000 -- ms that units which were handed over are held until their buyer's process claims them
 local LOOK = 5000 -- ms after which everybody who waits looks again by itself
@@ -28,7 +29,7 @@ local function alert()
   for ticket = tonumber(range[1]), math.min(tonumber(range[2]), range[1] + 9) do
     local packed = redis.call('HGET', books, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
-    if waiter and waiter[1] > now and redis.call('PUBLISH', waiter[3], waiter[2]) > 0 then return end
+    if waiter and waiter[1] > now and publish(waiter[3], waiter[2]) > 0 then return end
   end
 end
 
@@ -55,7 +56,7 @@ local function serve()
           set_aside(id, buyer, units, key, now + math.min(CLAIM, hold) * 1000, hold)
           free, handed = free - units, handed + 1
         end
-        redis.call('PUBLISH', waiter[3], id)
+        publish(waiter[3], id)
       end
     end
   end

@@ -1,0 +1,107 @@
+"""A user who may use no channel, as Redis 7 makes new users: what it does is done wholly, and nobody is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import limits as queue_limits
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.pushing import NewJob
+from lockwork.runtime.embedded import Embedded
+from processes import until
+
+_KEYS = QueueKeys("lw", "default")
+_WORKER = "host/1/a"
+_CHANNEL = channel("lw", _WORKER)
+_RECORD = b'1,4,,;["work",[1]]'
+_WINDOW_MS = 600_000
+
+
+@pytest.fixture
+def app(spoiled: Embedded) -> Iterator[Lockwork]:
+    """An app of a user with all rights."""
+    with Lockwork(spoiled.url) as made:
+        yield made
+
+
+@pytest.fixture
+def mute(spoiled: Embedded, spoil: redis.Redis) -> Iterator[Lockwork]:
+    """An app of a user without channels."""
+    spoil.acl_setuser(
+        "mute", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], reset_channels=True
+    )
+    with Lockwork(spoiled.url.replace("://", "://mute:secret@", 1)) as made:
+        yield made
+
+
+@pytest.fixture
+def asleep(app: Lockwork, spoil: redis.Redis) -> Iterator[None]:
+    """A worker sleeps, and hears its channel."""
+    with closing(spoil.pubsub()) as ear:  # type: ignore[no-untyped-call]
+        ear.subscribe(_CHANNEL)
+        assert ear.get_message(timeout=20)
+        app.runtime.run(jobs.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
+        assert not app.runtime.run(jobs.reserve(_KEYS, _WORKER, 1, "r1", _CHANNEL)).jobs
+        yield
+
+
+@pytest.mark.usefixtures("asleep")
+@pytest.mark.parametrize("guess", ["", _CHANNEL], ids=["a wake-up", "handed over"])
+def test_a_job_is_enqueued_and_waits(mute: Lockwork, app: Lockwork, spoil: redis.Redis, guess: str) -> None:
+    keys = QueueKeys("lw", "default")
+    keys.sleeper = guess
+    assert mute.runtime.run(pushing.push(keys, [NewJob("j1", _RECORD)])) == 1
+    assert spoil.lrange(_KEYS.ready[1], 0, -1) == [b"j1"]
+    assert spoil.hget(_KEYS.stats, "enqueued") == b"1"
+    assert app.runtime.run(jobs.reserve(_KEYS, _WORKER, 1, "r2", _CHANNEL)).jobs[0].id == "j1"
+
+
+@pytest.mark.usefixtures("asleep")
+def test_a_job_that_somebody_waits_for_ends_once(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
+    """The script stopped between its lease and its outcome: the job was in no place, and sent again it was refused."""
+    app.runtime.run(pushing.push(_KEYS, [NewJob("j1", _RECORD)]))
+    (job,) = app.runtime.run(jobs.reserve(_KEYS, _WORKER, 1, "r2", "")).jobs
+    app.runtime.run(jobs.standing(_KEYS, "j1", channel("lw", "host/2/b")))
+    drained = threading.Thread(target=app.queue("default").drain, args=(20,))
+    drained.start()
+    try:
+        until(lambda: spoil.hget(_KEYS.stats, "drain"), "somebody waits until the queue is empty")
+        settled = mute.runtime.run(jobs.settle(_KEYS, _WORKER, [Outcome("j1", job.token, "s", b"null")], _WINDOW_MS))
+    finally:
+        drained.join()
+    assert settled == [True]
+    assert spoil.hget(_KEYS.results[0], "j1") == b"snull"
+    assert not spoil.exists(_KEYS.jobs, _KEYS.run(_WORKER), _KEYS.watch)
+
+
+@pytest.mark.usefixtures("asleep")
+def test_a_queue_is_resumed(mute: Lockwork) -> None:
+    assert mute.runtime.run(queue_limits.change(_KEYS, {"paused": 1})).paused
+    assert mute.runtime.run(queue_limits.change(_KEYS, {"paused": ""})).paused is None
+
+
+def test_a_lock_goes_to_who_waits(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
+    """The release stopped before its end; whoever waits looks by itself."""
+    first = mute.lock("a").acquire()
+    fences = list[int]()
+    waiting = threading.Thread(target=lambda: fences.append(app.lock("a").acquire(wait=30).fence))
+    waiting.start()
+    until(lambda: spoil.hget("lw:{lock:a}", "t"), "somebody waits")
+    first.release()
+    waiting.join()
+    assert fences
+    assert fences[0] > first.fence
+
+
+def test_who_waits_says_what_to_grant(mute: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+    mute.runtime.engine.listen()
+    told = until(lambda: [text for text in caplog.messages if "wake-ups" in text], "it says that it hears nothing")
+    assert "let this user use the channels &lw:wake:*" in told[0]
