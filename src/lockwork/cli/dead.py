@@ -13,8 +13,9 @@ from lockwork.errors import ConfigError
 from lockwork.queues.dead import DeadSet, Matching
 
 _ACTIONS = ("list", "groups", "show", "retry", "delete")
+_LOOKS = ("list", "groups", "show")
 _ONLY_WITH = {
-    "--json": ("list", "groups", "show"),
+    "--json": _LOOKS,
     "--limit": ("list", "retry", "delete"),
     "--after": ("list",),
     "--all": ("retry", "delete"),
@@ -67,7 +68,7 @@ def dead(
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
     if action not in ("list", "groups"):
         _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
-    with opened(url, prefix, queue, partitions) as lw:
+    with opened(url, prefix, queue, partitions, looks=action in _LOOKS) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
