@@ -22,6 +22,7 @@ from lockwork.worker.logs import configure
 from lockwork.worker.options import ChildOrders
 from lockwork.worker.serving.leaving import leave_after, leave_within
 from lockwork.worker.serving.lifetime import work
+from lockwork.worker.signals import heard
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -67,7 +68,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
     # the terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us
     # (handled, not ignored: programs that jobs start would inherit that)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    for number in heard():
         signal.signal(number, lambda _number, _frame: None)
     leave_after(line.fileno(), _LAST, FAILED)
     runner = asyncio.Runner(loop_factory=loops.factory(sys.argv[1]))

@@ -39,6 +39,7 @@ from lockwork.worker.options import ChildOrders
 from lockwork.worker.pool import frames
 from lockwork.worker.pool.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.serving.readiness import ready
+from lockwork.worker.signals import heard
 
 log: logging.Logger = logging.getLogger("lockwork.worker")
 
@@ -159,7 +160,7 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
     # as in the child: signals are for the supervisor
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+    for number in heard():
         signal.signal(number, lambda _number, _frame: None)
     try:
         with asyncio.Runner(loop_factory=loops.factory(loop)) as runner:

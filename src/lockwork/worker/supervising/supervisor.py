@@ -17,6 +17,7 @@ from lockwork.worker.children.process import DIED, FAILED, MAX_JOBS, NOT_SET_UP,
 from lockwork.worker.children.relay import Relay
 from lockwork.worker.children.reports import Reports
 from lockwork.worker.options import QUIET, READY, STOP, WORN, WorkerOptions
+from lockwork.worker.signals import heard
 from lockwork.worker.supervising.bounds import Keeper
 from lockwork.worker.supervising.condition import Condition
 from lockwork.worker.supervising.crew import Crew
@@ -76,13 +77,12 @@ class Supervisor:
         self.condition: Condition = Condition(self._crew, self._heartbeat, options.lease)
 
     def run(self) -> int:
-        """Work until SIGTERM or SIGINT; raises a LockworkError when it cannot begin."""
+        """Work until SIGTERM, SIGINT or SIGHUP; raises a LockworkError when it cannot begin."""
         with self._events:
             return self._run()
 
     def _run(self) -> int:
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-        previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        previous = {number: signal.signal(number, self._on_signal) for number in heard()}
         self._reports.start()
         crew = self._crew
         try:
@@ -157,7 +157,7 @@ class Supervisor:
         elif event[0] == "signal":
             if event[1] == signal.SIGUSR1:
                 self._on_quiet()
-            else:
+            elif event[1] != signal.SIGHUP or not self.condition.stopping:  # the shell sends it, and then the system
                 self._on_stop()
         elif event[0] == "ready":
             self._on_ready(event[1])
