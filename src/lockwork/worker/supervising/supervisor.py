@@ -175,6 +175,7 @@ class Supervisor:
     def _on_stop(self) -> None:
         again, self.condition.stopping = self.condition.stopping, True
         self._crew.open = False
+        self._scheduler.cease()
         if not again:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._notify.tell(STOPPING=1, STATUS="running jobs come to their end")
