@@ -68,7 +68,7 @@ def test_a_second_signal_gives_everything_back_uncounted(
 def test_a_closed_terminal_stops_the_worker_as_sigterm_does(
     shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
-    """The hang-up comes twice, from the shell and from the kernel, and to the processes, too: systemd sends it to all."""
+    """The hang-up comes twice, from the shell and from the system; and systemd sends it to all processes."""
     gate = tmp_path / "gate"
     with worker("shift:lw", url=own_url, folder=apps) as process:
         job = shift.gated.enqueue(history.path, str(gate))

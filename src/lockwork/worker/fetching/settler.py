@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from lockwork.counts import several
 from lockwork.errors import ServerRefused
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import jobs
@@ -103,4 +104,5 @@ class Settler:
     def _complain(self, batch: list[Outcome], problem: Exception) -> None:
         if now() >= self._complaint:
             self._complaint = now() + AGAIN
-            log.warning("%d outcomes wait to be settled: %s", len(batch), problem, exc_info=unforeseen(problem))
+            waiting = several(len(batch), "outcome waits", "outcomes wait")
+            log.warning("%s to be settled: %s", waiting, problem, exc_info=unforeseen(problem))

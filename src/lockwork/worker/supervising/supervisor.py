@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.app import Lockwork
+from lockwork.counts import several
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.dead_moves import Bounds
 from lockwork.worker import loops
@@ -121,7 +122,9 @@ class Supervisor:
         if text == READY:
             self._events.post(("ready", session))
         elif text == WORN:
-            self._events.post(("worn", (session, MAX_JOBS, f"{self._options.max_jobs} jobs done")))
+            self._events.post(
+                ("worn", (session, MAX_JOBS, f"{several(self._options.max_jobs or 0, 'job', 'jobs')} done"))
+            )
         elif runners.concerns(text):
             self._crew.hear_of_runner(session, text)
         else:
@@ -155,10 +158,7 @@ class Supervisor:
         if event[0] == "exit":
             self._on_exit(event[1])
         elif event[0] == "signal":
-            if event[1] == signal.SIGUSR1:
-                self._on_quiet()
-            elif event[1] != signal.SIGHUP or not self.condition.stopping:  # the shell sends it, and then the system
-                self._on_stop()
+            self._heed(event[1])
         elif event[0] == "ready":
             self._on_ready(event[1])
         elif event[0] == "worn":
@@ -171,6 +171,12 @@ class Supervisor:
         else:
             log.warning("worker processes that did not end in time are killed")
             self._crew.kill()
+
+    def _heed(self, number: int) -> None:
+        if number == signal.SIGUSR1:
+            self._on_quiet()
+        elif number != signal.SIGHUP or not self.condition.stopping:  # the shell sends it, and then the system
+            self._on_stop()
 
     def _on_stop(self) -> None:
         again, self.condition.stopping = self.condition.stopping, True
@@ -219,7 +225,8 @@ class Supervisor:
                 # a worn one has a successor already, and that is the one that counts
                 self._crew.wanted -= not child.worn
             return
-        log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
+        jobs = several(given_back, "job", "jobs")
+        log.error("worker process %d ended (%s): %s given back", child.pid, child.fate, jobs)
         if not going:
             self._crew.replace(child, TOO_LONG if child.verdicts else DIED)
 
