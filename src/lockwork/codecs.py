@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import isfinite
 from typing import Any
 
@@ -81,6 +81,11 @@ class Signature:
         self._positions = [
             (index, self._wanted[p.name]) for index, p in enumerate(positional) if p.name in self._wanted
         ]
+
+    @property
+    def names(self) -> Collection[str]:
+        """The parameters' names."""
+        return self._signature.parameters.keys()
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""
