@@ -19,7 +19,10 @@ class Promise:
     """Whether None stands for the result of a job that failed."""
 
     def __format__(self, spec: str) -> str:
-        raise ConfigError("a job's key or group cannot be made of another job's result: that is not known yet")
+        raise ConfigError(
+            "the result of a flow's job is not known yet, and cannot be part of a text, nor of a key or group: pass "
+            "the node itself as an argument"
+        )
 
 
 class Hole(NamedTuple):
