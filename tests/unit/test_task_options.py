@@ -94,6 +94,9 @@ def test_an_option_among_the_arguments_is_told_where_it_goes(app: Lockwork, name
             call(1, **{name: 1})
     with pytest.raises(TypeError, match="'m'$"):
         hello.enqueue(1, m=2)  # type: ignore[call-arg]
+    nameless: Any = app.task(name="nameless")(partial(hello.function))
+    with pytest.raises(TypeError, match=rf"nameless.options\({name}="):
+        nameless.enqueue(1, **{name: 1})
 
 
 def test_an_argument_may_be_named_as_an_option_is(app: Lockwork) -> None:

@@ -255,8 +255,9 @@ class Task(Generic[P, R, C]):
         options = get_annotations(CallSettings).keys() & kwargs.keys() - self.signature.names
         if not options:
             return ""
+        function = getattr(self, "__name__", self.name)  # a partial has none
         shown = ", ".join(f"{name}=..." for name in sorted(options))
-        return f"; what is an option goes before the arguments, {self.__name__}.options({shown}).enqueue(...)"  # type: ignore[attr-defined]  # of the function
+        return f"; what is an option goes before the arguments, {function}.options({shown}).enqueue(...)"
 
     def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:
         return Job(self._origin, id, arrival)
