@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -110,6 +110,11 @@ class Signature:
                     f"task {task!r}: nothing can be converted to what {name!r} is annotated as: {why}; "
                     "correct that, or leave it out"
                 )
+
+    @property
+    def names(self) -> Collection[str]:
+        """The parameters' names."""
+        return self._signature.parameters.keys()
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Raise TypeError, as the call itself would, if the arguments do not fit."""

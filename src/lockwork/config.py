@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from inspect import get_annotations
@@ -29,23 +29,46 @@ class Settings(TypedDict, total=False):
     partitions: Mapping[str, int]
 
 
-def check_names(given: Iterable[str], known: type, complaint: str, elsewhere: tuple[type, str] | None = None) -> None:
+_OTHERS = {
+    "countdown": ("delay",),
+    "eta": ("at",),
+    "job_timeout": ("timeout",),
+    "max_retries": ("retries",),
+    "retry_delay": ("backoff",),
+    "soft_time_limit": ("timeout",),
+    "time_limit": ("hard_timeout",),
+    "ttl": ("expires", "result_ttl"),
+}
+"""What other queues call what we have by another name."""
+_CLOSE = 0.65
+
+
+def check_names(
+    given: Iterable[str], known: type, complaint: str, elsewhere: tuple[Collection[str], str] | None = None
+) -> None:
     """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have.
 
-    `elsewhere`: another TypedDict, whose names belong to another place, and what to say of a `{name}` of it.
+    `elsewhere`: names that belong to another place, and what to say of a `{name}` of them.
     """
     names = list(get_annotations(known))
     for name in given:
         if name not in names:
-            if elsewhere is not None and name in get_annotations(elsewhere[0]):
-                raise ConfigError(f"{complaint} {name!r}: {elsewhere[1].format(name=name)}")
-            close = get_close_matches(name, names, 1, cutoff=0.5)
-            if close:
-                # another that is about as close may be what was meant, too
-                least = max(0.65, SequenceMatcher(None, close[0], name).ratio() - 0.15)
-                close = sorted({*close, *get_close_matches(name, names, 2, cutoff=least)})
+            meant = _OTHERS.get(name, (name,))
+            if elsewhere is not None and meant[0] not in names and meant[0] in elsewhere[0]:
+                ours = "" if meant[0] == name else f"it is {meant[0]!r}; "
+                raise ConfigError(f"{complaint} {name!r}: {ours}{elsewhere[1].format(name=meant[0])}")
+            close = [one for one in meant if one in names] or _close(name, names)
             hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"known are {', '.join(names)}"
             raise ConfigError(f"{complaint} {name!r}: {hint}")
+
+
+def _close(name: str, names: list[str]) -> list[str]:
+    close = get_close_matches(name, names, 1, cutoff=_CLOSE)
+    if close:
+        # another that is about as close may be what was meant, too
+        least = max(_CLOSE, SequenceMatcher(None, close[0], name).ratio() - 0.15)
+        close = sorted({*close, *get_close_matches(name, names, 2, cutoff=least)})
+    return close
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Counts as people give them: whole numbers within bounds."""
+"""Counts as people give them, whole numbers within bounds, and as they read them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def whole(value: object, what: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ConfigError(f"{what} must be a whole number from {least} to {most:,}, not {value!r}")
     return value
+
+
+def several(count: int, one: str, more: str) -> str:
+    """The count with what it counts: "1 job", "2 jobs"."""
+    return f"{count:,} {one if count == 1 else more}"

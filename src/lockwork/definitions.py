@@ -29,6 +29,14 @@ def same_place(one: object, other: object) -> bool:
     return _place(one) == _place(other)
 
 
+def wants_self(function: Callable[..., Any]) -> bool:
+    """Whether it is a function in a class's body that is called with an object of it."""
+    body = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not inspect.isfunction(function) or not body or body.endswith("<locals>"):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") == "self"
+
+
 def loading(function: Callable[..., Any]) -> object:
     """What is another one after the function's module was loaded again: asked just after the function was defined."""
     inner = inspect.unwrap(function)

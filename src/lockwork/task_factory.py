@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from inspect import get_annotations
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from lockwork.config import check_names
@@ -59,7 +60,7 @@ class Tasks(Schedules):
         For the other options see lockwork.tasks.settings.TaskSettings; with `cron` or `every`, and what else
         lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
         """
-        single = CallSettings, "give it to single jobs, task.options({name}=...)"
+        single = get_annotations(CallSettings), "give it to single jobs, task.options({name}=...)"
         check_names(options, _TaskSettings, "a task has no option", single)
         batching = Batching.read(batch, linger)
         own, timing = split(options)

@@ -89,7 +89,9 @@ def test_a_key_that_would_need_a_result(own: Any) -> None:
 
     task = own.lw.task(key="n{n}")(by_number)
     flow = own.lw.flow()
-    with pytest.raises(ConfigError, match="cannot be made of another job's result"):
+    with pytest.raises(
+        ConfigError, match="not known yet, and cannot be part of a text, nor of a key or group: pass the node"
+    ):
         task.call(flow.add(own.number.call(1)))
 
 

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from history import History
-from lockwork import JobFailed
+from lockwork import JobFailed, ResultUnavailable
 from lockwork.backoff import Exponential
 from lockwork.protocol.keys import QueueKeys
 from processes import until, worker
@@ -127,6 +127,10 @@ def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> 
         assert client.ttl(keys.kept) > 3 * 3600
         assert client.zcard(keys.expiry) == 1
         assert short.state() == "succeeded"
+        with pytest.raises(
+            ResultUnavailable, match="has no result: its task keeps none, or its time .result_ttl. is over"
+        ):
+            short.result(0)
 
 
 def test_plain_jobs_are_not_longer(lw: Any) -> None:

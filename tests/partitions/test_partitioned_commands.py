@@ -90,6 +90,30 @@ def test_the_command_line_knows_partitions(sorting: Any, own_url: str, tmp_path:
     assert command(own_url, "queue", "mail/02").exit_code == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queue", "pause", "mail"),
+        ("queue", "resume", "mail"),
+        ("queue", "limit", "mail", "--size", "0"),
+        ("queue", "drain", "mail"),
+        ("dead", "-q", "mail", "--all", "--yes", "delete"),
+        ("dead", "-q", "mail", "--all", "--yes", "retry"),
+    ],
+)
+def test_what_would_change_nothing_of_the_partitions_is_refused(sorting: Any, own_url: str, words: list[str]) -> None:
+    for number in range(4):
+        sorting.double.enqueue(number)
+    refused = command(own_url, *words)
+    assert (refused.exit_code, refused.output) == (1, "")
+    assert str(refused.exception) == (
+        "queue mail has partitions (mail/0, mail/1, mail/2, ...): name one, or give --partitions N"
+    )
+    with Lockwork(own_url) as lw:
+        assert not lw.queue("mail").status().paused
+        assert lw.queue("mail").limits().size is None
+
+
 def command(url: str, *words: str) -> Any:
     return CliRunner().invoke(cli, [words[0], "--url", url, *words[1:]])
 

@@ -15,7 +15,7 @@ def test_unique_jobs_are_refused_when_the_queue_is_full(lw: Lockwork) -> None:
     queue = lw.queue()
     queue.limit(size=2)
     first = work.enqueue(1)
-    with pytest.raises(QueueFull, match="1 jobs wait in queue 'default', and its limit is 2") as caught:
+    with pytest.raises(QueueFull, match="1 job waits in queue 'default', and its limit is 2") as caught:
         work.enqueue_many([(1,), (2,), (3,)])
     assert (caught.value.waiting, caught.value.limit, caught.value.enqueued) == (1, 2, 0)
     assert queue.status().enqueued == 1, "all or nothing"

@@ -188,7 +188,7 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     assert (await queue.alimit(rate="5/m", concurrency=7)).rate == "5/m"
     assert (await queue.alimits()).concurrency == 7
     await work.aenqueue()
-    with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run, and the queue is paused"):
+    with pytest.raises(WaitTimeout, match="1 job waits, 0 run, and the queue is paused"):
         await queue.adrain(0.05)
     await queue.aresume()
     assert not (await queue.astatus()).paused

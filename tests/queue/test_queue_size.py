@@ -37,6 +37,10 @@ def test_a_full_queue_refuses(lw: Lockwork) -> None:
     with pytest.raises(QueueFull):
         work.options(expires=60).enqueue_many([(1,), (2,)])
     assert queue.status().enqueued == 4, "all or nothing"
+    said = (
+        "4 jobs wait in queue 'default', and its limit is 5; 2 were to be enqueued at once: let its workers catch up, "
+    )
+    assert str(found) == f"{said}enqueue fewer at once, or raise the limit"
     work.enqueue()
     for task in (work, work.options(delay=1), work.options(expires=60), work.options(key="a")):
         with pytest.raises(QueueFull):
@@ -185,7 +189,7 @@ def test_a_stock_reserves_nothing_when_the_queue_is_full(lw: Lockwork) -> None:
     queue = lw.queue()
     queue.limit(size=0)
     for wait in (0, 5):
-        with pytest.raises(QueueFull, match="0 jobs wait in queue 'default', and its limit is 0"):
+        with pytest.raises(QueueFull, match="queue 'default' takes no jobs: its limit is 0, until somebody raises it"):
             phones.reserve("ann", enqueue=order.call("ann"), wait=wait)
     assert phones.status().available == 1
     held = phones.reserve("ann")

@@ -103,3 +103,31 @@ def test_what_left_the_code_does_not_fire_any_more(own_url: str, history: Histor
         assert len(history.lines("second")) <= seen + 1
         new.send(signal.SIGTERM)
         assert new.wait() == 0
+
+
+def test_a_worker_that_stops_enqueues_nothing_more(own_url: str, history: History, tmp_path: Path) -> None:
+    """Nobody would run it there, and the next worker's code may not have the schedule any more."""
+    gate = tmp_path / "gate"
+    with worker("clockwork:lw", url=own_url, folder=_APPS) as process, Lockwork(own_url) as lw:
+        history.wait(1, "second")
+        enqueue_gated(lw, gate)
+        history.wait(1, "gated")
+        process.send(signal.SIGTERM)
+        until(lambda: "stopping: " in process.errors, "it stops")
+        status = lw.named_schedule("second").status()
+        assert status is not None
+        until(lambda: datetime.now(UTC) > status.next[0] + timedelta(seconds=1), "two slots go by")
+        after = lw.named_schedule("second").status()
+        assert after is not None
+        assert after.enqueued <= status.enqueued + 1, "but one that was on its way"
+        gate.touch()
+        assert process.wait() == 0
+
+
+def enqueue_gated(lw: Lockwork, gate: Path) -> None:
+    """A job that keeps its worker until the file is there."""
+
+    @lw.task
+    async def gated(path: str) -> None: ...
+
+    gated.enqueue(str(gate))

@@ -255,7 +255,7 @@ def test_bad_arguments_are_refused_at_once(lw: Lockwork, ship: Ship, engine: Any
             ship.on_commit(session).enqueue()  # type: ignore[call-arg]
         for where in (engine, orm.sessionmaker(engine), None, 5, orm.Session, "session"):
             with pytest.raises(ConfigError, match="on_commit takes a session or connection"):
-                ship.on_commit(where).enqueue(1)
+                ship.on_commit(where)
     assert waiting(lw) == []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,6 +51,28 @@ def app() -> Iterator[Lockwork]:
 def test_an_option_of_one_job_that_cannot_be(app: Lockwork, option: str, value: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         app.task(print).options(**{option: value})
+
+
+def test_a_job_that_would_expire_before_it_may_begin(app: Lockwork) -> None:
+    when = datetime.now(UTC) + timedelta(hours=1)
+    task = app.task(print)
+    brief = app.task(name="brief", expires="1m")(print)
+    refusals: list[Callable[[], object]] = [
+        lambda: task.options(delay="1h", expires="1m"),
+        lambda: task.options(delay="1h").options(expires="1h"),
+        lambda: task.options(at=when, expires=when - timedelta(minutes=1)),
+        lambda: brief.options(delay="1h"),
+    ]
+    for refused in refusals:
+        with pytest.raises(ConfigError, match="would expire before it may begin.*: give a later expires, or None"):
+            refused()
+    task.options(delay="1m", expires="1h")
+    task.options(at=when, expires=when + timedelta(seconds=1))
+    task.options(expires="1m")
+    brief.options(delay="1h", expires=None)
+    # which of them comes first is known when it is enqueued
+    task.options(at=when, expires="1m")
+    task.options(delay="2h", expires=when)
 
 
 def test_a_delay_or_a_moment(app: Lockwork) -> None:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from functools import partial
+from inspect import get_annotations
 from typing import Any
 
 import pytest
 
 from lockwork import ConfigError, Lockwork, PayloadTooLarge, UnknownTask, current_job
+from lockwork.schedules.options import ScheduleSettings
+from lockwork.tasks.batches import BatchSettings
 
 
 class Opaque: ...
@@ -65,7 +68,64 @@ def test_an_unknown_option_of_one_call_gets_a_suggestion(app: Lockwork, wrong: s
         task.options(**{wrong: 1})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["queue", "name", "keep_result", "executor", "group_rate"])
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("eta", "'at'"),
+        ("countdown", "'delay'"),
+        ("max_retries", "'retries'"),
+        ("time_limit", "'hard_timeout'"),
+        ("soft_time_limit", "'timeout'"),
+        ("timeout_ms", "'timeout'"),
+        ("ttl", "'expires' or 'result_ttl'"),
+    ],
+)
+def test_what_other_queues_call_an_option_is_known(app: Lockwork, wrong: str, right: str) -> None:
+    with pytest.raises(ConfigError, match=f"a job has no option '{wrong}': did you mean {right}[?]"):
+        app.task(print).options(**{wrong: 1})  # type: ignore[arg-type]
+
+
+def test_what_other_queues_say_of_a_job_goes_to_the_job(app: Lockwork) -> None:
+    with pytest.raises(ConfigError, match=r"no option 'eta': it is 'at'; give it to single jobs, task.options\(at="):
+        app.task(eta=1)  # type: ignore[call-overload]
+
+
+def test_what_is_like_no_option_gets_the_list(app: Lockwork) -> None:
+    with pytest.raises(ConfigError, match="a job has no option 'fenced': known are delay, at, "):
+        app.task(print).options(fenced=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", ["delay", "priority", "expires"])
+def test_an_option_among_the_arguments_is_told_where_it_goes(app: Lockwork, name: str) -> None:
+    @app.task(name="greet")
+    def hello(n: int) -> None: ...
+
+    for call in (hello.enqueue, hello.call):
+        with pytest.raises(TypeError, match=rf"^hello\(n\): .*'{name}'; .* hello.options\({name}=...\).enqueue\(...\)"):
+            call(1, **{name: 1})
+    with pytest.raises(TypeError, match="'m'$"):
+        hello.enqueue(1, m=2)  # type: ignore[call-arg]
+    nameless: Any = app.task(name="nameless")(partial(hello.function))
+    with pytest.raises(TypeError, match=rf"nameless.options\({name}="):
+        nameless.enqueue(1, **{name: 1})
+
+
+def test_an_argument_may_be_named_as_an_option_is(app: Lockwork) -> None:
+    @app.task
+    def hello(delay: int) -> None: ...
+
+    with pytest.raises(TypeError, match="'m'$"):
+        hello.call(delay=2, m=2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("queue", "name", "keep_result", "executor", "group_rate"),
+        *get_annotations(ScheduleSettings),
+        *get_annotations(BatchSettings),
+    ],
+)
 def test_an_option_of_tasks_is_none_of_single_jobs(app: Lockwork, name: str) -> None:
     with pytest.raises(ConfigError, match=rf"a job has no option '{name}': give it to the task, @lw.task\({name}="):
         app.task(print).options(**{name: "x"})  # type: ignore[arg-type]
@@ -157,6 +217,22 @@ def test_one_that_may_be_left_out_does_no_harm(app: Lockwork) -> None:
     app.task(by_object)
 
 
+def test_what_needs_an_object_is_no_task(app: Lockwork) -> None:
+    class Mail:
+        def send(self, to: str) -> None: ...
+
+        @staticmethod
+        def count(to: str) -> None: ...
+
+    made: Any = app.task
+    with pytest.raises(ConfigError, match="made of a function, and .*Mail is a class"):
+        made(Mail)
+    with pytest.raises(ConfigError, match="Mail.send is a method: .* a function of the module"):
+        made(Mail.send)
+    made(Mail().send)
+    made(Mail.count)
+
+
 def test_two_functions_cannot_share_a_name(app: Lockwork) -> None:
     def one() -> None: ...
 
@@ -173,6 +249,14 @@ def test_a_name_resolves_only_in_the_registry(app: Lockwork) -> None:
     for name in ("os.system", "builtins.print", "__class__", "mine ", "MINE"):
         with pytest.raises(UnknownTask, match="no task is named"):
             app.registry.get(name)
+
+
+def test_a_name_that_is_nearly_there_is_suggested(app: Lockwork) -> None:
+    app.task(name="ok")(print)
+    with pytest.raises(UnknownTask, match="no task is named 'okk' here, but 'ok' is: was it renamed, or"):
+        app.registry.get("okk")
+    with pytest.raises(UnknownTask, match="no task is named 'mail' here: is its module imported by"):
+        app.registry.get("mail")
 
 
 def test_bad_arguments_fail_at_the_call_and_not_in_the_worker(app: Lockwork) -> None:

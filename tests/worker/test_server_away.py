@@ -177,7 +177,7 @@ def test_a_process_that_has_done_its_work_waits_for_the_server_to_hear_of_it(
         mortal.kill()
         gate.touch()
         history.wait(1, "done")
-        until(lambda: "outcomes wait to be settled" in process.errors, "it keeps the outcome")
+        until(lambda: "1 outcome waits to be settled" in process.errors, "it keeps the outcome")
         mortal.start()
         assert process.wait() == 0
         assert job.result(5) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from history import History
 from lockwork.worker.job.lanes import Lanes
-from processes import alive, until, worker
+from processes import alive, started, until, worker
 from sleeping import sleepers
 
 
@@ -62,6 +63,39 @@ def test_a_second_signal_gives_everything_back_uncounted(
     with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [job.result(1) for job in jobs] == [1] * 5
+
+
+def test_a_closed_terminal_stops_the_worker_as_sigterm_does(
+    shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path
+) -> None:
+    """The hang-up comes twice, from the shell and from the system; and systemd sends it to all processes."""
+    gate = tmp_path / "gate"
+    with worker("shift:lw", url=own_url, folder=apps) as process:
+        job = shift.gated.enqueue(history.path, str(gate))
+        history.wait(1)
+        (child,) = process.children()
+        process.send(signal.SIGHUP)
+        until(lambda: "stopping: " in process.errors, "it stops")
+        for pid in (child, process.pid):
+            os.kill(pid, signal.SIGHUP)
+        gate.touch()
+        assert process.wait() == 0
+        assert job.result(1) == 1
+        assert "at once" not in process.errors.replace("ends them at once", "")
+
+
+def test_a_worker_under_nohup_goes_on(shift: Any, own_url: str, apps: Path, history: History) -> None:
+    command = ["nohup", sys.executable, "-m", "lockwork", "worker", "shift:lw"]
+    with started(command, folder=apps, url=own_url) as process:
+        shift.mark.enqueue(history.path)
+        history.wait(1)
+        for pid in (process.pid, *process.children()):
+            os.kill(pid, signal.SIGHUP)
+        shift.mark.enqueue(history.path)
+        history.wait(2)
+        process.send(signal.SIGTERM)
+        assert process.wait() == 0
+        assert "ended" not in process.errors
 
 
 def test_a_process_that_has_just_died_does_not_shorten_the_others_grace(

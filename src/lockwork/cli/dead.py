@@ -13,8 +13,9 @@ from lockwork.errors import ConfigError
 from lockwork.queues.dead import DeadSet, Matching, checked_filter
 
 _ACTIONS = ("list", "groups", "show", "retry", "delete")
+_LOOKS = ("list", "groups", "show")
 _ONLY_WITH = {
-    "--json": ("list", "groups", "show"),
+    "--json": _LOOKS,
     "--limit": ("list", "retry", "delete"),
     "--after": ("list",),
     "--all": ("retry", "delete"),
@@ -68,7 +69,7 @@ def dead(
     if action not in ("list", "groups"):
         _check_words(action, queue, ids, chosen=bool(matching or everything), limited=limit is not None)
     checked_filter(matching)  # there may be no queue to search in
-    with opened(url, prefix, queue, partitions) as lw:
+    with opened(url, prefix, queue, partitions, looks=action in _LOOKS) as lw:
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}

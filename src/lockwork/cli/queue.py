@@ -50,7 +50,7 @@ def queue(
         raise click.UsageError("--rate, --concurrency and --size go with limit")
     if (timeout is not None or delayed) and action != "drain":
         raise click.UsageError("--timeout and --delayed go with drain")
-    with opened(url, prefix, name, partitions) as lw:
+    with opened(url, prefix, name, partitions, looks=action == "status") as lw:
         if name is None:
             seen = [(each, lw.queue(each).status(), lw.queue(each).limits()) for each in lw.queues()]
             click.echo(queues_json(seen)) if as_object else show_queues(seen)

@@ -79,7 +79,7 @@ def worker(
     once: bool,
     reload: bool,
 ) -> None:
-    """Run the jobs of MODULE:OBJECT, for instance shop.tasks:lw, until SIGTERM or Ctrl-C.
+    """Run the jobs of MODULE:OBJECT, for instance shop.tasks:lw, until SIGTERM, Ctrl-C or a hang-up.
 
     A supervisor keeps the leases of its child processes alive, replaces a child that dies, and gives its jobs back.
     SIGTERM and Ctrl-C let running jobs end within --grace; a second one ends them at once. SIGUSR1 only stops fetching.

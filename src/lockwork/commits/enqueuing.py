@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from lockwork.commits.delivery import Kept, Way
-from lockwork.commits.hooks import keep
+from lockwork.commits.hooks import check, keep
 from lockwork.jobs.job import Job
 from lockwork.protocol.queues.pushing import NewJob
 
@@ -25,6 +25,7 @@ class OnCommit(Generic[P, R]):
         many: Callable[[Iterable[tuple[Any, ...]]], list[NewJob]],
         handle: Callable[[str], Job[R]],
     ) -> None:
+        check(where)
         self._where = where
         self._way = way
         self._new = new

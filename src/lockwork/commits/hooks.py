@@ -11,6 +11,21 @@ from lockwork.commits import alchemy
 from lockwork.commits.delivery import Kept, deliver
 from lockwork.errors import ConfigError
 
+_PLACES = (
+    ("sqlalchemy.orm", "scoped_session"),
+    ("sqlalchemy.ext.asyncio", "async_scoped_session"),
+    ("sqlalchemy.orm", "Session"),
+    ("sqlalchemy.ext.asyncio", "AsyncSession"),
+    ("sqlalchemy.engine", "Connection"),
+    ("sqlalchemy.ext.asyncio", "AsyncConnection"),
+)
+
+
+def check(where: object) -> None:
+    """Raise ConfigError for what can never say that a transaction has been committed."""
+    if not (any(_is(where, module, name) for module, name in _PLACES) or _takes_a_callback(where)):
+        raise _refused(where)
+
 
 def keep(where: Any, kept: Sequence[Kept]) -> None:
     """Keep these jobs until the transaction that `where` is in has been committed; raises ConfigError."""
@@ -24,13 +39,21 @@ def keep(where: Any, kept: Sequence[Kept]) -> None:
         alchemy.of_session(where).add(where, kept)
     elif _is(where, "sqlalchemy.engine", "Connection"):
         alchemy.of_connection(where).add(where, kept)
-    elif callable(where) and not isinstance(where, type) and not _is_maker(where):
+    elif _takes_a_callback(where):
         where(partial(deliver, kept))
     else:
-        raise ConfigError(
-            "on_commit takes a session or connection of SQLAlchemy, or a function to which a callback is given, such "
-            f"as Django's transaction.on_commit, not {where!r:.80}"
-        )
+        raise _refused(where)
+
+
+def _takes_a_callback(where: object) -> bool:
+    return callable(where) and not isinstance(where, type) and not _is_maker(where)
+
+
+def _refused(where: object) -> ConfigError:
+    return ConfigError(
+        "on_commit takes a session or connection of SQLAlchemy, or a function to which a callback is given, such "
+        f"as Django's transaction.on_commit, not {where!r:.80}"
+    )
 
 
 def _is_maker(where: object) -> bool:

@@ -214,7 +214,10 @@ class Job(Generic[R]):
         if found.state != "ended":
             raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
         if len(found.blob) == 1:
-            raise ResultUnavailable(f"job {self.id} in queue {self.queue!r} succeeded, and its task keeps no result")
+            raise ResultUnavailable(
+                f"job {self.id} in queue {self.queue!r} succeeded, and has no result: its task keeps none, or its time "
+                "(result_ttl) is over"
+            )
         value: R = codecs.result(found.blob[1:], self._from.returns, f"job {self.id} in queue {self.queue!r}")
         return value
 

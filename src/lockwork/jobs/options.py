@@ -102,6 +102,13 @@ def limit(given: Duration | datetime) -> int:
     return at(given, "expires") if isinstance(given, datetime) else milliseconds(given, "expires")
 
 
+def check_order(due: int, expires: int | None) -> None:
+    """Raise ConfigError for a job that could never run; a moment and a time from now on cannot be compared yet."""
+    if due and expires is not None and (due < 0) == (expires < 0) and abs(expires) <= abs(due):
+        both = ", since its delay and its expires both count from when it is enqueued" if due > 0 else ""
+        raise ConfigError(f"the job would expire before it may begin{both}: give a later expires, or None")
+
+
 def at(given: object, what: str) -> int:
     """A moment, which has a zone, as -ms since 1970; raises ConfigError."""
     if not isinstance(given, datetime):

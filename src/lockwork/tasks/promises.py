@@ -13,7 +13,10 @@ _DEPTH = 50
 
 
 def _refused(self: object, *_: object) -> NoReturn:  # noqa: ARG001 - as a method
-    raise ConfigError("a job's key or group cannot be made of another job's result: that is not known yet")
+    raise ConfigError(
+        "the result of a flow's job is not known yet, and cannot be part of a text, nor of a key or group: pass "
+        "the node itself as an argument"
+    )
 
 
 class Promise:

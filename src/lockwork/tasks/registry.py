@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from lockwork import definitions
@@ -45,9 +46,14 @@ class Registry:
         try:
             return self._tasks[name]
         except KeyError:
-            raise UnknownTask(
-                f"no task is named {name!r} here: is its module imported by the worker's module, or was it renamed?"
-            ) from None
+            close = get_close_matches(name, self._tasks, 1)
+            if close:
+                said = (
+                    f"here, but {close[0]!r} is: was it renamed, or is its module not imported by the worker's module?"
+                )
+            else:
+                said = "here: is its module imported by the worker's module, or was it renamed?"
+            raise UnknownTask(f"no task is named {name!r} {said}") from None
 
     def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
         """Where the tasks of one queue enqueue."""
@@ -68,6 +74,13 @@ def task_name(function: object, name: str | None) -> str:
     if not callable(function):
         hint = ": the task's name goes into name=" if isinstance(function, str) else ""
         raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
+    if isinstance(function, type):
+        raise ConfigError(f"a task is made of a function, and {definitions.shown(function)} is a class")
+    if definitions.wants_self(function):
+        raise ConfigError(
+            f"{definitions.shown(function)} is a method: a task is a function of the module, since no object of the "
+            "class goes with a job"
+        )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(f"a task returns its result, and {definitions.shown(function)} yields: return a list instead")
     if is_async(function) and not inspect.iscoroutinefunction(function):

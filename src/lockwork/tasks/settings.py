@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from inspect import get_annotations
 from typing import Literal, TypedDict
 
 from lockwork.backoff import Backoff
@@ -14,6 +15,7 @@ from lockwork.errors import ConfigError
 from lockwork.jobs import options as job_options
 from lockwork.jobs.options import ErrorClasses, RunOptions
 from lockwork.protocol.keys import PRIORITIES, whole_queue
+from lockwork.tasks.batches import BatchSettings
 from lockwork.tasks.heads import Lines
 from lockwork.tasks.uniqueness import OnDuplicate, Unique
 
@@ -111,6 +113,11 @@ class CallSettings(TypedDict, total=False):
     debounce_max: Duration
 
 
+_OF_THE_CLOCK = ("cron", "tz", "every", "misfire", "grace", "catch_up", "overlap")
+"""As lockwork.schedules has them: that is above us."""
+_OF_TASKS = (*get_annotations(TaskSettings), *get_annotations(BatchSettings), *_OF_THE_CLOCK)
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions(RunOptions):
     """How a task's jobs run; durations in seconds."""
@@ -144,8 +151,8 @@ class TaskOptions(RunOptions):
 
     def changed(self, changes: CallSettings) -> TaskOptions:
         """These options, but for what is given for single jobs; raises ConfigError."""
-        of_tasks = TaskSettings, "give it to the task, @lw.task({name}=...)"
-        check_names(changes, CallSettings, "a job has no option", of_tasks)
+        of_tasks = "give it to the task, @lw.task({name}=...)"
+        check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
         options = job_options.read(changes, self)
         if "priority" in changes:
             options = replace(options, priority=level(changes["priority"]))

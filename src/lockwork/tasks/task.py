@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
 from functools import partial, update_wrapper
+from inspect import get_annotations
 from typing import Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs
@@ -87,6 +88,7 @@ class Task(Generic[P, R, C]):
         task._take(options)
         due = job_options.moment(changes)
         task._asked_ms = self._asked_ms if due is None else due
+        job_options.check_order(task._asked_ms, options.expires_ms)
         if task._delay_ms and task._asked_ms:
             raise ConfigError(
                 f"task {self.name!r}: a debounced job waits for its debounce; it can have no delay, and no at"
@@ -236,7 +238,10 @@ class Task(Generic[P, R, C]):
         return [NewJob(id, stored, delay_ms) for id, stored in zip(new_ids(len(records)), records, strict=True)]
 
     def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Taken | None = None) -> bytes:
-        self.signature.check(args, kwargs)
+        try:
+            self.signature.check(args, kwargs)
+        except TypeError as error:
+            raise TypeError(f"{error}{self._hint(kwargs)}") from None
         call: tuple[object, ...] = (self.name, args, kwargs) if kwargs else (self.name, args)
         if self._extra:
             call = (self.name, args, kwargs, self._extra)
@@ -245,6 +250,15 @@ class Task(Generic[P, R, C]):
             call = (self.name, taken.args, taken.kwargs, self._extra, taken.holes, optional)
         head = self._heads.plain or self._heads.of(*(for_names(args, kwargs) if taken else (args, kwargs)))
         return head + codecs.encode(call, self._called, self._config.max_payload)
+
+    def _hint(self, kwargs: dict[str, Any]) -> str:
+        """Where the options go that stand among the arguments."""
+        options = get_annotations(CallSettings).keys() & kwargs.keys() - self.signature.names
+        if not options:
+            return ""
+        function = getattr(self, "__name__", self.name)  # a partial has none
+        shown = ", ".join(f"{name}=..." for name in sorted(options))
+        return f"; what is an option goes before the arguments, {function}.options({shown}).enqueue(...)"
 
     def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:
         return Job(self._origin, id, arrival)

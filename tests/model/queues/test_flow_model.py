@@ -107,7 +107,7 @@ def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body", delay_ms=5000), FlowJob(b"1,3,,;body", [1])], 0))
     bench.run(queue_limits.drain(queue, "", 0, delayed=False))
-    with pytest.raises(WaitTimeout, match="1 jobs wait, 0 run"):
+    with pytest.raises(WaitTimeout, match="1 job waits, 0 run"):
         bench.run(queue_limits.drain(queue, "", 0, delayed=True))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from pathlib import Path
 
 from lockwork import Lockwork, current_job
 
@@ -23,6 +25,13 @@ def note(event: str) -> None:
 @lw.task(every="1s", misfire="all", keep_result=False)
 async def second() -> None:
     note("second")
+
+
+@lw.task
+async def gated(gate: str) -> None:
+    note("gated")
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
 
 
 @lw.task

@@ -97,7 +97,7 @@ def push(
         if last:
             args += (pack(answer), pack(children.get(0, [])))
         call = Call(script("flow_push"), control_keys(queue), [*args, *batch], marked=True)
-        if not room_for(queue, (yield call)):
+        if not room_for(queue, (yield call), jobs=len(jobs)):
             return False
     if len(children.get(0, [])) > _READ:
         yield from expire(queue, window_ms)  # the rest of those that wait for nobody

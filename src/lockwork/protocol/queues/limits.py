@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from lockwork.counts import several
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys
@@ -24,20 +25,26 @@ class Rules(NamedTuple):
     size: int | None
 
 
-def room_for(queue: QueueKeys, reply: Any, ahead: int = 0) -> int:
-    """Return the reply of a script that enqueues; raises QueueFull if it says that there is no room.
+def room_for(queue: QueueKeys, reply: Any, ahead: int = 0, *, jobs: int = 1) -> int:
+    """Return the reply of a script that enqueues; raises QueueFull if it says that there is no room for so many jobs.
 
     `ahead`: how many jobs of the same batch were enqueued before.
     """
     if isinstance(reply, list):
         waiting, limit, *first = reply
-        raise QueueFull(
-            f"{waiting:,} jobs wait in queue {queue.name!r}, and its limit is {limit:,}: let its workers catch up, "
-            "or raise the limit",
-            queue.name, waiting, limit, ahead + sum(first),
-        )  # fmt: skip
+        raise QueueFull(_full(queue.name, waiting, limit, jobs), queue.name, waiting, limit, ahead + sum(first))
     found: int = reply
     return found
+
+
+def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
+    if not limit:
+        return f"queue {queue!r} takes no jobs: its limit is 0, until somebody raises it"
+    wanted, fewer = (f"; {jobs:,} were to be enqueued at once", "enqueue fewer at once, ") if jobs > 1 else ("", "")
+    return (
+        f"{several(waiting, 'job waits', 'jobs wait')} in queue {queue!r}, and its limit is {limit:,}{wanted}: "
+        f"let its workers catch up, {fewer}or raise the limit"
+    )
 
 
 def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[Rules]:
@@ -80,8 +87,8 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
         if give_up is not None and now >= give_up:
             still = ", and the queue is paused" if paused else ""
             raise WaitTimeout(
-                f"queue {queue.name!r} was not drained within {timeout:g} s: {waiting:,} jobs wait, "
-                f"{running:,} run{still}"
+                f"queue {queue.name!r} was not drained within {timeout:g} s: "
+                f"{several(waiting, 'job waits', 'jobs wait')}, {several(running, 'runs', 'run')}{still}"
             )
         until = now + _RECHECK
         yield Park(queue.stats, until if give_up is None else min(until, give_up))

@@ -70,10 +70,10 @@ def push(
         args += push_arguments(jobs)
         if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
             return (yield from _one(queue, jobs[0], call))
-        return room_for(queue, (yield call))
+        return room_for(queue, (yield call), jobs=len(jobs))
     new, batches = 0, _Batches(call, jobs, also)
     while (one := batches.take()) is not None:
-        new += room_for(queue, (yield one), batches.before)
+        new += room_for(queue, (yield one), batches.before, jobs=batches.taken)
     return new
 
 
@@ -106,6 +106,11 @@ class _Batches:
         self._next: Call | None = None
         self.before = -PUSH_BATCH
         """Jobs in the batches before the one that was taken last."""
+
+    @property
+    def taken(self) -> int:
+        """Jobs in that one."""
+        return min(PUSH_BATCH, len(self._jobs) - self.before)
 
     def take(self) -> Call | None:
         """Return the next call, None when there is no more."""
@@ -141,7 +146,7 @@ def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replic
             if had < replicas:
                 missing = at
         try:
-            new += room_for(queue, added, at)
+            new += room_for(queue, added, at, jobs=len(jobs[at : at + PUSH_BATCH]))
         except QueueFull as error:
             full, jobs = error, jobs[: error.enqueued]
             break

@@ -58,6 +58,6 @@ def push_unique(
         args: list[Argument] = [0, *fixed, *push_arguments(jobs[at : at + BATCH])]
         reply: list[Any] = yield Call(script("jobs_push_unique"), keys, args, marked=True)
         if isinstance(reply[0], int):
-            room_for(queue, reply, at)
+            room_for(queue, reply, at, jobs=len(jobs[at : at + BATCH]))
         arrived += [Arrived(id.decode(), _ARRIVALS[sign]) for id, sign in zip(reply[::2], reply[1::2], strict=True)]
     return arrived

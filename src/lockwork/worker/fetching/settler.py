@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from lockwork.counts import several
 from lockwork.errors import ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
@@ -103,4 +104,5 @@ class Settler:
     def _complain(self, batch: list[Outcome], problem: Exception) -> None:
         if now() >= self._complaint:
             self._complaint = now() + AGAIN
-            log.warning("%d outcomes wait to be settled: %s", len(batch), problem, exc_info=unforeseen(problem))
+            waiting = several(len(batch), "outcome waits", "outcomes wait")
+            log.warning("%s to be settled: %s", waiting, problem, exc_info=unforeseen(problem))

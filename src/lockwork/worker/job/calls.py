@@ -21,6 +21,23 @@ async def call(
     caller: Caller,
 ) -> Any:
     """Call any task's function, and return what it returns."""
+    try:
+        return await _called(task, args, kwargs, timeout, threads, caller)
+    except JobTimeout as error:
+        if timeout is not None:
+            # a thread is interrupted by a class, which does not know, and what was provided took some of the time
+            error.args = (_too_long(timeout),)
+        raise
+
+
+async def _called(
+    task: Task[Any, Any, Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    timeout: float | None,
+    threads: JobThreads,
+    caller: Caller,
+) -> Any:
     if task.injected:
         value = await caller.call(
             task.function, task.injection, args, kwargs, is_async=task.is_async, timeout=timeout, threads=threads
@@ -52,5 +69,9 @@ async def limited(awaitable: Awaitable[Any], timeout: float) -> Any:
             return await awaitable
     except TimeoutError:
         if limit.expired():
-            raise JobTimeout(f"it took longer than {timeout:g} s") from None
+            raise JobTimeout(_too_long(timeout)) from None
         raise
+
+
+def _too_long(timeout: float) -> str:
+    return f"it took longer than {timeout:g} s"

@@ -7,18 +7,18 @@ import signal
 import threading
 from types import FrameType
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+from lockwork.worker.signals import heard
 
 
 def leave_to_supervisor() -> None:
     """The terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us."""
     # handled, not ignored: programs that jobs start would inherit that
-    usual = {number: signal.signal(number, _minded_elsewhere) for number in _NUMBERS}
+    usual = {number: signal.signal(number, _minded_elsewhere) for number in heard()}
     held = threading.local()
 
     def hold() -> None:
         # one that comes to the copy before its handlers are there would be lost, and who sent it would wait for ever
-        held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, _NUMBERS)
+        held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, usual)
 
     def let_go() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, held.mask)

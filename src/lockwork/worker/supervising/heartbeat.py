@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 
+from lockwork.counts import several
 from lockwork.durations import in_milliseconds
 from lockwork.errors import ServerRefused
 from lockwork.logs import Log
@@ -194,6 +195,7 @@ class Heartbeat:
         if answer.overdue is not None and patience <= 0:
             ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False)
             given_back = self._runtime.run(hands.within(_PATIENCE, ending))
-            log.warning("worker session %s is dead: %d jobs of queue %s given back", answer.overdue, given_back, name)
+            counted = several(given_back, "job", "jobs")
+            log.warning("worker session %s is dead: %s of queue %s given back", answer.overdue, counted, name)
             return 0.0
         return max(answer.next_deadline, patience, 0.01)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lockwork.app import Lockwork
+from lockwork.counts import several
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.keys import MOST_PARTITIONS, QueueKeys
@@ -23,17 +24,17 @@ def warn_of_leftovers(app: Lockwork, queues: Sequence[str]) -> None:
             continue
         if waiting := _waiting(app, queue):
             log.warning(
-                "%d jobs wait in queue %r as it was without partitions, and no worker that has partitions serves them:"
+                "%s in queue %r as it was without partitions, and no worker that has partitions serves such jobs:"
                 " let one run that has none until they are done",
-                waiting,
+                several(waiting, "job waits", "jobs wait"),
                 queue,
             )
         behind = f"{queue}/{count}"
         if count < MOST_PARTITIONS and behind not in queues and (waiting := _waiting(app, behind)):
             log.warning(
-                "%d jobs wait in %r, but here queue %r has only %d partitions: is the number the same everywhere? What"
+                "%s in %r, but here queue %r has only %d partitions: is the number the same everywhere? What"
                 " is left is worked off with --queues %s",
-                waiting,
+                several(waiting, "job waits", "jobs wait"),
                 behind,
                 queue,
                 count,

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.logs import Log
+from lockwork.worker.signals import heard
 from lockwork.worker.supervising.events import Events
 
 log: Log = Log("lockwork.worker")
@@ -22,7 +23,6 @@ _PATIENCE = 1.0
 """Seconds that running jobs have when the code has changed; then they are given back, and run with the new code."""
 _MOST = 20_000
 """Files that are watched."""
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 _Event = tuple[Literal["signal"], int] | tuple[Literal["exit"], "subprocess.Popen[bytes]"]
 
@@ -36,11 +36,12 @@ class Reloader:
         self._events: Events[_Event] = Events()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
+        self._passed_on = heard()
 
     def run(self) -> int:
         """Start the command, and start it again after each change."""
         with self._events:
-            previous = {number: signal.signal(number, self._on_signal) for number in _PASSED_ON}
+            previous = {number: signal.signal(number, self._on_signal) for number in self._passed_on}
             try:
                 return self._run()
             finally:
@@ -64,7 +65,7 @@ class Reloader:
                     status, self._process = event[1].returncode, None
                     if self._stopping:
                         # the signal may have come before it could listen
-                        return 0 if -status in _PASSED_ON else status
+                        return 0 if -status in self._passed_on else status
                     log.warning("the worker ended with status %d: it starts again when a source file changes", status)
                 continue
             found = stamps(self._folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lockwork.counts import several
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
@@ -58,4 +59,5 @@ class Returns:
             given_back = self.give_back(child, again=True)
             if child in self._lingering:
                 return
-            log.info("the session of worker process %d has ended: %d jobs given back", child.pid, given_back)
+            jobs = several(given_back, "job", "jobs")
+            log.info("the session of worker process %d has ended: %s given back", child.pid, jobs)

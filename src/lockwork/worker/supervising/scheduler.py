@@ -33,9 +33,13 @@ class Scheduler:
         """Begin to tick."""
         self._thread.start()
 
+    def cease(self) -> None:
+        """Begin no more turns, and do not wait: who runs no more jobs leaves the slots to others, or to `misfire`."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Stop ticking."""
-        self._stop.set()
+        self.cease()
         if self._thread.is_alive():
             self._thread.join()
 

@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.app import Lockwork
+from lockwork.counts import several
 from lockwork.durations import in_milliseconds
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
@@ -18,6 +19,7 @@ from lockwork.worker.children.process import DIED, FAILED, MAX_JOBS, NOT_SET_UP,
 from lockwork.worker.children.relay import Relay
 from lockwork.worker.children.reports import Reports
 from lockwork.worker.options import QUIET, READY, STOP, WORN, WorkerOptions
+from lockwork.worker.signals import heard
 from lockwork.worker.supervising.bounds import Keeper
 from lockwork.worker.supervising.condition import Condition
 from lockwork.worker.supervising.crew import Crew
@@ -77,13 +79,12 @@ class Supervisor:
         self.condition: Condition = Condition(self._crew, self._heartbeat, options.lease)
 
     def run(self) -> int:
-        """Work until SIGTERM or SIGINT; raises a LockworkError when it cannot begin."""
+        """Work until SIGTERM, SIGINT or SIGHUP; raises a LockworkError when it cannot begin."""
         with self._events:
             return self._run()
 
     def _run(self) -> int:
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-        previous = {number: signal.signal(number, self._on_signal) for number in numbers}
+        previous = {number: signal.signal(number, self._on_signal) for number in heard()}
         # ignored by the app, or by who has started us, it would keep from us how children ended
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._reports.start()
@@ -124,7 +125,9 @@ class Supervisor:
         if text == READY:
             self._events.post(("ready", session))
         elif text == WORN:
-            self._events.post(("worn", (session, MAX_JOBS, f"{self._options.max_jobs} jobs done")))
+            self._events.post(
+                ("worn", (session, MAX_JOBS, f"{several(self._options.max_jobs or 0, 'job', 'jobs')} done"))
+            )
         elif runners.concerns(text):
             self._crew.hear_of_runner(session, text)
         else:
@@ -158,10 +161,7 @@ class Supervisor:
         if event[0] == "exit":
             self._on_exit(event[1])
         elif event[0] == "signal":
-            if event[1] == signal.SIGUSR1:
-                self._on_quiet()
-            else:
-                self._on_stop()
+            self._heed(event[1])
         elif event[0] == "ready":
             self._on_ready(event[1])
         elif event[0] == "worn":
@@ -175,9 +175,16 @@ class Supervisor:
             log.warning("worker processes that did not end in time are killed")
             self._crew.kill()
 
+    def _heed(self, number: int) -> None:
+        if number == signal.SIGUSR1:
+            self._on_quiet()
+        elif number != signal.SIGHUP or not self.condition.stopping:  # the shell sends it, and then the system
+            self._on_stop()
+
     def _on_stop(self) -> None:
         again, self.condition.stopping = self.condition.stopping, True
         self._crew.open = False
+        self._scheduler.cease()
         if not again:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._crew.tell(STOP)
@@ -221,7 +228,8 @@ class Supervisor:
                 # a worn one has a successor already, and that is the one that counts
                 self._crew.wanted -= not child.worn
             return
-        log.error("worker process %d ended (%s): %d jobs given back", child.pid, child.fate, given_back)
+        jobs = several(given_back, "job", "jobs")
+        log.error("worker process %d ended (%s): %s given back", child.pid, child.fate, jobs)
         if not going:
             self._crew.replace(child, TOO_LONG if child.verdicts else DIED)
 
