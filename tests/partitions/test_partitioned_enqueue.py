@@ -124,7 +124,7 @@ def test_a_full_partition_refuses_and_it_is_said_what_was_enqueued(four: Lockwor
 
     four.queue("mail").clear()
     four.queue("mail").limit(size=0)
-    with pytest.raises(QueueFull, match="in queue 'mail/") as caught:
+    with pytest.raises(QueueFull, match="queue 'mail/") as caught:
         send.enqueue(1)
     assert (caught.value.enqueued, caught.value.missing) == (0, ())
 
