@@ -26,7 +26,8 @@ class Promise:
     may_fail: bool
     """Whether None stands for the result of a job that failed."""
 
-    __format__ = _refused
+    def __format__(self, spec: str) -> str:
+        _refused(self)
 
 
 class _Unknown:
