@@ -152,7 +152,7 @@ def test_bullmq_1180_nothing_grows_with_the_jobs_that_ran(
         for _ in range(3):
             for task in kinds:
                 task.enqueue_many([(str(tmp_path / "history"),)] * 60)
-                cancelled = task.options(delay="1h").enqueue(str(tmp_path / "history"))
+                cancelled = task.options(delay="30m").enqueue(str(tmp_path / "history"))
                 assert cancelled.cancel()
             until(lambda: _done(lw), "all ran")
             until(lambda: not spoil.exists(KEYS.kept) or not spoil.hlen(KEYS.kept), "results expired", 10)

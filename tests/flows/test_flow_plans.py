@@ -103,7 +103,7 @@ def test_a_part_of_a_result_makes_no_name_either(own: Any, where: str, name: str
     node = own.lw.flow().add(own.number.call(1))
     task = own.lw.task(**{where: f"n{name}"})(by_number)
     for argument in (node, [node]):
-        with pytest.raises(ConfigError, match="a job's key or group cannot be made of another job's result"):
+        with pytest.raises(ConfigError, match="cannot be part of a text, nor of a key or group"):
             task.call(argument)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
+from functools import partial
 from typing import Any
 
 import redis
@@ -43,7 +44,7 @@ class Mux:
         self._answers: Answers | None = None
         self._unsent: list[bytes] = []
         self._pending: deque[asyncio.Future[Any]] = deque()
-        self._end: asyncio.Task[None] | None = None
+        self._end: asyncio.Task[Any] | None = None
         self._progress = 0.0
         self._skip = 0
         self._sent: set[str] = set()
@@ -83,8 +84,8 @@ class Mux:
                     await self._ask(reader, writer, end(self._abandoned[-1]), 1)
                 self._abandoned.pop()
             task = asyncio.current_task()
-            if self._closed or (task is not None and task.cancelling()):
-                raise Retry("it was closed")
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError
             if reader.at_eof():
                 raise ConnectionResetError("closed by the server")
         except FORESEEN as error:
@@ -98,7 +99,9 @@ class Mux:
         self._answers = Answers(self._pending, self._progressed, self._drop)
         writer.transport.set_protocol(self._answers)
         self._writer, self._identity = writer, identity
-        self._end = self._loop.create_task(self._with_the_loop(self._answers), name="lockwork-connection")
+        # a loop that ends cancels its tasks, and the connection is closed with this one, whether it has begun or not
+        self._end = self._loop.create_task(asyncio.Event().wait(), name="lockwork-connection")
+        self._end.add_done_callback(partial(self._with_the_loop, self._answers))
 
     async def _handshake(self, connection: Any) -> None:
         try:
@@ -187,12 +190,8 @@ class Mux:
             self._watch.cancel()
             self._watch = None
 
-    async def _with_the_loop(self, answers: Answers) -> None:
-        """Wait for nothing: a loop that ends cancels its tasks, and this one then closes the connection."""
-        try:
-            await self._loop.create_future()
-        finally:
-            self._drop(answers, "its event loop ended")
+    def _with_the_loop(self, answers: Answers, _: object) -> None:
+        self._drop(answers, "its event loop ended")
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []

@@ -13,6 +13,7 @@ from typing import TypeVar
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
+from lockwork.counts import several
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.queues import heads, jobs, pushing
@@ -97,7 +98,8 @@ class LimitsMachine(QueueMachine):
                     for job in self.jobs.values())  # fmt: skip
         if waits or self.leased:
             found = _raised(WaitTimeout, lambda: self.bench.run(look))
-            assert f"{waits} jobs wait, {len(self.leased)} run" in str(found)
+            wait, run = several(waits, "job waits", "jobs wait"), several(len(self.leased), "runs", "run")
+            assert f"{wait}, {run}" in str(found)
         else:
             self.bench.run(look)
 

@@ -116,7 +116,9 @@ class Offers(RuleBasedStateMachine):
         if not found:
             self.slept[session] = batch
             self.asleep.append(session)
-            self.since[session] = self.bench.now
+            # while the rate is used up, it stands where it was told to come: the model of limits says when that is
+            rated = "rate" in self.in_force
+            self.since[session] = self._scores()[session] if rated else self.bench.now
             self.asleep = [each for each in self.asleep if self.since[each] > self.bench.now - _GONE]
             self.asleep.sort(key=lambda each: (self.since[each], each))  # the clock may have been set back
             if self.marks and self.marks[0] not in self.alive:
@@ -174,6 +176,13 @@ class Offers(RuleBasedStateMachine):
         """Who is told of a job that lies in the queue: the first that lives."""
         if not self._room(1):
             return []
+        if "rate" in self.in_force:
+            # perhaps nobody, who would come too early, or one behind others: that is another model's matter, too
+            heard = [to.removeprefix("sim:wake:") for to, _ in self.bench.messages]
+            assert {*heard} <= {*self.asleep}
+            assert len(heard) <= 1
+            self._look_who_sleeps()
+            return heard
         while self.asleep:
             first = self.asleep.pop(0)
             if "deaf" not in first:
@@ -263,10 +272,14 @@ class Offers(RuleBasedStateMachine):
         self.ready = ready
 
     def _look_who_sleeps(self) -> None:
-        slept = sorted((score, name) for name, score in self.bench.scores(self.queue.idle).items() if score >= 0)
-        names = [name.removeprefix("sim:wake:") for _, name in slept]
+        names = [name for _, name in sorted((score, name) for name, score in self._scores().items() if score >= 0)]
         assert {*names} <= {*self.asleep}
         self.asleep = names
+
+    def _scores(self) -> dict[str, int]:
+        return {
+            name.removeprefix("sim:wake:"): int(score) for name, score in self.bench.scores(self.queue.idle).items()
+        }
 
     def _told(self, woken: list[str]) -> None:
         assert sorted(self.bench.messages) == sorted((channel("sim", each), self.queue.jobs) for each in woken)

@@ -41,7 +41,7 @@ def test_offers_do_what_their_model_says(simulated: Server) -> None:
         Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
         Build("what is passed on is not cancelled", (("jobs_pass", "if record and mark and", "if false and"),)),
         Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
-        Build("who has an offer is woken", (("parts/wake", "idle, 0, '+inf'", "idle, '-inf', '+inf'"),)),
+        Build("who has an offer is woken", (("parts/wake", "idle, 0, last", "idle, '-inf', last"),)),
         Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
         Build("who falls asleep forgets offers", (("jobs_reserve", "0, now - GONE", "'-inf', now - GONE"),)),
         Build("who used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),

@@ -55,7 +55,7 @@ TWINS = {
         Build(
             "a dead machine is not noticed", (("jobs_beat", "if left == 0 then overdue", "if left < 0 then overdue"),)
         ),
-        Build("nobody is woken", (("parts/wake", "if count <= 0 then break end", "do break end"),)),
+        Build("nobody is woken", (("parts/wake", "while count > 0 and", "while false and"),)),
     ),
     "Q5": (
         Build(

@@ -10,7 +10,7 @@ from simulation.queues.limit_queues import run
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
-_SEEDS = 150
+_SEEDS = 400
 
 
 @pytest.mark.parametrize("seeds", blocks(1), ids=label)

@@ -12,7 +12,7 @@ from simulation.queues.queue_twins import TWINS
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
-_SEEDS = 400
+_SEEDS = 800
 
 
 @pytest.mark.parametrize("seeds", blocks(10), ids=label)
