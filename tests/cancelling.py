@@ -72,7 +72,8 @@ async def swept(
         else:
             sweep.finished += 1
         await clean(f"cancelled at turn {count}")
-        if early:
+        # what others do in `ready` may have brought it to its end already the first time
+        if early and (ready is None or sweep.ended):
             break
     return sweep
 

@@ -224,14 +224,6 @@ class Offers(RuleBasedStateMachine):
         assert told == bool(woken)
         self._told(woken)
 
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        """Of a job in a worker's hands, which may not have heard of it."""
-        if running := sorted({*self.held, *self.offered.values()}):
-            id = data.draw(st.sampled_from(running))
-            assert self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS)) == "running"
-            self.cancelled.add(id)
-
     def _back(self, id: str) -> None:
         """A job that nobody begins is the next, unless it was cancelled: then it has ended."""
         if id not in self.cancelled:
@@ -302,3 +294,15 @@ class Offers(RuleBasedStateMachine):
         scores = self.bench.scores(self.queue.idle)
         assert {name for name, score in scores.items() if score >= 0} == {channel("sim", each) for each in self.asleep}
         assert {name for name, score in scores.items() if score < 0} == {channel("sim", each) for each in self.marks}
+
+
+class CancelledOffers(Offers):
+    """And jobs are cancelled that a worker has, or was offered; a walk that does that, too, comes less far."""
+
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        """Of a job in a worker's hands, which may not have heard of it."""
+        if running := sorted({*self.held, *self.offered.values()}):
+            id = data.draw(st.sampled_from(running))
+            assert self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS)) == "running"
+            self.cancelled.add(id)

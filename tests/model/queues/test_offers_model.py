@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.queues.offers_machine import Offers
+from model.queues.offers_machine import CancelledOffers, Offers
 from simulation.server import Build, Server
 
 _OFFER = "parts/offer"
@@ -16,6 +16,12 @@ _SLEEPERS = "idle, 0, '+inf', 'LIMIT'"
 
 def test_offers_do_what_their_model_says(simulated: Server) -> None:
     check(Offers, simulated, Build())
+
+
+def test_offers_of_jobs_that_are_cancelled(simulated: Server) -> None:
+    check(CancelledOffers, simulated, Build())
+    lost = Build("what is passed on is not cancelled", (("jobs_pass", "if record and mark and", "if false and"),))
+    check_caught(CancelledOffers, simulated, lost)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +45,6 @@ def test_offers_do_what_their_model_says(simulated: Server) -> None:
         Build("what was heard is told again", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
         Build("who passes on keeps the job", (("jobs_pass", "if given > known then", "if false then"),)),
         Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
-        Build("what is passed on is not cancelled", (("jobs_pass", "if record and mark and", "if false and"),)),
         Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
         Build("who has an offer is woken", (("parts/wake", "idle, 0, last", "idle, '-inf', last"),)),
         Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
