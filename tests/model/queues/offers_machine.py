@@ -306,3 +306,10 @@ class CancelledOffers(Offers):
             id = data.draw(st.sampled_from(running))
             assert self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS)) == "running"
             self.cancelled.add(id)
+
+
+class OpenOffers(Offers):
+    """Of a queue that is never paused or limited: most walks offer something, over and over."""
+
+    def set(self, name: str, on: bool) -> None:
+        """No rule here."""

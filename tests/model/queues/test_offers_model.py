@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.queues.offers_machine import CancelledOffers, Offers
+from model.queues.offers_machine import CancelledOffers, Offers, OpenOffers
 from simulation.server import Build, Server
 
 _OFFER = "parts/offer"
@@ -14,8 +14,9 @@ _USED = "if -since <= known and ARGV[2] ~= '1'"
 _SLEEPERS = "idle, 0, '+inf', 'LIMIT'"
 
 
-def test_offers_do_what_their_model_says(simulated: Server) -> None:
-    check(Offers, simulated, Build())
+@pytest.mark.parametrize("machine", [Offers, OpenOffers])
+def test_offers_do_what_their_model_says(simulated: Server, machine: type[Offers]) -> None:
+    check(machine, simulated, Build())
 
 
 def test_offers_of_jobs_that_are_cancelled(simulated: Server) -> None:
@@ -28,9 +29,6 @@ def test_offers_of_jobs_that_are_cancelled(simulated: Server) -> None:
     "twin",
     [
         Build("who is awake is offered a job", ((_OFFER, "channel) or -1) < 0", "channel) or 1) < 0"),)),
-        Build("a second offer before the first is known", ((_OFFER, "channel) or -1) < 0", "channel) or -1) == -1"),)),
-        Build("an offer in a pause", ((_OFFER, " or at_rest()", ""),)),
-        Build("an offer beyond the rate", ((_OFFER, " or rate_jobs", ""),)),
         Build("an offer overtakes those that wait", ((_OFFER, "redis.pcall('LLEN', ready) ~= 0 or", ""),)),
         Build("an offer to one that runs others", ((_OFFER, " or redis.pcall('HLEN', KEYS[7]) ~= 0", ""),)),
         Build("an offer to a session that is over", ((_OFFER, "<= now / 1000", "< 0"),)),
@@ -40,22 +38,35 @@ def test_offers_of_jobs_that_are_cancelled(simulated: Server) -> None:
         Build("an offer leaves no mark", ((_OFFER, "'ZADD', idle, -fence", "'ZREM', idle"),)),
         Build("an offer without a lease", ((_OFFER, "redis.call('HSET', KEYS[7], id, token)", ""),)),
         Build("an offer that is not counted", ((_OFFER, "count_leased(1)", ""),)),
-        Build("its fence is forgotten", ((_OFFER, _FENCE, ""),)),
         Build("what was not heard of is lost", (("jobs_reserve", "== '1' or offered > known", "== '1'"),)),
         Build("what was heard is told again", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
         Build("who passes on keeps the job", (("jobs_pass", "if given > known then", "if false then"),)),
         Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
         Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
         Build("who has an offer is woken", (("parts/wake", "idle, 0, last", "idle, '-inf', last"),)),
-        Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
         Build("who falls asleep forgets offers", (("jobs_reserve", "0, now - GONE", "'-inf', now - GONE"),)),
-        Build("who used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),
-        Build("who has no place left keeps its timer", (("jobs_pass", _USED, "if -since <= known"),)),
         Build("marks of the dead stay", (("jobs_reserve", "if mark and", "if false and"),)),
         Build("marks of the living go", (("jobs_reserve", "'') or '0') == '0' then", "'') or '0') ~= '' then"),)),
         Build("who enqueues is told of nobody", (("job_push", "or taker or 1", "or 1"),)),
+        Build("a second offer before the first is known", ((_OFFER, "channel) or -1) < 0", "channel) or -1) == -1"),)),
+        Build("its fence is forgotten", ((_OFFER, _FENCE, ""),)),
+        Build("who used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),
+        Build("who has no place left keeps its timer", (("jobs_pass", _USED, "if -since <= known"),)),
     ],
     ids=lambda twin: twin.name,
 )  # fmt: skip
 def test_a_broken_offer_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(OpenOffers, simulated, twin)
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        Build("an offer in a pause", ((_OFFER, " or at_rest()", ""),)),
+        Build("an offer beyond the rate", ((_OFFER, " or rate_jobs", ""),)),
+        Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
+    ],
+    ids=lambda twin: twin.name,
+)  # fmt: skip
+def test_an_offer_beyond_a_limit_is_caught(simulated: Server, twin: Build) -> None:
     check_caught(Offers, simulated, twin)
