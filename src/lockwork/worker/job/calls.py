@@ -22,32 +22,21 @@ async def call(
 ) -> Any:
     """Call any task's function, and return what it returns."""
     try:
-        return await _called(task, args, kwargs, timeout, threads, caller)
+        if task.injected:
+            value = await caller.call(
+                task.function, task.injection, args, kwargs, is_async=task.is_async, timeout=timeout, threads=threads
+            )
+            return _finished(value, task)
+        if not task.is_async:
+            return _finished(await threads.run(task.function, args, kwargs, timeout), task)
+        if timeout is None:
+            return await task.function(*args, **kwargs)
+        return await limited(task.function(*args, **kwargs), timeout)
     except JobTimeout as error:
         if timeout is not None:
             # a thread is interrupted by a class, which does not know, and what was provided took some of the time
             error.args = (_too_long(timeout),)
         raise
-
-
-async def _called(
-    task: Task[Any, Any, Any],
-    args: list[Any],
-    kwargs: dict[str, Any],
-    timeout: float | None,
-    threads: JobThreads,
-    caller: Caller,
-) -> Any:
-    if task.injected:
-        value = await caller.call(
-            task.function, task.injection, args, kwargs, is_async=task.is_async, timeout=timeout, threads=threads
-        )
-        return _finished(value, task)
-    if not task.is_async:
-        return _finished(await threads.run(task.function, args, kwargs, timeout), task)
-    if timeout is None:
-        return await task.function(*args, **kwargs)
-    return await limited(task.function(*args, **kwargs), timeout)
 
 
 def _finished(value: Any, task: Task[Any, Any, Any]) -> Any:
