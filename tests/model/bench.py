@@ -18,6 +18,8 @@ T = TypeVar("T")
 SECOND = 1_000_000
 CHANNEL = "channel"
 BEGIN = 1_800_000_000 * SECOND
+_ENDLESS = 10_000
+"""Steps; broken builds make protocols that go on while there is more, for ever."""
 # Hypothesis's own generator, but as another backend: Hypothesis then leaves out its search for small examples, which
 # are forty steps of next to nothing. Broken twins are caught in a tenth of the examples and of the time.
 AVAILABLE_PROVIDERS["at random"] = AVAILABLE_PROVIDERS["hypothesis"]
@@ -86,7 +88,7 @@ class Bench:
         `again`: what went before was long ago.
         """
         value: Any = None
-        while True:
+        for _ in range(_ENDLESS):
             try:
                 effect = protocol.send(value)
             except StopIteration as done:
@@ -99,6 +101,7 @@ class Bench:
             else:
                 assert isinstance(effect, Clock), f"a protocol that waits: {effect}"
                 value = self.now / SECOND
+        raise AssertionError(f"a protocol that does not end: {protocol}")
 
 
 def check(

@@ -115,7 +115,11 @@ class JobMachine(QueueMachine):
     @precondition(lambda self: self.jobs)
     @rule(data=st.data(), wait=st.sampled_from([0, 0, 1500]), twice=st.booleans())
     def revive(self, data: st.DataObject, wait: int, *, twice: bool) -> None:
-        id, job = self._draw(data, "dead", "cancelled", "expired")
+        id, _ = self._draw(data, "dead", "cancelled", "expired")
+        self._revive(id, wait, twice=twice)
+
+    def _revive(self, id: str, wait: int, *, twice: bool) -> None:
+        job = self.jobs[id]
         found = self.bench.run(control.revive(self.queue, id, wait), twice=twice)
         if job.place not in ("dead", "cancelled", "expired"):
             assert found == ("revived" if twice else "succeeded" if job.place == "succeeded" else "waiting")
@@ -159,6 +163,9 @@ class JobMachine(QueueMachine):
     @rule(data=st.data(), name=st.sampled_from(["", "one", "two"]), value=st.integers(0, 9), twice=st.booleans())
     def write_down(self, data: st.DataObject, name: str, value: int, *, twice: bool) -> None:
         session, leased = data.draw(st.sampled_from(self.old[-6:] + 3 * list(self.leased.values())))
+        self._write(session, leased, name, value, twice=twice)
+
+    def _write(self, session: str, leased: Leased, name: str, value: int, *, twice: bool) -> None:
         current = self.leased.get(leased.id) == (session, leased)
         done = self.bench.run(control.note(self.queue, session, leased, name, str(value).encode(), _CAP), twice=twice)
         assert done == current, "only the current delivery writes"
@@ -171,7 +178,9 @@ class JobMachine(QueueMachine):
     @rule(delay=st.sampled_from([0, 1500]), data=st.data(), kind=st.sampled_from("zc"))
     def snooze(self, data: st.DataObject, delay: int, kind: str) -> None:
         """Give a job back until later, or say that it was cancelled."""
-        id = data.draw(st.sampled_from(sorted(self.leased)))
+        self._snooze(data.draw(st.sampled_from(sorted(self.leased))), delay, kind)
+
+    def _snooze(self, id: str, delay: int, kind: str) -> None:
         session, leased = self.leased[id]
         ended = Outcome(id, leased.token, kind, b"", delay)  # type: ignore[arg-type]
         assert self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
@@ -181,6 +190,15 @@ class JobMachine(QueueMachine):
             self._cancelled_running(id)
         else:
             job.place, job.due = "scheduled", self.ms + delay
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data())
+    def start_over(self, data: st.DataObject) -> None:
+        """A job that is on its way is cancelled, and run again after all."""
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        self._write(*self.leased[id], "", 7, twice=False)
+        self._snooze(id, 0, "c")
+        self._revive(id, 0, twice=False)
 
     @precondition(lambda self: self.leased)
     @rule(data=st.data())

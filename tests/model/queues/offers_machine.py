@@ -235,7 +235,10 @@ class Offers(RuleBasedStateMachine):
     def settle(self, data: st.DataObject, kind: str) -> None:
         if not self.held:
             return
-        session, job = self.held.pop(data.draw(st.sampled_from(sorted(self.held))))
+        self._settle(data.draw(st.sampled_from(sorted(self.held))), kind)
+
+    def _settle(self, id: str, kind: str) -> None:
+        session, job = self.held.pop(id)
         outcome = Outcome(job.id, job.token, "s" if kind == "s" else "g")
         settled = self.bench.run(jobs.settle(self.queue, session, [outcome], _WINDOW_MS))
         assert settled == [True], "who was given a job has its lease"
@@ -296,7 +299,36 @@ class Offers(RuleBasedStateMachine):
         assert {name for name, score in scores.items() if score < 0} == {channel("sim", each) for each in self.marks}
 
 
-class CancelledOffers(Offers):
+class OpenOffers(Offers):
+    """Of a queue that is never paused or limited: every walk offers something, over and over."""
+
+    def set(self, name: str, on: bool) -> None:
+        """No rule here."""
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def rest(self, session: str) -> None:
+        """A worker runs all that there is, and falls asleep."""
+        self.beat(session)
+        while session not in self.asleep:
+            self.ask(session, 2)
+            self.run(session)
+
+    @rule(session=st.sampled_from(_SESSIONS), beside=st.sampled_from(_SESSIONS))
+    def offer(self, session: str, beside: str) -> None:
+        """Two do, and a job comes for one of them."""
+        self.rest(beside)
+        self.rest(session)
+        self.push(0, session, 1)
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def run(self, session: str) -> None:
+        """It hears of what it was offered, and runs all that it has."""
+        self.hear(session)
+        for id in sorted(id for id, (holder, _) in self.held.items() if holder == session):
+            self._settle(id, "s")
+
+
+class CancelledOffers(OpenOffers):
     """And jobs are cancelled that a worker has, or was offered; a walk that does that, too, comes less far."""
 
     @rule(data=st.data())
@@ -306,10 +338,3 @@ class CancelledOffers(Offers):
             id = data.draw(st.sampled_from(running))
             assert self.bench.run(control.cancel(self.queue, id, "sim", _WINDOW_MS)) == "running"
             self.cancelled.add(id)
-
-
-class OpenOffers(Offers):
-    """Of a queue that is never paused or limited: most walks offer something, over and over."""
-
-    def set(self, name: str, on: bool) -> None:
-        """No rule here."""
