@@ -202,7 +202,7 @@ def test_a_worker(failover: Failover, apps: Path, tmp_path: Path) -> None:
         assert process.process.poll() is None
 
 
-def _deadline(client: redis.Redis) -> bytes | None:
+def _deadline(client: redis.Redis) -> object:
     return client.hget("lw:{lock:x}", "d")
 
 

@@ -10,7 +10,7 @@ import redis
 
 from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import Endpoint
-from lockwork.runtime.identity import ASK, Identity, end, identify
+from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
 from lockwork.runtime.packing import NOTHING, new_reader
 from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
 
@@ -35,9 +35,8 @@ async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Iden
         async with asyncio.timeout(seconds):
             await _handshake(connection, endpoint.shown)
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
-            info, number = await _ask(reader, writer, ASK, 2)
-            check(info, endpoint.shown, allow_eviction=allow_eviction)
-            identity = identify(info, number)
+            replies = await _ask(reader, writer, ASK, len(COMMANDS))
+            identity = check(replies, endpoint.shown, allow_eviction=allow_eviction)
             while abandoned:
                 if identity is not None and identity.run == abandoned[-1].run:
                     await _ask(reader, writer, end(abandoned[-1]), 1)

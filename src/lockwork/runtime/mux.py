@@ -94,6 +94,8 @@ class Mux:
 
         A script that the server does not know has to be sent again, behind the calls that came after it.
         """
+        if self._identity is None:
+            call = call.unguarded()
         if call.ordered and call.script.sha not in self._sent:
             whole = True
         future = self.submit(pack_call(call, whole=whole))

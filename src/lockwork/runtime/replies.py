@@ -55,6 +55,11 @@ class NoScript(Exception):
     """The server does not know the script (any more); it must be sent in full."""
 
 
+def passing(message: str) -> bool:
+    """Whether it is the error of a server that cannot serve just now."""
+    return message.split(" ", 1)[0] in (*_BUSY, *_FAILOVER, *_REPLICA)
+
+
 def raise_error(message: str, where: str, script: str) -> None:
     """Raise what an error reply means."""
     code = message.split(" ", 1)[0]

@@ -56,7 +56,8 @@ def push_unique(
     arrived: list[Arrived] = []
     for at in range(0, len(jobs), BATCH):
         args: list[Argument] = [0, *fixed, *push_arguments(jobs[at : at + BATCH])]
-        reply: list[Any] = yield Call(script("jobs_push_unique"), keys, args, marked=True)
+        call = Call(script("jobs_push_unique"), keys, args, marked=True, finds_ended=True)
+        reply: list[Any] = yield call
         if isinstance(reply[0], int):
             room_for(queue, reply, at, jobs=len(jobs[at : at + BATCH]))
         arrived += [Arrived(id.decode(), _ARRIVALS[sign]) for id, sign in zip(reply[::2], reply[1::2], strict=True)]
