@@ -78,13 +78,15 @@ class AsyncDriver:
                 if not mux.connected:
                     await mux.connect()
                 reply = mux.call(call, whole=whole)
-                if not call.replicas:
+                if call.replicas:
+                    acknowledged = mux.submit(pack_wait(call.replicas, REPLICAS))
+                    first = await reply
+                    return first if type(first) is hiredis.ReplyError else (first, await acknowledged)
+                if call.patience is not None:
                     return await reply
-                acknowledged = mux.submit(pack_wait(call.replicas, REPLICAS))
-                first = await reply
-                return first if type(first) is hiredis.ReplyError else (first, await acknowledged)
         except TimeoutError:
             raise Retry(f"no answer within {seconds:.1f} s") from None
+        return await reply  # the connection itself finds out if nothing moves any more
 
     def _for_replicas(self) -> Mux:
         if self._slow is None:

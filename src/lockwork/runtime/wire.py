@@ -16,6 +16,7 @@ from lockwork.protocol.effects import Call
 from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, Identity, end, identify
+from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
 from lockwork.runtime.replies import NoScript, Retry, raise_connecting, raise_error
 
@@ -31,6 +32,8 @@ class Wire:
         self._connection: Any = None
         self._socket: socket.socket | None = None
         self._reader = new_reader()
+        self._outgoing = 0
+        """Bytes of a large command that had yet to reach the server when that was looked at last."""
         self.identity: Identity | None = None
 
     def connect(self) -> None:
@@ -82,10 +85,32 @@ class Wire:
         """Send a command."""
         assert self._socket is not None
         try:
-            self._socket.sendall(packed)
+            self._outgoing = 0
+            if len(packed) <= LARGE:
+                self._socket.sendall(packed)
+            else:
+                self._send_slowly(memoryview(packed))
         except OSError as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+
+    def _send_slowly(self, packed: memoryview) -> None:
+        """Send a large command: the time limit is for each part, because `sendall` limits the whole."""
+        assert self._socket is not None
+        while packed:
+            packed = packed[self._socket.send(packed[: 4 * LARGE]) :]
+        self._outgoing = unacknowledged(self._socket)
+
+    def _read(self) -> bytes:
+        """Read what comes next; while a large command is still leaving, the time limit begins anew."""
+        assert self._socket is not None
+        while True:
+            try:
+                return self._socket.recv(_READ_SIZE)
+            except TimeoutError:
+                before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket)
+                if self._outgoing >= before:
+                    raise
 
     def receive(self) -> Any:
         """Wait for the next reply."""
@@ -95,7 +120,7 @@ class Wire:
                 reply = self._reader.gets()
                 if reply is not NOTHING:
                     return reply
-                data = self._socket.recv(_READ_SIZE)
+                data = self._read()
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
