@@ -15,7 +15,19 @@ from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
 from lockwork.protocol import keys as names
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, dead_moves, flows, hands, heads, job_control, jobs, limits, pushing, status
+from lockwork.protocol.queues import (
+    dead,
+    dead_moves,
+    flows,
+    hands,
+    heads,
+    job_control,
+    jobs,
+    limits,
+    pushing,
+    status,
+    waiting,
+)
 from lockwork.protocol.queues.flows import FlowJob
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
@@ -25,6 +37,7 @@ from lockwork.protocol.synchronizers import once
 LARGE = 1 << 20
 MOST_MS = 10.0
 """Milliseconds that any script may take, however slow the machine is not; or ten times the floor."""
+_ROUNDS = 3
 _WINDOW_MS = 600_000
 _SESSION = "host/1/bench"
 _QUEUE = QueueKeys("lw", "bounds")
@@ -41,14 +54,18 @@ def bounds(bench: Bench) -> list[Figure]:
         client.config_set("slowlog-max-len", 200_000)
         meter = _Meter(lw, client)
         for kind in _KINDS:
-            client.flushall()
-            floor = _floor(client)
-            lw.runtime.run(jobs.beat(_QUEUE, {_SESSION: True}, 3_600_000, 5.0))
-            longest, name = max(kind(meter, bench))
+            floor, rounds = [], []
+            for _ in range(min(bench.rounds, _ROUNDS)):
+                client.flushall()
+                floor.append(_floor(client))
+                lw.runtime.run(jobs.beat(_QUEUE, {_SESSION: True}, 3_600_000, 5.0))
+                rounds.append(max(kind(meter, bench)))
+            # the machine's other programs interrupt the server, too: the round that met the fewest of them counts
+            longest, name = min(rounds)
             title = (kind.__doc__ or "").rstrip(".").lower()
-            goal = max(MOST_MS, 10 * floor)
+            goal = max(MOST_MS, 10 * min(floor))
             figures.append(
-                Figure(f"{title}: {name}", "ms", longest, floor, "SET, GET of 1 MiB", goal, less_is_better=True)
+                Figure(f"{title}: {name}", "ms", longest, min(floor), "SET, GET of 1 MiB", goal, less_is_better=True)
             )
         client.config_resetstat()
         client.config_set("slowlog-max-len", 128)
@@ -219,7 +236,7 @@ def _clear(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Clear a queue of 100 due jobs of 1 MiB and 20,000 small ones."""
     meter.push(_BIG, bench.count(100), -1)
     meter.run(pushing.push(_QUEUE, [NewJob(f"s{number}", _SMALL) for number in range(bench.count(20_000))]))
-    return meter.longest(status.clear(_QUEUE, "bench", _WINDOW_MS))
+    return meter.longest(waiting.clear(_QUEUE, "bench", _WINDOW_MS))
 
 
 def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
