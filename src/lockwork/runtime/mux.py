@@ -16,7 +16,7 @@ from lockwork.runtime.answers import Answers
 from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
-from lockwork.runtime.identity import ASK, Identity, end, identify
+from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
 from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import NOTHING, new_reader, pack_call
 from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
@@ -81,9 +81,8 @@ class Mux:
         try:
             await self._handshake(connection)
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
-            info, number = await self._ask(reader, writer, ASK, 2)
-            check(info, self._endpoint.shown, allow_eviction=self._allow_eviction)
-            identity = identify(info, number)
+            replies = await self._ask(reader, writer, ASK, len(COMMANDS))
+            identity = check(replies, self._endpoint.shown, allow_eviction=self._allow_eviction)
             while self._abandoned:
                 if identity is not None and identity.run == self._abandoned[-1].run:
                     await self._ask(reader, writer, end(self._abandoned[-1]), 1)
@@ -125,6 +124,8 @@ class Mux:
 
         A script that the server does not know has to be sent again, behind the calls that came after it.
         """
+        if self._identity is None:
+            call = call.unguarded()
         if call.ordered and call.script.sha not in self._sent:
             whole = True
         future = self.submit(pack_call(call, whole=whole))

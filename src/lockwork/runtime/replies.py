@@ -24,12 +24,17 @@ class NoScript(Exception):
     """The server does not know the script (any more); it must be sent in full."""
 
 
+def passing(message: str) -> bool:
+    """Whether it is the error of a server that cannot serve just now."""
+    return message.split(" ", 1)[0] in _PASSING
+
+
 def raise_error(message: str, where: str, script: str) -> None:
     """Raise what an error reply means."""
     code = message.split(" ", 1)[0]
     if code == "NOSCRIPT":
         raise NoScript
-    if code in _PASSING:
+    if passing(message):
         raise Retry(f"the server at {where} answers {message!r}")
     if code == "READONLY" or "-READONLY" in message:
         raise ServerUnsuitable(read_only(where))

@@ -15,7 +15,7 @@ import redis
 from lockwork.protocol.effects import Call
 from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
-from lockwork.runtime.identity import ASK, Identity, end, identify
+from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
 from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
 from lockwork.runtime.replies import NoScript, Retry, raise_connecting, raise_error
@@ -52,9 +52,10 @@ class Wire:
 
     def inspect(self, *, allow_eviction: bool) -> None:
         """Refuse a server that would lose locks or jobs."""
-        info, number = self.request(ASK), self.receive()
-        check(info, self._endpoint.shown, allow_eviction=allow_eviction)
-        self.identity = identify(info, number)
+        self.identity = None
+        self.send(ASK)
+        replies = [self.receive() for _ in COMMANDS]
+        self.identity = check(replies, self._endpoint.shown, allow_eviction=allow_eviction)
 
     def end(self, gone: Identity) -> None:
         """End another connection of ours, if the server is still the one it led to."""
@@ -63,6 +64,8 @@ class Wire:
 
     def run(self, call: Call) -> Any:
         """Run a script and return its reply; raises Retry when the outcome is unknown."""
+        if self.identity is None:
+            call = call.unguarded()
         self.send(pack_call(call))
         if call.ahead is not None:
             pack_ahead(call)

@@ -74,7 +74,7 @@ def push(
     else:
         name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
     args: list[Argument] = [0, int(some) if expires_ms is None else expires_ms]
-    call = Call(script(name), keys, args, marked=True, ordered=True)
+    call = Call(script(name), keys, args, marked=True, finds_ended=True, ordered=True)
     if replicas:
         if also is not None:
             also(jobs)

@@ -63,7 +63,8 @@ def push_unique(
     while (at := at + count) < len(jobs):
         batch = batch_arguments(jobs, at, BATCH)
         args, count = [0, *fixed, *batch], len(batch) // 3
-        reply: list[Any] = yield Call(script("jobs_push_unique"), keys, args, marked=True)
+        call = Call(script("jobs_push_unique"), keys, args, marked=True, finds_ended=True)
+        reply: list[Any] = yield call
         if isinstance(reply[0], int):
             room_for(queue, reply, at, jobs=count)
         arrived += [Arrived(id.decode(), _ARRIVALS[sign]) for id, sign in zip(reply[::2], reply[1::2], strict=True)]
