@@ -11,7 +11,7 @@ import redis
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.checks import check
-from lockwork.runtime.replies import NoScript, Retry, gone, raise_connecting, raise_error, unforeseen
+from lockwork.runtime.replies import Demoted, NoScript, Retry, gone, raise_connecting, raise_error, unforeseen
 
 WHERE = "redis://db:6379/0"
 
@@ -139,7 +139,7 @@ def test_versions_that_are_too_old(version: str) -> None:
 
 
 def test_a_replica_that_cannot_be_written() -> None:
-    with pytest.raises(ServerUnsuitable, match="read-only replica: connect to its primary"):
+    with pytest.raises(Demoted, match="read-only replica: connect to its primary"):
         check(info(redis_version="7.2.4", role="slave", slave_read_only=1), WHERE, allow_eviction=False)
     check(info(redis_version="7.2.4", role="slave", slave_read_only=0), WHERE, allow_eviction=False)
 
