@@ -50,7 +50,7 @@ def limit(patience: float | None, *, replicas: bool) -> float:
 
 
 class Endpoint:
-    """One server: `shown` is its address without the password."""
+    """One server: `shown` is its address without the password; `described` says what server that is."""
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
@@ -69,6 +69,7 @@ class Endpoint:
         else:
             place = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
         self.shown: str = f"{kind}://{place}"
+        self.described: str = f"the server at {self.shown}"
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
