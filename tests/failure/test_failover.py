@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,11 @@ async def test_an_address_that_never_moves_is_one_clear_error(failover: Failover
         await app.lock("x").aacquire()
         await asyncio.to_thread(app.lock("z").acquire)
         failover.demote()
-        for attempt in (app.lock("y").aacquire, lambda: asyncio.to_thread(app.lock("y").acquire)):
+        attempts: list[Callable[[], Awaitable[object]]] = [
+            app.lock("y").aacquire,
+            lambda: asyncio.to_thread(app.lock("y").acquire),
+        ]
+        for attempt in attempts:
             began = time.monotonic()
             with pytest.raises(ServerUnsuitable, match="is a read-only replica: connect to its primary"):
                 await attempt()

@@ -10,7 +10,16 @@ import redis
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.checks import check
-from lockwork.runtime.replies import NoScript, Retry, gone, raise_connecting, raise_error, unforeseen
+from lockwork.runtime.replies import (
+    Demoted,
+    NoScript,
+    Retry,
+    gone,
+    raise_connecting,
+    raise_error,
+    read_only,
+    unforeseen,
+)
 
 WHERE = "redis://db:6379/0"
 
@@ -42,7 +51,6 @@ def test_top_level_names_are_few() -> None:
 @pytest.mark.parametrize(
     ("reply", "kind", "parts"),
     [
-        ("READONLY You can't write against a read only replica.", ServerUnsuitable, ["read-only replica", "primary"]),
         (
             "OOM command not allowed when used memory > 'maxmemory'.",
             ServerRefused,
@@ -115,6 +123,15 @@ def test_a_handshake_that_is_broken_off_by_somebody_else() -> None:
         assert text == f"gave up after 10.0 s: connecting to {WHERE} failed: ZeroDivisionError: a fault of theirs"
 
 
+def test_giving_up_on_a_replica_says_that_it_is_one() -> None:
+    for reply in ("READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down"):
+        with pytest.raises(Demoted) as caught:
+            raise_error(reply, WHERE, "jobs_push")
+        error = gone(WHERE, caught.value, 10.04)
+        assert isinstance(error, ServerUnsuitable)
+        assert str(error) == f"the server at {WHERE} is a read-only replica: connect to its primary (for 10.0 s by now)"
+
+
 def test_giving_up_says_how_long_and_what_to_look_at() -> None:
     error = gone(WHERE, TimeoutError(), 10.04)
     assert isinstance(error, ServerUnavailable)
@@ -127,28 +144,29 @@ def info(**facts: object) -> bytes:
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.2.3", "10.0.0", "unstable", ""])
 def test_versions_that_will_do(version: str) -> None:
-    check(info(redis_version=version, role="master"), WHERE, allow_eviction=False)
+    check([info(redis_version=version, role="master"), 1, 0], WHERE, allow_eviction=False)
 
 
 @pytest.mark.parametrize("version", ["6.0.16", "5.0.7", "2.8.24", "6.1.240"])
 def test_versions_that_are_too_old(version: str) -> None:
     with pytest.raises(ServerUnsuitable, match=rf"is version {version}: use Redis 6\.2 or later, or Valkey"):
-        check(info(redis_version=version), WHERE, allow_eviction=False)
+        check([info(redis_version=version), 1, 0], WHERE, allow_eviction=False)
 
 
 def test_a_replica_that_cannot_be_written() -> None:
-    with pytest.raises(ServerUnsuitable, match="read-only replica: connect to its primary"):
-        check(info(redis_version="7.2.4", role="slave", slave_read_only=1), WHERE, allow_eviction=False)
-    check(info(redis_version="7.2.4", role="slave", slave_read_only=0), WHERE, allow_eviction=False)
+    with pytest.raises(Demoted) as caught:
+        check([info(redis_version="7.2.4", role="slave", slave_read_only=1), 1, 0], WHERE, allow_eviction=False)
+    assert read_only(WHERE) in str(caught.value)
+    check([info(redis_version="7.2.4", role="slave", slave_read_only=0), 1, 0], WHERE, allow_eviction=False)
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"])
 def test_a_server_that_evicts(policy: str) -> None:
     facts = info(redis_version="7.2.4", maxmemory_policy=policy)
     with pytest.raises(ServerUnsuitable, match=f"maxmemory-policy {policy}.*set it to noeviction"):
-        check(facts, WHERE, allow_eviction=False)
-    check(facts, WHERE, allow_eviction=True)
+        check([facts, 1, 0], WHERE, allow_eviction=False)
+    check([facts, 1, 0], WHERE, allow_eviction=True)
 
 
 def test_an_info_without_facts_is_taken_at_its_word() -> None:
-    check(b"# Server\r\n\r\ngarbage\r\n\xff\xfe", WHERE, allow_eviction=False)
+    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 1, 0], WHERE, allow_eviction=False)

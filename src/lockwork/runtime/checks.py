@@ -20,7 +20,8 @@ def check(replies: Sequence[object], where: str, *, allow_eviction: bool) -> Ide
     """Return who the connection is, from the replies to ASK; None, with a warning, if this user could not end it later.
 
     Raises ServerUnsuitable unless INFO shows a server of at least 6.2 that evicts no keys, Demoted for a read-only
-    replica, Retry when the server cannot serve just now, and ServerRefused when a password is missing. A user without INFO is not checked.
+    replica, Retry when the server cannot serve just now, and ServerRefused when a password is missing. A user without
+    INFO is not checked.
     """
     for reply, command in zip(replies, COMMANDS, strict=True):
         if passing(str(reply)) or str(reply).startswith("NOAUTH"):
