@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server that can lose requests and replies."""
+"""A TCP proxy in front of a server that can lose requests and replies, or be a slow link."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import selectors
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Literal
 
@@ -21,6 +22,10 @@ class Proxy:
     def __init__(self, path: str) -> None:
         self._path = path
         self._listener = socket.create_server(("127.0.0.1", 0))
+        # what is under way on a slow link is in the client's buffers, not in ours
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        self._rate: int | None = None
+        self._free_at = 0.0
         self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -52,6 +57,10 @@ class Proxy:
         with server, contextlib.suppress(OSError):
             server.sendall(data)
             server.recv(1 << 16)
+
+    def slow_down(self, rate: int | None) -> None:
+        """Forward so many bytes a second from now on, all connections together; None: as many as come."""
+        self._rate = rate
 
     def refuse(self, on: bool) -> None:
         """Whether new connections are broken at once."""
@@ -114,8 +123,9 @@ class Proxy:
             self._selector.register(one, selectors.EVENT_READ)
 
     def _forward(self, end: socket.socket) -> None:
+        rate = self._rate
         try:
-            data = end.recv(1 << 16)
+            data = end.recv(1 << 16 if rate is None else 1 << 14)
         except OSError:
             data = b""
         if data and end in self._clients and self._text is not None and self._text in data:
@@ -133,6 +143,9 @@ class Proxy:
             data = b""
         try:
             if data:
+                if rate is not None:
+                    self._free_at = max(self._free_at, time.monotonic()) + len(data) / rate
+                    time.sleep(max(0.0, self._free_at - time.monotonic()))
                 self._peers[end].sendall(data)
                 return
         except OSError:

@@ -108,7 +108,7 @@ async def test_an_address_that_never_moves_is_one_clear_error(failover: Failover
         await asyncio.to_thread(app.lock("z").acquire)
         failover.demote()
         attempts: list[Callable[[], Awaitable[object]]] = [
-            app.lock("y").aacquire,
+            lambda: app.lock("y").aacquire(),
             lambda: asyncio.to_thread(app.lock("y").acquire),
         ]
         for attempt in attempts:

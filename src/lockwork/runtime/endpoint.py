@@ -59,7 +59,7 @@ def limit(call: Call, patience: float) -> float:
 
 
 class Endpoint:
-    """One server: `shown` is its address without the password."""
+    """One server: `shown` is its address without the password; `described` says what server that is."""
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
@@ -78,6 +78,7 @@ class Endpoint:
         else:
             place = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
         self.shown: str = f"{kind}://{place}"
+        self.described: str = f"the server at {self.shown}"
         self.era: int = 0
         """Goes up when the server changes; a connection of an earlier era is closed, and not used again."""
         self._run: bytes | None = None

@@ -15,6 +15,7 @@ from lockwork.runtime.asyncdialing import opened_within
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import YOUNG, Endpoint
 from lockwork.runtime.identity import Identity
+from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import pack_call
 from lockwork.runtime.replies import Demoted, Failover, Retry
 
@@ -47,6 +48,10 @@ class Mux:
         self._pending: deque[asyncio.Future[Any]] = deque()
         self._end: asyncio.Task[Any] | None = None
         self._progress = 0.0
+        self._written = 0
+        """Bytes that were given to the connection."""
+        self._arrived = 0
+        """How many of them had reached the other side when that was looked at last."""
         self._skip = 0
         self._sent: set[str] = set()
         """Scripts that have come to the server by this connection."""
@@ -80,6 +85,7 @@ class Mux:
         self._answers = Answers(self._pending, self._progressed, self._drop)
         opened.writer.transport.set_protocol(self._answers)
         self._writer, self._identity, self._era, self._since = opened.writer, opened.identity, opened.era, now()
+        self._written = self._arrived = 0
         # a loop that ends cancels its tasks, and the connection is closed with this one, whether it has begun or not
         self._end = self._loop.create_task(asyncio.Event().wait(), name="lockwork-connection")
         self._end.add_done_callback(partial(self._with_the_loop, self._answers))
@@ -115,11 +121,13 @@ class Mux:
         unsent, pending = self._unsent, self._pending
         if not pending:
             self._progress = began = now()
+            self._arrived = self._written
             if self._watch is None:
                 self._watch = self._loop.call_later(self._silence, self._check)
             # waiting for company would cost the first a turn of the loop; those behind it travel together
             pending.append(future)
             self._writer.transport.write(packed)
+            self._written += len(packed)
             if self._skip:
                 self._skip -= 1
             else:
@@ -183,7 +191,9 @@ class Mux:
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._writer is not None and unsent:
-            self._writer.transport.write(b"".join(unsent) if len(unsent) > 1 else unsent[0])
+            packed = b"".join(unsent) if len(unsent) > 1 else unsent[0]
+            self._writer.transport.write(packed)
+            self._written += len(packed)
 
     def _look(self, future: asyncio.Future[Any], until: float) -> None:
         """Let the loop look for the answer without sleeping."""
@@ -221,6 +231,12 @@ class Mux:
             return
         left = self._progress + self._silence - now()
         if left <= 0 and self._writer is not None:
-            self._drop(self._answers, "it fell silent")
-        else:
-            self._watch = self._loop.call_later(max(left, 0.05), self._check)
+            transport = self._writer.transport
+            waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket"))
+            before, self._arrived = self._arrived, self._written - waiting
+            if self._arrived - before < LARGE:
+                self._drop(self._answers, "it fell silent")
+                return
+            # it is busy with what was written, and gets on with it: the answer may take longer
+            self._progress, left = now(), self._silence
+        self._watch = self._loop.call_later(max(left, 0.05), self._check)

@@ -18,6 +18,7 @@ from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
+from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
 from lockwork.runtime.replies import Retry, raise_connecting, raise_error
 
@@ -33,6 +34,8 @@ class Wire:
         self._connection: Any = None
         self._socket: socket.socket | None = None
         self._reader = new_reader()
+        self._outgoing = 0
+        """Bytes of a large command that had yet to reach the server when that was looked at last."""
         self.identity: Identity | None = None
         self.era: int = 0
         """See Endpoint: which server this connection has reached."""
@@ -88,10 +91,32 @@ class Wire:
         """Send a command."""
         assert self._socket is not None
         try:
-            self._socket.sendall(packed)
+            self._outgoing = 0
+            if len(packed) <= LARGE:
+                self._socket.sendall(packed)
+            else:
+                self._send_slowly(memoryview(packed))
         except OSError as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+
+    def _send_slowly(self, packed: memoryview) -> None:
+        """Send a large command: the time limit is for each part, because `sendall` limits the whole."""
+        assert self._socket is not None
+        while packed:
+            packed = packed[self._socket.send(packed[: 4 * LARGE]) :]
+        self._outgoing = unacknowledged(self._socket)
+
+    def _read(self) -> bytes:
+        """Read what comes next; while a large command is still leaving, the time limit begins anew."""
+        assert self._socket is not None
+        while True:
+            try:
+                return self._socket.recv(_READ_SIZE)
+            except TimeoutError:
+                before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket)
+                if self._outgoing >= before:
+                    raise
 
     def receive(self) -> Any:
         """Wait for the next reply."""
@@ -101,7 +126,7 @@ class Wire:
                 reply = self._reader.gets()
                 if reply is not NOTHING:
                     return reply
-                data = self._socket.recv(_READ_SIZE)
+                data = self._read()
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
