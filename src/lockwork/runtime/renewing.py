@@ -8,6 +8,7 @@ from itertools import groupby
 from lockwork.logs import Log
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.leases import Lease, LeaseBook
+from lockwork.protocol.server_clock import ServerClock
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import SyncDriver
@@ -29,6 +30,7 @@ class Renewing:
         self._driver = driver
         self.back: deque[Lease] = deque()
         """What is to be given back; any thread may add to it."""
+        self._clock = ServerClock()
         self._traced = False
         """Whether the log shows where the trouble comes from that lasts."""
 
@@ -47,7 +49,7 @@ class Renewing:
         first = self._book.first_deadline()
         self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
         try:
-            answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN))
+            answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
             self._complain("leases could not be renewed yet", error)
             self._book.postponed(batch, now())
@@ -55,6 +57,14 @@ class Renewing:
         self._traced = False
         self._book.renewed(batch, answer, now())
         return True
+
+    def _heard(self, sent: float, received: float, server: float) -> None:
+        step = self._clock.heard(sent, received, server)
+        if step:
+            # forward, some leases have run out, whose holders hear it now; the others are renewed before somebody asks
+            direction = "forward" if step > 0 else "back"
+            log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
+            self._book.hasten()
 
     def give_back(self) -> None:
         """Release what was noted in `back`."""

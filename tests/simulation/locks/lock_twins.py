@@ -22,6 +22,10 @@ LOCKS = {
     ),
     "L2": (
         Build(
+            "forgets a fence that is ahead of the clock",
+            (("parts/line", "math.max(0, math.ceil((last - now) / 1000)) + MARGIN", "MARGIN"),),
+        ),
+        Build(
             "a fence that is not raised",
             (
                 ("parts/line", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)"),
@@ -39,6 +43,14 @@ LOCKS = {
         Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
     ),
     "L4": (
+        Build(
+            "a lease lasts on by as much as the clock was set back",
+            (("parts/line", "deadline <= now + length * 1000 then", "true then"),),
+        ),
+        Build(
+            "a renewed lease lasts on by as much as the clock was set back",
+            (("lock_renew", "deadline = math.min(deadline, now + length * 1000)", ""),),
+        ),
         Build(
             "dead waiters stay in line",
             (
