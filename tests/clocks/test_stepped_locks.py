@@ -78,8 +78,10 @@ def test_a_step_forward_is_told_to_the_holder_at_its_next_renewal(
     with Lockwork(url, lock_lease=6.0) as holder:
         grant = (holder.lock("x") if kind == "lock" else holder.semaphore("x", 1)).acquire()
         other = holder.lock("y").acquire()
-        began = other._lease.deadline
-        until(lambda: other._lease.deadline > began, "both were renewed")
+        lease = other._lease
+        assert lease is not None
+        began = lease.deadline
+        until(lambda: lease.deadline > began, "both were renewed")
         clock.step(20)
         until(lambda: grant.lost, "its holder knows")
         until(lambda: other.lost, "and so does the other one")

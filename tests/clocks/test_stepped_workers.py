@@ -21,12 +21,17 @@ LEASE = 2.0
 def _beats(admin: redis.Redis, count: int) -> None:
     """Wait until every worker has beaten so often."""
     for _ in range(count):
-        before = dict(admin.zrange(KEYS.workers, 0, -1, withscores=True))
+        before = _leases(admin)
         until(lambda before=before: _all_changed(admin, before), "all have beaten")  # type: ignore[misc]
 
 
+def _leases(admin: redis.Redis) -> dict[bytes, float]:
+    found: Any = admin.zrange(KEYS.workers, 0, -1, withscores=True)
+    return dict(found)
+
+
 def _all_changed(admin: redis.Redis, before: dict[bytes, float]) -> bool:
-    now = dict(admin.zrange(KEYS.workers, 0, -1, withscores=True))
+    now = _leases(admin)
     return all(now.get(session) != score for session, score in before.items())
 
 

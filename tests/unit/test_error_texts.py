@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
+import hiredis
 import pytest
 import redis
 
@@ -121,8 +122,9 @@ def test_giving_up_says_how_long_and_what_to_look_at() -> None:
     assert str(error) == f"gave up after 10.0 s: TimeoutError. Is the server at {WHERE} running and reachable?"
 
 
-def info(**facts: object) -> bytes:
-    return "".join(f"{name}:{value}\r\n" for name, value in facts.items()).encode()
+def info(**facts: object) -> list[object]:
+    """What a new connection is answered."""
+    return ["".join(f"{name}:{value}\r\n" for name, value in {"run_id": "a1", **facts}.items()).encode(), 7, 0]
 
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.2.3", "10.0.0", "unstable", ""])
@@ -151,4 +153,9 @@ def test_a_server_that_evicts(policy: str) -> None:
 
 
 def test_an_info_without_facts_is_taken_at_its_word() -> None:
-    check(b"# Server\r\n\r\ngarbage\r\n\xff\xfe", WHERE, allow_eviction=False)
+    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], WHERE, allow_eviction=False)
+
+
+def test_a_server_that_cannot_answer_just_now_is_asked_again() -> None:
+    with pytest.raises(Retry, match="BUSY"):
+        check([hiredis.ReplyError("BUSY a script runs"), 7, 0], WHERE, allow_eviction=False)

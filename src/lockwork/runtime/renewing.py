@@ -18,6 +18,8 @@ log: Log = Log("lockwork")
 _BATCH = 100
 """Leases that one call renews, when there are so many; never twice as many."""
 _TIMEOUT = 2.0
+_LEAST = 0.25
+"""Seconds that a call has although a lease ends before: its holder is notified as much later."""
 _AGAIN = 0.1
 """Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
 
@@ -41,13 +43,13 @@ class Renewing:
             leases = list(due)
             calls = max(1, len(leases) // _BATCH)
             for at in range(calls):
-                heard |= self._renew_batch(leases[at::calls])
+                if not self._renew_batch(leases[at::calls]):
+                    return heard  # the others, too, are due again soon, and time is short
+                heard = True
         return heard
 
     def _renew_batch(self, batch: list[Lease]) -> bool:
-        # an answer after the first deadline is of no use, and must not delay the bad news
-        first = self._book.first_deadline()
-        self._driver.timeout = min(_TIMEOUT, max(0.05, first - now())) if first is not None else _TIMEOUT
+        self._limit()
         try:
             answer = self._driver.run(grants.renew([lease.wish for lease in batch], _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
@@ -66,9 +68,16 @@ class Renewing:
             log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
             self._book.hasten()
 
+    def _limit(self) -> None:
+        """Limit the next call to the time until the first lease ends: whatever hangs, its holder is notified then."""
+        self._book.end(now())
+        first = self._book.first_deadline()
+        self._driver.timeout = min(_TIMEOUT, max(_LEAST, first - now())) if first is not None else _TIMEOUT
+
     def give_back(self) -> None:
-        """Release what was noted in `back`."""
+        """Release what was noted in `back`; when that fails once, the rest has time until after the next renewals."""
         while self.back:
+            self._limit()
             lease = self.back.popleft()
             self._book.remove(lease)
             renewal = lease.renewal
@@ -77,8 +86,8 @@ class Renewing:
                 self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
             except Exception as error:  # noqa: BLE001 - as above
                 self._complain("a lock that was asked for could not be given back, and ends with its lease", error)
-            else:
-                self._traced = False
+                return
+            self._traced = False
 
     def _complain(self, what: str, error: Exception) -> None:
         traced = None if self._traced else unforeseen(error)

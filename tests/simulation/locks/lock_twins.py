@@ -18,7 +18,10 @@ LOCKS = {
             (("parts/ask", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
         ),
         Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
-        Build("extends by too little", (("lock_renew", "'d', deadline)", "'d', deadline - 500000)"),)),
+        Build(
+            "extends by too little",
+            (("lock_renew", "'d', deadline, 'l', length)", "'d', deadline - 500000, 'l', length)"),),
+        ),
     ),
     "L2": (
         Build(
@@ -88,4 +91,5 @@ LOCKS = {
 }
 
 LATE = Build("a call may arrive after it was sent again", ends="never")
+WITHOUT_KILL = Build("calls of a user without CLIENT KILL do not look for what has ended", careful=False)
 LOCKS["L6"] = (LATE, Build("a call may arrive after it was given up", ends="when it sends again"))

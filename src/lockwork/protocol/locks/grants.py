@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lockwork.errors import LockTimeout, LockworkError, NotReplicated
+from lockwork.errors import LockTimeout, NotReplicated
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
-from lockwork.protocol.insisting import insist
+from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
@@ -83,18 +82,16 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
-    except BaseException:
+    except BaseException as error:
         if not settled:
-            yield from abandon(asked)
+            yield from abandon(asked, error)
         raise
 
 
-def abandon(asked: Request) -> Protocol[None]:
-    """Take a request back, whatever became of it."""
-    # when the server is away, the place in line, or the grant that nobody renews, ends by its deadline
-    with contextlib.suppress(LockworkError):
-        args = [asked.owner, asked.request]
-        yield Call(script(f"{asked.kind}_abandon"), [asked.key], args, patience=1, behind=asked.replicas > 0)
+def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
+    """Take a request back, whatever became of it; `why`: see `undo`."""
+    args = [asked.owner, asked.request]
+    yield from undo(Call(script(f"{asked.kind}_abandon"), [asked.key], args, behind=asked.replicas > 0), why)
 
 
 def _ask(asked: Request, wait: int, trying: float | None) -> Call:

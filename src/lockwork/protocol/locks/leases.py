@@ -102,6 +102,13 @@ class LeaseBook:
         self._sort()
         return min((ends for (_, ends), bucket in self._buckets.items() if bucket), default=None)
 
+    def end(self, now: float) -> None:
+        """Notify the holders of leases that have ended."""
+        for bucket in [bucket for (_, ends), bucket in self._buckets.items() if ends <= now]:
+            for lease in list(bucket):
+                if lease.deadline <= now:
+                    self.lose(lease)
+
     def due(self, now: float) -> list[Lease]:
         """The leases to renew now, some a little early so that they go together; those that ended are told so."""
         self._sort()

@@ -28,8 +28,10 @@ redis.call('ZREM', workers, session)
 local had = redis.call('HLEN', run)
 local held = held_jobs(run, 500)
 local moved, outcomes, buried, cancelled, freed = 0, {}, 0, 0, 0
+local fits = rules[10] and allowance(noted and notes)
 for at = 1, #held, 2 do
   local id, token = held[at], held[at + 1]
+  if fits and not fits(id) then break end
   local attempt = tonumber(string.match(token, '^%d+'))
   local record = redis.call('HGET', jobs, id)
   if record then
