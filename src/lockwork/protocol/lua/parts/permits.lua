@@ -93,6 +93,7 @@ end
 
 -- Those who let their deadline pass lose their units; then `soonest` is known. At most 100 steps a call: when there would be
 -- more, it is now. A step may also go to a holder that has renewed.
+local lapsed = {} -- their owners
 local function sweep()
   soonest = math.huge
   for _ = 1, 100 do
@@ -101,6 +102,7 @@ local function sweep()
     local held = holder(id)
     if held[1] <= now then
       drop(id, held)
+      lapsed[#lapsed + 1] = held[2]
     elseif held[1] > key then
       sink(1, held[1], string.format('%.0f %s', held[1], id))
     else
