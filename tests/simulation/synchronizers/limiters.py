@@ -25,6 +25,9 @@ _AFRESH = (
     "books.last, books.full, books.part = 0, 0, 0 return books end if true then"
 )
 TWINS = (
+    Build(
+        "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
+    ),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("books what nobody waits for", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
     Build(

@@ -26,6 +26,14 @@ _PART = "parts/once"
 _KEY = keys.once("sim", "a")
 _LEASE = 3 * SECOND
 TWINS = (
+    Build(
+        "a lease and a period last on by as much as the clock was set back",
+        (
+            ("parts/once", "if found[7] then", "if false then"),
+            ("parts/once", "if found[8] then", "if false then"),
+            ("once_renew", "if held[6] then", "if false then"),
+        ),
+    ),
     Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
     Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == ARGV[2] then", "if false then"),)),
     Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
