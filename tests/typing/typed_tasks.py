@@ -52,6 +52,8 @@ def enqueued(rows: list[tuple[Any, ...]]) -> None:
     assert_type(many.enqueue_many([(1, 2, 3, 4, 5, "6")]), list[Job[None]])
     assert_type(lengths.enqueue_many([("a",), ("b",)]), list[Job[int]])
     assert_type(one.enqueue_many(rows), list[Job[str]])
+    assert_type(one.job("id"), Job[str])
+    assert_type(lengths.job("id").result(), int)
     assert_type(two.on_commit(None).enqueue_many([(1, "a")]), list[Job[bytes]])
 
 

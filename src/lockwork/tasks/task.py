@@ -20,9 +20,11 @@ from lockwork.ids import new_id, new_ids
 from lockwork.injection import Injection
 from lockwork.injection.alone import call_alone
 from lockwork.jobs import options as job_options
+from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
 from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import pushing as protocol
 from lockwork.protocol.queues.heads import body
 from lockwork.protocol.queues.pushing import NewJob
@@ -130,6 +132,14 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     async def _aenqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         return await self._runtime.arun(self._push(self._many(arguments)))
+
+    def job(self, id: str) -> Job[R]:
+        """A job of this task that was enqueued elsewhere, found again by its id; nothing is sent yet."""
+        return FoundJob(self._origins(), checked(id, "a job's id"))
+
+    def _origins(self) -> Sequence[Origin]:
+        """Where its jobs may be."""
+        return [self._origin]
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """Return the task so that what it enqueues waits for the commit of a database transaction.

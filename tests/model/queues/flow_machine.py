@@ -158,6 +158,7 @@ class FlowMachine(FlowWorkers):
                 assert found in ("scheduled", "active"), f"{id}: {found}, {job.place}"
             else:
                 assert found == _STATES[job.place], f"{id}: {found}, {job.place}"
+                assert self.bench.run(control.where(self.queue, id)).state == job.place
         for name, flow in self.flows.items():
             seen = self.bench.run(flows.look(self.queue, name))
             if name in self.forgotten:
