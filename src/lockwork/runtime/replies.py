@@ -125,7 +125,7 @@ def unforeseen(error: object) -> Exception | None:
 def gone(where: str, why: object, tried: float) -> LockworkError:
     """The error for a call that could not be completed in time."""
     if isinstance(why, Demoted):
-        return ServerUnsuitable(f"{read_only(where)} (it was one for {tried:.1f} s)")
+        return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
     if unforeseen(why) is not None:
         return ServerUnavailable(text)  # whether the server is there, nobody knows
