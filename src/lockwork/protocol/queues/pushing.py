@@ -15,6 +15,7 @@ from lockwork.protocol.scripts import script
 
 PUSH_BATCH = 1000
 _PLAIN = re.compile(rb"[012],\d+,,;")
+"""One with a cap of deliveries is never offered along with a wake-up, so it goes another way."""
 
 
 class NewJob(NamedTuple):

@@ -17,7 +17,7 @@ local function flow_engine()
   local flow_books, flow_todo, flow_running = {}, {}, {}
 
   local function flow_of(id, record)
-    if not string.find(record, '^[012],%d+,[^,;]*,[^,;]*,[^;]*>;') then return nil end
+    if not string.find(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^;]*>;') then return nil end
     local flow, number, undo = string.match(id, '^(.+)%.(%d+)(u?)$')
     return flow, tonumber(number), undo == 'u'
   end
@@ -126,7 +126,7 @@ local function flow_engine()
     if record then
       local reason = cause ~= '' and '>' .. flow_job(flow, cause) or ''
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = 'c' .. (redis.call('HGET', tries, id) or 0) .. reason .. ';' .. record
+      outcomes[#outcomes + 1] = 'c' .. attempts(redis.call('HGET', tries, id)) .. reason .. ';' .. record
       redis.call('HDEL', jobs, id)
       redis.call('HDEL', tries, id)
       redis.call('HDEL', notes, id)
