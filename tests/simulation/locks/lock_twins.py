@@ -76,4 +76,5 @@ LOCKS = {
 }
 
 LATE = Build("a call may arrive after it was sent again", ends="never")
+WITHOUT_KILL = Build("calls of a user without CLIENT KILL do not look for what has ended", careful=False)
 LOCKS["L6"] = (LATE, Build("a call may arrive after it was given up", ends="when it sends again"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from simulation.locks.lock_twins import LATE
+from simulation.locks.lock_twins import LATE, WITHOUT_KILL
 from simulation.server import Build
 
 TWINS = {
     "Q1": (
         LATE,
+        WITHOUT_KILL,
         Build(
             "a push that is sent again counts twice",
             (

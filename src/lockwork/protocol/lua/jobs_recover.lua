@@ -63,6 +63,7 @@ end
 
 local had = redis.call('HLEN', run)
 local held = held_jobs(500)
+local fits = rules[10] and allowance(noted and notes)
 local tokens, ids = {}, {}
 for at = 1, #held, 2 do
   ids[#ids + 1] = held[at]
@@ -71,6 +72,7 @@ end
 table.sort(ids, function(one, other) return one > other end) -- each goes to the front of its list
 local back, outcomes, buried, cancelled, freed, reply = 0, {}, 0, 0, 0, {0, 0}
 for _, id in ipairs(ids) do
+  if fits and not fits(id) then break end
   local token, record = tokens[id], redis.call('HGET', jobs, id)
   if record then
     local special = string.find(token, '^[%d/]+%*')

@@ -10,7 +10,7 @@ from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.looking import patience
 from lockwork.protocol.queues import heads, records
-from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.queues.pushing import CALL_BYTES, push_keys
 from lockwork.protocol.scripts import script
 
 SETTLE_BATCH = 500
@@ -72,8 +72,12 @@ def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, .
 
 def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
     """End the jobs that should have begun by now."""
-    while (yield Call(script("jobs_expire"), control_keys(queue), [window_ms])):
+    while (yield _expire(queue, window_ms)):
         pass
+
+
+def _expire(queue: QueueKeys, window_ms: int) -> Call:
+    return Call(script("jobs_expire"), control_keys(queue), [window_ms])
 
 
 def reserve(
@@ -105,7 +109,7 @@ def reserve(
     )
     state, fence, left, *found = yield call
     while state == 2:
-        yield from expire(queue, window_ms)
+        yield _expire(queue, window_ms)
         state, fence, left, *found = yield call
     if not state:
         raise SessionOver(session)
@@ -159,17 +163,30 @@ class Outcome(NamedTuple):
 
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
+    settled: list[bool] = []
+    while len(settled) < len(outcomes):
+        settled += yield from settle_some(
+            queue, session, outcomes[len(settled) : len(settled) + SETTLE_BATCH], window_ms
+        )
+    return settled
+
+
+def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+    """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
         queue.notes, queue.expiry, queue.kept, queue.flows
     )  # fmt: skip
-    settled: list[bool] = []
-    for at in range(0, len(outcomes), SETTLE_BATCH):
-        args: list[Argument] = [window_ms]
-        for outcome in outcomes[at : at + SETTLE_BATCH]:
-            args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
-        settled += map(bool, (yield Call(script("jobs_settle"), keys, args)))
-    return settled
+    args: list[Argument] = [window_ms]
+    size = 0
+    for outcome in outcomes:
+        size += len(outcome.value)
+        if size > CALL_BYTES and len(args) > 1:
+            break
+        args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+    reply: list[int] = yield Call(script("jobs_settle"), keys, args)
+    # those that the server left for another call are the last ones
+    return [done == 1 for done in reply if done >= 0]
 
 
 @dataclass(frozen=True, slots=True)

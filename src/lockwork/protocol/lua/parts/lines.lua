@@ -149,9 +149,9 @@ local function turn_of(group)
 end
 
 -- Up to `want` jobs of this level's groups, one of each in turn; and whether there are groups that were not looked at.
+local passed_over = 0 -- groups of which nothing may run: a call looks at so many at most
 local function take_turns(level, want)
   local ids, ring = {}, KEYS[rings + level]
-  local idle = 0
   while #ids < want do
     local group = redis.call('LPOP', ring)
     if not group then break end
@@ -170,11 +170,11 @@ local function take_turns(level, want)
     else
       redis.call('HDEL', books, 'r ' .. level .. ' ' .. group)
       if at and at > 0 then redis.call('ZADD', sleeping, at, level .. ' ' .. group) end
-      idle = idle + 1
-      if idle > 1000 then break end -- the others in a later call: what is out of the ring is not looked at again
+      passed_over = passed_over + 1
+      if passed_over > 1000 then break end -- the others in a later call: what is out of the ring is not looked at again
     end
   end
-  return ids, idle > 1000
+  return ids, passed_over > 1000
 end
 
 -- Groups whose rate allows a job again, and those whose rate can be forgotten.
