@@ -10,7 +10,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, heads, job_control, jobs, pushing
+from lockwork.protocol.queues import heads, job_control, jobs, pushing
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 
@@ -106,7 +106,7 @@ def test_large_jobs_are_given_back_by_many_calls(lw: Lockwork, queue: QueueKeys,
     ids = fill(lw, queue)
     lease_all(lw, queue)
     admin.config_resetstat()
-    assert lw.runtime.run(hands.give_back(queue, SESSION, 60_000)) == MANY
+    assert lw.runtime.run(jobs.recover(queue, SESSION, 60_000, gone=True, counted=False)) == MANY
     assert calls(admin) >= MANY / FEW
     assert waiting(admin, queue) == ids
 

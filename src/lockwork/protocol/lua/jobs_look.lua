@@ -16,7 +16,7 @@ if not record then
   local note = redis.call('HGET', KEYS[2], id .. ' p') or redis.call('HGET', KEYS[3], id .. ' p') or ''
   return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today}
 end
-local attempts = tonumber(redis.call('HGET', KEYS[4], id) or 0)
+local attempts = tonumber(string.match(redis.call('HGET', KEYS[4], id) or '', '^%d+')) or 0
 local note = redis.call('HGET', KEYS[8], id) or ''
 if redis.call('ZSCORE', KEYS[6], id) then
   return {'dead', attempts, -1, -1, note, redis.call('HGET', KEYS[7], id) or '', record, today}
