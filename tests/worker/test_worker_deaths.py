@@ -51,7 +51,7 @@ def test_the_death_of_its_worker_is_no_failure(mortal: Any, own_url: str, apps: 
         history.wait(1)
         (child,) = process.children()
         os.kill(child, signal.SIGKILL)
-        assert job.result(30) == 2
+        assert job.result(60) == 2
         assert "1 job given back" in process.errors
 
 
@@ -79,7 +79,7 @@ def test_a_job_that_kills_its_worker_is_dead_after_three(
 def test_a_death_leaves_all_retries(mortal: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("mortal:lw", url=own_url, folder=apps) as process:
         with pytest.raises(JobFailed, match="ValueError"):
-            mortal.dies_then_fails.enqueue().result(30)
+            mortal.dies_then_fails.enqueue().result(60)
         assert "attempt 3 of 3" in process.errors
     assert _attempts(history) == [1, 2, 3]
 
@@ -97,9 +97,9 @@ def test_a_cap_of_deliveries_holds_however_they_end(
 ) -> None:
     with worker("mortal:lw", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match=problem):
-            getattr(mortal, task).enqueue().result(30)
+            getattr(mortal, task).enqueue().result(60)
         history.wait(1, "dead")
-        assert mortal.mark.enqueue().result(30) == 1
+        assert mortal.mark.enqueue().result(60) == 1
     assert _attempts(history) == [*attempts, 1]
 
 
@@ -153,14 +153,14 @@ def test_a_job_that_a_frozen_worker_was_handed_did_not_begin(
     """Its worker slept; when its lease ended the job was dead, although it had never run."""
     with worker("mortal:lw", "--lease", "2s", url=own_url, folder=apps) as frozen:
         _asleep(own_url, 1)
-        assert mortal.mark.enqueue().result(30) == 1  # from now on the app knows who sleeps
+        assert mortal.mark.enqueue().result(60) == 1  # from now on the app knows who sleeps
         _asleep(own_url, 1)
         pids = _freeze(frozen)
         try:
             job = mortal.mark.enqueue()
             assert mortal.lw.queue().status().running == 1, "it is handed over"
             with worker("mortal:lw", "--lease", "2s", url=own_url, folder=apps):
-                assert job.result(30) == 1, "its first attempt"
+                assert job.result(60) == 1, "its first attempt"
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
@@ -172,7 +172,7 @@ def test_a_job_that_kills_who_is_handed_it_starts_no_more_often(
     """Its worker dies before it could confirm that it has the job; a process that was seen to die did not sleep."""
     with worker("mortal:lw", url=own_url, folder=apps):
         _asleep(own_url, 1)
-        assert mortal.mark.enqueue().result(30) == 1
+        assert mortal.mark.enqueue().result(60) == 1
         _asleep(own_url, 1)
         with pytest.raises(JobFailed, match="WorkerDied: its worker died 3 times"):
             mortal.kills_its_worker.enqueue().result(60)
