@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.pushing import NewJob
@@ -229,6 +230,9 @@ class QueueMachine(RuleBasedStateMachine):
             found = self.bench.run(jobs.standing(self.queue, id)).state
             overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
             assert found == ("overdue" if overdue else state)
+            place = self.bench.run(control.where(self.queue, id))
+            assert place.state == (job.place if job.place in ("ready", "running", "scheduled") else "gone")
+            assert place.workers == sum(ends > self.ms for ends in self.alive.values())
 
     # -- what a machine with more rules adds ------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lockwork.errors import LockTimeout, NotReplicated
+from lockwork.errors import LockTimeout, NotReplicated, ServerRefused
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.looking import patience
@@ -126,10 +126,32 @@ class Renewal:
     script: str = "lock_renew"
 
 
-def renew(
-    grants: Sequence[Renewal], patience: float | None, heard: Callable[[float, float, float], object] | None = None
-) -> Protocol[list[float | None]]:
+@dataclass(slots=True, eq=False)
+class Refusal:
+    """Why one grant could not be renewed with the others; `over`: its key is another program's by now."""
+
+    error: ServerRefused
+    over: bool
+
+
+def renew(grants: Sequence[Renewal], patience: float | None) -> Protocol[list[float | None]]:
     """Keep many grants of one kind with one call; per grant its new deadline on the client's clock, None when over.
+
+    Raises ServerRefused when one of them cannot be renewed; the others are.
+    """
+    answers = yield from renew_each(grants, patience)
+    deadlines: list[float | None] = []
+    for answer in answers:
+        if isinstance(answer, Refusal):
+            raise answer.error
+        deadlines.append(answer)
+    return deadlines
+
+
+def renew_each(
+    grants: Sequence[Renewal], patience: float | None, heard: Callable[[float, float, float], object] | None = None
+) -> Protocol[list[float | Refusal | None]]:
+    """Do the same, and return why a grant could not be renewed.
 
     `heard` gets the client's time before and after the call, and the server's in between, in seconds.
     """
@@ -141,7 +163,19 @@ def renew(
     now = reply[-1]
     if heard is not None:
         heard(sent, (yield Clock()), now / 1_000_000)
-    return [local_deadline(sent, now, ends) if ends else None for ends in reply[:-1]]
+    answers: list[float | Refusal | None] = []
+    for grant, ends in zip(grants, reply[:-1], strict=True):
+        if isinstance(ends, bytes):
+            answers.append(Refusal(foreign(grant.key, ends), b"WRONGTYPE" in ends))
+        else:
+            answers.append(local_deadline(sent, now, ends) if ends else None)
+    return answers
+
+
+def foreign(key: str, said: bytes) -> ServerRefused:
+    """Return the error for one of many keys, from what the server said of it."""
+    problem = said.decode(errors="replace")
+    return ServerRefused(f"a key of ours, {key}, holds somebody else's data ({problem}): use another prefix")
 
 
 def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:

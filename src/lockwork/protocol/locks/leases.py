@@ -23,7 +23,7 @@ _FINEST = 0.008
 class Lease:
     """One grant in the hands of this process; times are on the client's clock, in seconds."""
 
-    __slots__ = ("bucket", "deadline", "lost", "next", "on_lost", "renewal", "renewed", "since")
+    __slots__ = ("__weakref__", "bucket", "deadline", "lost", "next", "on_lost", "renewal", "renewed", "since")
 
     def __init__(
         self, renewal: Renewal, granted: Granted, now: float, *, renewed: bool, on_lost: Callable[[], None]

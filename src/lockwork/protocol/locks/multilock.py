@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.insisting import undo
-from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, local_deadline
+from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
@@ -112,6 +112,9 @@ def release(
         call = Call(script("multi_release"), keys, args, patience if failed is None else 1, marked=True)
         try:
             reply = yield call
+            refused = [said for said in reply if isinstance(said, bytes)]
+            if refused:
+                raise foreign(keys[reply.index(refused[0])], refused[0])
         except GeneratorExit:
             raise
         except LockworkError as error:
