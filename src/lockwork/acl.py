@@ -18,8 +18,8 @@ _SCRIPTS = (
     "del exists get hdel hexists hget hgetall hincrby hlen hmget hset hsetnx pexpire pttl publish set time unlink"
 )
 _SETS = "zadd zcard zcount zrange zrangebyscore zrank zrem zscore"
-_QUEUES = "hscan llen lpop pubsub|numsub rename rpush sadd scard srem zpopmin zrangebylex"
-_RUNNING = "hstrlen lpush lrange sismember smismember zremrangebyscore zrevrangebyscore"
+_QUEUES = "hscan hstrlen llen lpop pubsub|numsub rename rpush sadd scard srem zpopmin zrangebylex"
+_RUNNING = "lpush lrange sismember smismember zremrangebyscore zrevrangebyscore"
 _LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "latch", "once")
 
 

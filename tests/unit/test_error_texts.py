@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from importlib import import_module
 
 import hiredis
@@ -122,6 +124,39 @@ def test_a_handshake_that_is_broken_off_by_somebody_else() -> None:
         assert unforeseen(caught.value) is fault
         text = str(gone(WHERE, caught.value, 10.04))
         assert text == f"gave up after 10.0 s: connecting to {WHERE} failed: ZeroDivisionError: a fault of theirs"
+
+
+def of_tls(reason: str, code: int = 0) -> Exception:
+    """What OpenSSL reports, in the wrapping of redis-py."""
+    cause = ssl.SSLCertVerificationError(1, "bad") if code else ssl.SSLError(1, "bad")
+    cause.reason, cause.library = reason, "SSL"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        cause.verify_code, cause.verify_message = code, "why"
+    error = redis.ConnectionError("as redis-py has it")
+    error.__context__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (of_tls("CERTIFICATE_VERIFY_FAILED", 19), "not signed by an authority that we trust (why)"),
+        (of_tls("CERTIFICATE_VERIFY_FAILED", 62), "is for another host (why)"),
+        (of_tls("CERTIFICATE_VERIFY_FAILED", 10), "is not valid now (why)"),
+        (of_tls("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "does not accept our certificate"),
+        (of_tls("TLSV1_ALERT_UNKNOWN_CA"), "does not accept our certificate"),
+        (of_tls("WRONG_VERSION_NUMBER"), "does not speak TLS"),
+    ],
+)
+def test_what_is_wrong_with_certificates_is_not_tried_again(error: Exception, says: str) -> None:
+    with pytest.raises(ServerRefused, match=re.escape(says)):
+        raise_connecting(error, "rediss://db:6379/0")
+
+
+def test_a_tls_connection_that_breaks_is_tried_again() -> None:
+    with pytest.raises(Retry) as caught:
+        raise_connecting(of_tls("UNEXPECTED_EOF_WHILE_READING"), "rediss://db:6379/0")
+    assert "does it speak TLS there" in str(gone("rediss://db:6379/0", caught.value, 1.0))
 
 
 def test_giving_up_on_a_replica_says_that_it_is_one() -> None:

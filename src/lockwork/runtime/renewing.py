@@ -11,6 +11,7 @@ from lockwork.logs import Log
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Refusal
 from lockwork.protocol.locks.leases import Lease, LeaseBook
+from lockwork.protocol.server_clock import ServerClock
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.sync import SyncDriver
@@ -36,6 +37,7 @@ class Renewing:
         """What is to be given back; any thread may add to it."""
         self._refused: WeakSet[Lease] = WeakSet()
         """Leases that the server would not renew when it was last asked, and because of which it renews no others."""
+        self._clock = ServerClock()
         self._traced = False
         """Whether the log shows where the trouble comes from that lasts."""
 
@@ -62,7 +64,7 @@ class Renewing:
         """
         self._limit()
         try:
-            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN))
+            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, self._heard))
         except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
             blamed = isinstance(error, ServerRefused)
             if blamed and len(batch) > 1 and batch[0] not in self._refused:
@@ -89,6 +91,14 @@ class Renewing:
                 self._book.lose(lease)
             else:
                 self._book.postponed([lease], at)
+
+    def _heard(self, sent: float, received: float, server: float) -> None:
+        step = self._clock.heard(sent, received, server)
+        if step:
+            # forward, some leases have run out, whose holders hear it now; the others are renewed before somebody asks
+            direction = "forward" if step > 0 else "back"
+            log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
+            self._book.hasten()
 
     def _limit(self) -> None:
         """Limit the next call to the time until the first lease ends: whatever hangs, its holder is notified then."""

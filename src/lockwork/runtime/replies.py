@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn, TypeGuard
 
 import hiredis
@@ -15,6 +16,7 @@ from redis.exceptions import (
 )
 
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.runtime.tls import trouble
 
 # The server is there but cannot serve just now; the same call will do later.
 _BUSY = ("BUSY", "TRYAGAIN")
@@ -107,6 +109,8 @@ def acknowledged(reply: object, where: str) -> int:
 
 def raise_connecting(error: Exception, where: str) -> NoReturn:
     """Raise what an error of the handshake means."""
+    if (problem := trouble(error, where)) is not None:
+        raise ServerRefused(problem) from error
     # redis-py's asyncio side wraps what the server said, and what the app's own source of passwords raised
     while isinstance(error, redis.ConnectionError) and _says_more(error.__cause__):
         error = error.__cause__
@@ -138,7 +142,16 @@ def gone(where: str, why: object, tried: float) -> LockworkError:
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
     if unforeseen(why) is not None:
         return ServerUnavailable(text)  # whether the server is there, nobody knows
-    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable?")
+    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable{_speaking(text, where)}?")
+
+
+def _speaking(text: str, where: str) -> str:
+    """What else may be wrong: a server without TLS waits for the rest of a command, and one with TLS hangs up."""
+    if where.startswith("rediss://"):
+        return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
+    if where.startswith("redis://") and re.search("reset by peer|closed by|broken pipe", text, re.IGNORECASE):
+        return ", and is this not its port for TLS (rediss://)"
+    return ""
 
 
 def read_only(where: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lockwork.errors import LockTimeout, NotReplicated, ServerRefused
@@ -70,8 +70,8 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
             waited = True
             until = sent + reply[1] / 1000
             message = yield Park(asked.request, until if give_up is None else min(until, give_up))
-            granted = handed(message, sent, reply[2])
             now = yield Clock()
+            granted = handed(message, sent, reply[2], now)
             # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
@@ -148,14 +148,21 @@ def renew(grants: Sequence[Renewal], patience: float | None) -> Protocol[list[fl
     return deadlines
 
 
-def renew_each(grants: Sequence[Renewal], patience: float | None) -> Protocol[list[float | Refusal | None]]:
-    """Do the same, and return why a grant could not be renewed."""
+def renew_each(
+    grants: Sequence[Renewal], patience: float | None, heard: Callable[[float, float, float], object] | None = None
+) -> Protocol[list[float | Refusal | None]]:
+    """Do the same, and return why a grant could not be renewed.
+
+    `heard` gets the client's time before and after the call, and the server's in between, in seconds.
+    """
     sent = yield Clock()
     args: list[str | int] = []
     for grant in grants:
         args += (grant.owner, grant.fence, grant.lease_ms)
     reply = yield Call(script(grants[0].script), [grant.key for grant in grants], args, patience=patience)
     now = reply[-1]
+    if heard is not None:
+        heard(sent, (yield Clock()), now / 1_000_000)
     answers: list[float | Refusal | None] = []
     for grant, ends in zip(grants, reply[:-1], strict=True):
         if isinstance(ends, bytes):
@@ -177,9 +184,13 @@ def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:
     return sent + (server_deadline - server_now) / 1_000_000
 
 
-def handed(message: str | None, sent: float, server_now: int) -> Granted | None:
-    """Read a hand-over; it carries the server's deadline, and our last call tells how far its clock is from ours."""
+def handed(message: str | None, sent: float, server_now: int, now: float) -> Granted | None:
+    """Read a hand-over; it carries the server's deadline, and our last call tells how far its clock is from ours.
+
+    A claim is all that it gives: more is left of it only by a clock that was set forward since that call.
+    """
     parts = message.split() if message else []
     if len(parts) != 2:
         return None
-    return Granted(int(parts[0]), local_deadline(sent, server_now, int(parts[1])), waited=True)
+    deadline = min(local_deadline(sent, server_now, int(parts[1])), now + CLAIM_MS / 1000)
+    return Granted(int(parts[0]), deadline, waited=True)

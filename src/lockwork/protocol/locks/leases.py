@@ -85,10 +85,10 @@ class LeaseBook:
             lease.lost = True
             lease.on_lost()
 
-    def hasten(self, key: str) -> None:
-        """Let the server be asked about the grants of one key at once: they may be over."""
+    def hasten(self, key: str | None = None) -> None:
+        """Let the server be asked about the grants of one key, or all, at once: they may be over."""
         for lease in list(self._leases):
-            if lease.renewal.key == key:
+            if key is None or lease.renewal.key == key:
                 self._move(lease, lease.since, 0.0)
 
     def next_event(self) -> float | None:
