@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections.abc import Iterator
 
@@ -98,13 +99,23 @@ async def test_a_name_that_takes_for_ever_to_resolve(proxy: Proxy, monkeypatch: 
 
 
 @pytest.mark.parametrize("way", ["thread", "task"])
-async def test_a_source_of_passwords_that_hangs(spoiled: Embedded, spoil: redis.Redis, way: str) -> None:
-    """A handshake of several steps, none of which is answered, takes no longer than the whole."""
+async def test_a_handshake_of_several_steps(spoiled: Embedded, spoil: redis.Redis, way: str) -> None:
     spoil.config_set("requirepass", "secret")
     url = spoiled.url.replace("://", "://:secret@", 1)
     async with Lockwork(url, patience=PATIENCE) as app:
         with frozen(spoiled.pid), out_of_patience():
             await (asyncio.to_thread(app.lock("x").acquire) if way == "thread" else app.lock("x").aacquire())
+
+
+@pytest.mark.parametrize("way", ["thread", "task"])
+@pytest.mark.parametrize("scheme", ["redis", "rediss"])
+async def test_a_port_where_nobody_shakes_hands(scheme: str, way: str) -> None:
+    """The connection is made, and neither HELLO nor TLS is answered."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"{scheme}://user:secret@127.0.0.1:{mute.getsockname()[1]}"
+        async with Lockwork(url, patience=PATIENCE) as app:
+            with out_of_patience():
+                await (asyncio.to_thread(app.lock("x").acquire) if way == "thread" else app.lock("x").aacquire())
 
 
 def test_a_healthy_server_gets_a_second(spoiled: Embedded) -> None:

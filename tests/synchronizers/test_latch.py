@@ -175,7 +175,7 @@ def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
         (lambda lw: lw.latch("a b", 1), "a latch's name"),
         (lambda lw: lw.latch("boot", 0), "count must be a whole number from 1 to 1,000,000, not 0"),
         (lambda lw: lw.latch("boot", True), "count must be"),
-        (lambda lw: lw.latch("boot", 1, ttl="5s"), "ttl must be at least the patience of 10 s"),
+        (lambda lw: lw.latch("boot", 1, ttl="5s"), "ttl must be at least 10 s, for which a call may be sent again"),
         (lambda lw: lw.latch("boot", 1, ttl=-1), "ttl must be between"),
         (lambda lw: lw.latch("boot", 1).count_down(0), "n must be a whole number"),
         (lambda lw: lw.latch("boot", 1).wait(-1), "timeout must be between"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lockwork import backoff
-from lockwork.runtime import sync
+from lockwork.runtime import trying
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,6 @@ def test_no_backoff_means_at_once() -> None:
 
 def test_a_call_is_repeated_after_at_most_half_a_second() -> None:
     for tries in (0, 1, 5, 40, 2_000):
-        drawn = [sync.backoff(tries) for _ in range(200)]
+        drawn = [trying.backoff(tries) for _ in range(200)]
         assert min(drawn) >= 0.005
         assert max(drawn) <= 0.5

@@ -15,8 +15,8 @@ from lockwork.runtime.endpoint import HEALTHY, REPLICAS, SHORTEST, TIMEOUT, Endp
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
 from lockwork.runtime.packing import pack_ahead, pack_wait
-from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, gone, raise_error, unforeseen
-from lockwork.runtime.sync import backoff
+from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, raise_error
+from lockwork.runtime.trying import Tries
 
 T = TypeVar("T")
 
@@ -45,11 +45,11 @@ class AsyncDriver:
         return self._listener.async_wait(effect.ticket, effect.until)
 
     async def _call(self, call: Call) -> Any:
-        began, tries, whole = now(), 0, False
+        began, tries, whole = now(), None, False
         mux = self._for_replicas() if call.replicas or call.behind else self.mux
         while True:
             try:
-                if call.patience is None and not tries and mux.connected and not call.replicas:
+                if call.patience is None and tries is None and mux.connected and not call.replicas:
                     answer = mux.call(call, whole=whole)
                     if call.ahead is not None:
                         pack_ahead(call)
@@ -64,23 +64,20 @@ class AsyncDriver:
             except Retry as error:
                 if isinstance(error, Failover):
                     mux.renounce(error)
-                tries += 1
-                pause = backoff(tries)
-                patience = self._patience if call.patience is None else min(call.patience, self._patience)
-                if now() - began + pause > patience:
-                    raise gone(self._endpoint.shown, error, now() - began) from unforeseen(error) or error
-                await asyncio.sleep(pause)
+                tries = tries or Tries(self._endpoint.shown, began, self._patience_of(call))
+                await asyncio.sleep(tries.pause(error))
+                tries.again(error)
                 call = call.again()
 
     async def _limited(self, mux: Mux, call: Call, began: float, *, whole: bool) -> Any:
-        patience = self._patience if call.patience is None else min(call.patience, self._patience)
-        left = began + limit(call, patience) - now()
+        left = began + limit(call, self._patience_of(call)) - now()
         seconds = min(TIMEOUT, max(left, SHORTEST))
-        shown = self._endpoint.shown
+        shown, sent = self._endpoint.shown, False
         try:
             async with asyncio.timeout(seconds):
                 if not mux.connected:
                     await mux.connect()
+                sent = True
                 reply = mux.call(call, whole=whole)
                 if not call.replicas:
                     return await reply
@@ -88,7 +85,15 @@ class AsyncDriver:
                 first = await reply
                 return first if type(first) is hiredis.ReplyError else (first, acknowledged(await count, shown))
         except TimeoutError:
-            raise Retry(f"no answer within {seconds:.1f} s") from None
+            late = Retry(f"no answer within {seconds:.1f} s")
+            late.sent = sent
+            raise late from None
+        except Retry as error:
+            error.sent = error.sent and sent
+            raise
+
+    def _patience_of(self, call: Call) -> float:
+        return self._patience if call.patience is None else min(call.patience, self._patience)
 
     def _for_replicas(self) -> Mux:
         if self._slow is None:

@@ -15,7 +15,7 @@ from lockwork.runtime.mailboxes import Mailboxes
 from lockwork.runtime.packing import NOTHING, new_reader, pack
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.subscription import PING, SILENCE, message
-from lockwork.runtime.sync import backoff
+from lockwork.runtime.trying import backoff
 
 log: Log = Log("lockwork")
 

@@ -41,6 +41,9 @@ _PASSING = (
 class Retry(Exception):
     """The call may be sent again: the connection broke, or the server cannot serve just now."""
 
+    sent: bool = True
+    """Whether the call may have reached the server, and taken effect."""
+
 
 class Failover(Retry):
     """The server cannot serve now, and another may take its place: the connection is closed, the address resolved anew.
@@ -48,9 +51,17 @@ class Failover(Retry):
     A connection that outlives a failover leads to the demoted server for ever.
     """
 
+    sent = False
+
 
 class Demoted(Failover):
     """The server is a read-only replica."""
+
+
+class Busy(Retry):
+    """The server has refused the call, and will take it later."""
+
+    sent = False
 
 
 class NoScript(Exception):
@@ -72,7 +83,7 @@ def raise_error(message: str, where: str, script: str) -> None:
     if code in _FAILOVER:
         raise Failover(f"the server at {where} answers {message!r}")
     if code in _BUSY:
-        raise Retry(f"the server at {where} answers {message!r}")
+        raise Busy(f"the server at {where} answers {message!r}")
     if code == "OOM" or "OOM command not allowed" in message:
         raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
@@ -88,7 +99,9 @@ def acknowledged(reply: object, where: str) -> int:
     """How many replicas have what was written, as WAIT says; raises what its error means."""
     if isinstance(reply, hiredis.ReplyError):
         if "replica" in str(reply):  # it was demoted between the write and this
-            raise Demoted(f"the server at {where} answers {str(reply)!r}")
+            demoted = Demoted(f"the server at {where} answers {str(reply)!r}")
+            demoted.sent = True  # the call before it has taken effect
+            raise demoted
         raise_error(str(reply), where, "WAIT")
     assert isinstance(reply, int)
     return reply

@@ -13,7 +13,7 @@ from lockwork.runtime.dialing import Dial
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.packing import pack
 from lockwork.runtime.replies import Retry, unforeseen
-from lockwork.runtime.sync import backoff
+from lockwork.runtime.trying import backoff
 from lockwork.runtime.wire import Wire
 
 log: Log = Log("lockwork")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections import deque
 from typing import Any, TypeVar
@@ -17,15 +16,11 @@ from lockwork.runtime.endpoint import REPLICAS, SHORTEST, TIMEOUT, YOUNG, Endpoi
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.packing import pack_wait
-from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowledged, gone, unforeseen
+from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowledged
+from lockwork.runtime.trying import Tries
 from lockwork.runtime.wire import Wire
 
 T = TypeVar("T")
-
-
-def backoff(tries: int) -> float:
-    """Seconds to wait before try number `tries` + 1: full jitter, doubling from 10 ms up to half a second."""
-    return random.uniform(0.005, min(0.5, 0.01 * 2 ** min(tries, 10)))  # noqa: S311 - spreads load, hides nothing
 
 
 def no_running_loop() -> None:
@@ -65,7 +60,7 @@ class SyncDriver:
         return now()
 
     def _call(self, call: Call) -> Any:
-        began, tries, whole = now(), 0, False
+        began, tries, whole = now(), None, False
         patience = self._patience if call.patience is None else min(call.patience, self._patience)
         seconds = limit(call, patience) if self.timeout is None else self.timeout
         left = seconds
@@ -75,11 +70,9 @@ class SyncDriver:
             except NoScript:
                 whole = True
             except Retry as error:
-                tries += 1
-                pause = backoff(tries)
-                if now() - began + pause > patience:
-                    raise gone(self._endpoint.shown, error, now() - began) from unforeseen(error) or error
-                time.sleep(pause)
+                tries = tries or Tries(self._endpoint.shown, began, patience)
+                time.sleep(tries.pause(error))
+                tries.again(error)
                 call = call.again()
             left = max(began + seconds - now(), SHORTEST)
 
@@ -125,10 +118,17 @@ class SyncDriver:
                 wire = self._free.pop()
             except IndexError:
                 # every connection is checked: after a failover it may lead to another server
-                return dial(self._endpoint, seconds, allow_eviction=self._allow_eviction)
+                return self._dial(seconds)
             if wire.era == self._endpoint.era:
                 return wire
             wire.close()
+
+    def _dial(self, seconds: float) -> Wire:
+        try:
+            return dial(self._endpoint, seconds, allow_eviction=self._allow_eviction)
+        except Retry as error:
+            error.sent = False
+            raise
 
     def close(self) -> None:
         """Close the connections that are not in use; those in use are closed by who uses them last."""

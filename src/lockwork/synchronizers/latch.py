@@ -12,6 +12,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import latch as protocol
 from lockwork.protocol.synchronizers.latch import Counted
 from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.trying import REMEMBERED
 
 MOST = 1_000_000
 
@@ -23,11 +24,9 @@ class Latch:
         self.name: str = keys.checked(name, "a latch's name")
         self._runtime = runtime
         ttl_ms = milliseconds(ttl, "ttl")
-        if ttl_ms < in_milliseconds(config.patience):
-            raise ConfigError(
-                f"ttl must be at least the patience of {config.patience:g} s, because it also guards against calls "
-                f"that are sent again, not {ttl!r}"
-            )
+        again = min(config.patience, REMEMBERED)
+        if ttl_ms < in_milliseconds(again):
+            raise ConfigError(f"ttl must be at least {again:g} s, for which a call may be sent again, not {ttl!r}")
         self._counted = Counted(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
 
     def count_down(self, n: int = 1) -> int:

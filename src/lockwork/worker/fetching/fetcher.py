@@ -19,7 +19,7 @@ from lockwork.protocol.queues.jobs import RESERVE_BATCH, Leased, SessionOver
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
-from lockwork.runtime.sync import backoff
+from lockwork.runtime.trying import backoff
 from lockwork.worker.fetching.news import News
 from lockwork.worker.fetching.order import Allot
 from lockwork.worker.fetching.source import Source

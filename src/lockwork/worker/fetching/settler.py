@@ -13,7 +13,7 @@ from lockwork.protocol.queues.jobs import SETTLE_BATCH, Outcome
 from lockwork.runtime.aio import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
-from lockwork.runtime.sync import backoff
+from lockwork.runtime.trying import backoff
 from lockwork.worker.logs import AGAIN
 
 log: Log = Log("lockwork.worker")

@@ -1,0 +1,57 @@
+"""How long a call that failed is tried again, and after which pauses: the same for all drivers."""
+
+from __future__ import annotations
+
+import random
+
+from lockwork.runtime.clock import now
+from lockwork.runtime.replies import Retry, gone, unforeseen
+
+REMEMBERED: float = 50.0
+"""Seconds for which a call that may have reached the server is sent again, whatever its patience.
+
+Scripts know what they did before from logs that last a minute. Later a call would be done a second time.
+"""
+
+
+def backoff(tries: int) -> float:
+    """Seconds to wait before try number `tries` + 1: full jitter, doubling from 10 ms up to half a second."""
+    return random.uniform(0.005, min(0.5, 0.01 * 2 ** min(tries, 10)))  # noqa: S311 - spreads load, hides nothing
+
+
+class Tries:
+    """The tries of one call, which began at `began`."""
+
+    __slots__ = ("_began", "_count", "_patience", "_sent", "_tried", "_where")
+
+    def __init__(self, where: str, began: float, patience: float) -> None:
+        self._where = where
+        self._began = self._tried = began
+        self._patience = patience
+        self._count = 0
+        self._sent: float | None = None
+        """When it may first have reached the server."""
+
+    def pause(self, error: Retry) -> float:
+        """Return the seconds to wait before the next try; raises the final error when there is none."""
+        self._count += 1
+        if error.sent and self._sent is None:
+            self._sent = self._tried
+        seconds = backoff(self._count)
+        if now() + seconds > min(self._began + self._patience, self._last()):
+            raise self._final(error)
+        return seconds
+
+    def again(self, error: Retry) -> None:
+        """Begin the next try; raises the final error when the pause took too long, as when the machine slept."""
+        self._tried = now()
+        if self._tried > self._last():
+            raise self._final(error)
+
+    def _last(self) -> float:
+        return float("inf") if self._sent is None else self._sent + REMEMBERED
+
+    def _final(self, error: Retry) -> Exception:
+        final = gone(self._where, error, now() - self._began)
+        final.__cause__ = unforeseen(error) or error
+        return final

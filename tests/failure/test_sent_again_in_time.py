@@ -1,0 +1,92 @@
+"""A call that may have taken effect is sent again only for as long as the scripts remember it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from lockwork import Lockwork, ServerUnavailable
+from lockwork.protocol.scripts import script
+from lockwork.runtime import trying
+from proxy import Proxy
+
+REMEMBERED = 1.0
+
+CALLS: dict[str, tuple[str, Callable[[Lockwork], Callable[[], object]]]] = {
+    "delay queue": ("dq_pop", lambda lw: lw.delay_queue("orders").pop),
+    "limiter": ("limiter_take", lambda lw: lw.limiter("api", "100/s").acquire),
+    "barrier": ("barrier_arrive", lambda lw: lw.barrier("phase", 1).wait),
+    "latch": ("latch_count", lambda lw: lw.latch("boot", 3).count_down),
+}
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying, "REMEMBERED", REMEMBERED)
+
+
+def lost(lw: Lockwork, proxy: Proxy, name: str) -> Callable[[], object]:
+    """The call, whose reply is going to be lost, and after that nobody can connect."""
+    name, made = CALLS[name]
+    call = made(lw)
+    call()  # connects, and brings the script to the server
+    proxy.refuse(True)
+    proxy.lose(script(name).sha, "reply")
+    return call
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_whose_reply_was_lost(proxy: Proxy, admin: redis.Redis, name: str) -> None:
+    with Lockwork(proxy.url, patience="10m") as lw:
+        call = lost(lw, proxy, name)
+        began = time.monotonic()
+        with pytest.raises(ServerUnavailable, match="gave up after"):
+            call()
+        assert time.monotonic() - began < 20
+        proxy.refuse(False)
+
+
+async def test_a_call_of_a_task_whose_reply_was_lost(proxy: Proxy, admin: redis.Redis) -> None:
+    async with Lockwork(proxy.url, patience="10m") as lw:
+        orders = lw.delay_queue("orders")
+        await orders.aadd("a")
+        await orders.aadd("b")
+        assert [entry.id for entry in await orders.apop()] == ["a"]
+        proxy.refuse(True)
+        proxy.lose(script("dq_pop").sha, "reply")
+        async with asyncio.timeout(20):
+            with pytest.raises(ServerUnavailable, match="gave up after"):
+                await orders.apop()
+        proxy.refuse(False)
+    assert admin.zcard(orders._keys[0]) == 0
+
+
+def test_a_call_that_has_not_left_goes_on_for_all_of_its_patience(proxy: Proxy, admin: redis.Redis) -> None:
+    proxy.refuse(True)
+    back = threading.Timer(2.5 * REMEMBERED, proxy.refuse, [False])
+    back.start()
+    with Lockwork(proxy.url, patience="10m") as lw:
+        with lw.lock("x"):
+            pass
+    back.join()
+
+
+async def test_the_same_for_a_task(proxy: Proxy, admin: redis.Redis) -> None:
+    proxy.refuse(True)
+    asyncio.get_running_loop().call_later(2.5 * REMEMBERED, proxy.refuse, False)
+    async with Lockwork(proxy.url, patience="10m") as lw, lw.lock("x"):
+        pass
+
+
+def test_the_logs_last_longer_than_a_call_is_sent_again(lw: Lockwork, admin: redis.Redis) -> None:
+    """What is remembered is on the server for a minute after the call; a margin of 10 s is for the last try."""
+    for _, made in CALLS.values():
+        before = set(admin.keys())
+        made(lw)()
+        for key in set(admin.keys()) - before:
+            assert admin.pttl(key) >= 60_000, key
