@@ -11,7 +11,7 @@ import redis
 
 
 class ExpiringLock:
-    """SETNX, then EXPIRE; a key without an expiry is taken over. `Lock:NAME`, Unix seconds."""
+    """SETNX, then EXPIRE; a key without an expiry is taken over by SET. `Lock:NAME`, Unix seconds."""
 
     def __init__(self, client: redis.Redis, *, dies_between: bool = False) -> None:
         self._client = client
@@ -25,9 +25,8 @@ class ExpiringLock:
                 if not self._dies_between:
                     self._client.expire(key, ends)  # the flaw: an absolute time as a duration
                 return True
-            if self._client.ttl(key) == -1:
-                self._client.set(key, ends)  # the flaw: two may do so
-                self._client.expire(key, ends)
+            if self._client.ttl(key) < 0:  # the flaw: also -2, the key that was released this moment
+                self._client.set(key, ends)  # the flaw: two may do so, and without an expiry others do it again
                 return True
             if time.time() >= till:
                 return False

@@ -26,7 +26,10 @@ PHASES: list[Phase] = ["request", "reply"]
 KEY = "goods:100 {of the day}"
 
 
-@pytest.fixture(params=[PlainLock, TimestampLock])
+KINDS: list[Kind] = [PlainLock, TimestampLock]
+
+
+@pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
     chosen: Kind = request.param
     return chosen

@@ -81,7 +81,7 @@ def test_two_that_take_over_at_once_are_one(lw: Lockwork, admin: redis.Redis) ->
 
     def take() -> bool:
         start.wait(30)
-        return TimestampLock(lw, KEY, needs_expiry=True).try_acquire() is not None
+        return TimestampLock(lw, KEY).try_acquire() is not None
 
     with ThreadPoolExecutor(8) as pool:
         for _ in range(20):
@@ -147,7 +147,7 @@ def test_a_loser_of_getset_that_overwrites_our_value_costs_us_the_lease(lw: Lock
 
 def test_an_expiring_client_holds_and_we_wait(lw: Lockwork, admin: redis.Redis) -> None:
     their = ExpiringLock(admin)
-    ours = TimestampLock(lw, A1, needs_expiry=True)
+    ours = TimestampLock(lw, A1)
     assert their.lock("sale")
     with pytest.raises(LockTimeout):
         ours.acquire(wait=1.3)
@@ -159,7 +159,7 @@ def test_an_expiring_client_holds_and_we_wait(lw: Lockwork, admin: redis.Redis) 
 
 def test_we_hold_and_an_expiring_client_waits(lw: Lockwork, admin: redis.Redis) -> None:
     their = ExpiringLock(admin)
-    ours = TimestampLock(lw, A1, needs_expiry=True)
+    ours = TimestampLock(lw, A1)
     grant = ours.acquire()
     assert not their.lock("sale")
     with ThreadPoolExecutor() as pool:
@@ -178,18 +178,31 @@ def test_an_expiring_client_that_was_killed_leaves_its_key_for_54_years(lw: Lock
 
 
 def test_one_that_died_between_setnx_and_expire(lw: Lockwork, admin: redis.Redis) -> None:
-    """Its key has no expiry: it is taken over when it has been so for a second, not in the moment between the two."""
-    assert ExpiringLock(admin, dies_between=True).lock("sale", expire=3600)
-    ours = TimestampLock(lw, A1, needs_expiry=True)
-    assert ours.try_acquire() is None
-    with pytest.raises(LockTimeout):
-        ours.acquire(wait=0.2)
-    with ours as grant:
+    """Its key has no expiry, but its value says when the lock ends."""
+    assert ExpiringLock(admin, dies_between=True).lock("sale", expire=1)
+    assert admin.ttl(A1) == -1
+    with TimestampLock(lw, A1, wait=30) as grant:
         assert grant.remaining > 0
         assert not ExpiringLock(admin).lock("sale")
+
+
+def test_one_that_took_over_without_an_expiry_keeps_the_lock_until_its_time(lw: Lockwork, admin: redis.Redis) -> None:
+    """Its take-over is a plain SET: a key without an expiry is the normal form of a live holder."""
+    assert ExpiringLock(admin, dies_between=True).lock("sale", expire=1)
+    assert ExpiringLock(admin).lock("sale", expire=3600)
+    value = admin.get(A1)
+    assert admin.ttl(A1) == -1
+    ours = TimestampLock(lw, A1)
+    assert ours.try_acquire() is None
+    with pytest.raises(LockTimeout):
+        ours.acquire(wait=1.5)
+    assert admin.get(A1) == value
+
+
+def test_expiring_clients_do_not_exclude_each_other(admin: redis.Redis) -> None:
+    """After one take-over, all of them take it over: what docs/compat.md says of this class."""
     assert ExpiringLock(admin, dies_between=True).lock("sale", expire=3600)
-    with pytest.raises(LockTimeout):  # it is the normal form of clients that use GETSET
-        TimestampLock(lw, A1).acquire(wait=1.3)
+    assert all(ExpiringLock(admin).lock("sale", expire=3600) for _ in range(3))
 
 
 def test_an_unlock_that_deletes_a_strangers_key(lw: Lockwork, admin: redis.Redis) -> None:

@@ -29,6 +29,8 @@ class Network:
         if task.process.paused_until > world.now:
             world.after(task.process.paused_until - world.now, self.send, task, epoch, call, began)
             return
+        if not task.process.may_kill and world.build.careful:
+            call = call.unguarded()
         draw, mix = random.random(), world.mix
         lost = ""
         if not world.calm:
@@ -68,7 +70,7 @@ class Network:
     def abandon(self, task: Task, *, again: bool) -> None:
         """The connection of its call is known to be broken, or is closed: whoever calls next ends it first."""
         ends = self._world.build.ends
-        if task.link is not None and (ends == "always" or (again and ends != "never")):
+        if task.link is not None and task.process.may_kill and (ends == "always" or (again and ends != "never")):
             task.process.abandoned[task.link] = None
         task.link = None
 

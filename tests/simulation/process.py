@@ -56,6 +56,8 @@ class Process:
         """True time at which a wake-up was last lost, or at which the last late one comes."""
         self.abandoned: dict[Link, None] = {}
         """Connections that were given up with a call under way; each later call ends them first."""
+        self.may_kill: bool = True
+        """Whether its user may end connections."""
         self._offset = offset
 
     def clock(self, true: int) -> float:

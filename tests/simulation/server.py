@@ -32,6 +32,8 @@ class Build:
     edits: tuple[tuple[str, str, str], ...] = ()
     ends: Literal["always", "when it sends again", "never"] = "always"
     """Whether its driver ends a broken connection, on which a call may still be under way, before it goes on."""
+    careful: bool = True
+    """Whether the driver of a user without CLIENT KILL lets each call look for what has ended."""
     scripts: dict[str, Script] = field(default_factory=dict, compare=False)
 
     def script(self, name: str) -> Script:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from lockwork.app import Lockwork
 from lockwork.compat.polled import PolledLock
+from lockwork.durations import Duration, milliseconds
+from lockwork.locks.grant import OnLost
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import plain as protocol
 from lockwork.protocol.locks.grants import Granted, Request
@@ -16,10 +19,27 @@ class PlainLock(PolledLock):
 
     `key` is the whole key, as the other side writes it: redis-py's Lock takes its name as it is, Laravel puts the
     prefixes of its connection and its cache before it. The token is new for every acquisition.
+
+    `missing_expiry` is for holders that always set an expiry, but in a second command (SETNX, EXPIRE): a key that has
+    none, because its holder died in between, ends so long after a caller of ours asks for the lock. Choose it longer
+    than any holder works. Without it, a key without an expiry is waited for as long as it exists.
     """
 
     kind: ClassVar[str] = "plain"
     noun: ClassVar[str] = "plain lock"
+
+    def __init__(
+        self,
+        lw: Lockwork,
+        key: str,
+        *,
+        wait: Duration | None = None,
+        lease: Duration | None = None,
+        on_lost: OnLost | None = None,
+        missing_expiry: Duration | None = None,
+    ) -> None:
+        super().__init__(lw, key, wait=wait, lease=lease, on_lost=on_lost)
+        self._missing_ms = 0 if missing_expiry is None else milliseconds(missing_expiry, "missing_expiry")
 
     def state(self) -> PlainState:
         """Read from the server which token the key holds, and for how long."""
@@ -55,4 +75,4 @@ class PlainLock(PolledLock):
         return await self._runtime.arun(protocol.force(self._key))
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
-        return protocol.acquire(asked, wait)
+        return protocol.acquire(asked, wait, self._missing_ms)

@@ -21,9 +21,8 @@ class TimestampLock(PolledLock):
 
     `key` is the whole key. The value is a time in `unit`, at or up to one unit after the end of the lease, with nine
     digits behind the point that tell ours from all others: the other side must read it as a decimal number. A value
-    whose time is past is free for everybody. With `needs_expiry`, so is one that has had no expiry for a second: its
-    holder died between SETNX and EXPIRE. What clients with wrong clocks do to the key, no lock can prevent: where one
-    overwrites ours, we count it as lost.
+    whose time is past is free for everybody; one whose time lies ahead is held, whether the key has an expiry or not.
+    What clients with wrong clocks do to the key, no lock can prevent: where one overwrites ours, we count it as lost.
     """
 
     kind: ClassVar[str] = "timestamp"
@@ -38,13 +37,11 @@ class TimestampLock(PolledLock):
         lease: Duration | None = None,
         on_lost: OnLost | None = None,
         unit: Unit = "s",
-        needs_expiry: bool = False,
     ) -> None:
         super().__init__(lw, key, wait=wait, lease=lease, on_lost=on_lost)
         if unit not in MICROSECONDS:
             raise ConfigError(f'unit must be "s" or "ms", not {unit!r}')
         self._unit: Unit = unit
-        self._needs_expiry = needs_expiry
 
     def state(self) -> TimestampState:
         """Read from the server what the key holds."""
@@ -71,7 +68,7 @@ class TimestampLock(PolledLock):
         return await self._runtime.arun(protocol.force(self._key))
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
-        return protocol.acquire(asked, wait, self._unit, needs_expiry=self._needs_expiry)
+        return protocol.acquire(asked, wait, self._unit)
 
     def _token(self, asked: Request) -> str:  # noqa: ARG002 - theirs is a number, so ours cannot say who we are
         return f"{randbelow(10**9):09}"

@@ -31,10 +31,14 @@ class Call:
     args: Sequence[Argument]
     patience: float | None = None
     """Seconds to go on trying while the server is away, if that is less than configured; None: as configured."""
+    brief: bool = False
+    """Its tries may take no longer than `patience`, although a healthy server otherwise gets a second."""
     marked: bool = False
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
     otherwise: Call | None = None
     """What is sent instead of it after a lost reply."""
+    finds_ended: bool = False
+    """With its first argument 1, the script looks whether the call's jobs have ended already."""
     ordered: bool = False
     """Calls that follow on the same connection must not overtake it, as they would if it had to be sent again."""
     replicas: int = 0
@@ -51,6 +55,13 @@ class Call:
         if self.otherwise is not None:
             return self.otherwise.again()
         return replace(self, args=(1, *self.args[1:]), packed=None) if self.marked else self
+
+    def unguarded(self) -> Call:
+        """The call as it is sent on a connection that this user could not end if the call were held up there.
+
+        It may arrive after it was sent again, when its jobs have ended: so the script looks for that each time.
+        """
+        return self.again() if self.finds_ended or self.otherwise is not None else self
 
 
 @dataclass(slots=True, eq=False)

@@ -7,12 +7,16 @@ replaced it: a job that has ended would come back. So whoever sends it again end
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from lockwork.runtime.packing import pack
 
-ASK: bytes = pack("INFO") + pack("CLIENT", "ID")
-"""What a connection asks when it is new."""
+_NO_CONNECTION = 2**63 - 1
+"""The server numbers connections from 1 on. Never 0: Redis 6.2 takes `CLIENT KILL ID 0` for all connections."""
+COMMANDS: tuple[tuple[str, ...], ...] = (("INFO",), ("CLIENT", "ID"), ("CLIENT", "KILL", "ID", str(_NO_CONNECTION)))
+"""What a new connection sends; the last ends nothing, and shows whether this user may end connections."""
+ASK: bytes = b"".join(pack(*command) for command in COMMANDS)
 _RUN = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
 
 
@@ -23,12 +27,15 @@ class Identity(NamedTuple):
     number: int
 
 
-def identify(info: object, number: object) -> Identity | None:
-    """Read the two replies; None when the user has no right to ask."""
+def identify(replies: Sequence[object]) -> Identity | None:
+    """Read the replies to ASK; None when this user could not end the connection later."""
+    info, number, ended = replies
     found = _RUN.search(info) if isinstance(info, bytes) else None
-    return Identity(found[1], number) if found is not None and isinstance(number, int) else None
+    if found is None or not isinstance(number, int) or not isinstance(ended, int):
+        return None
+    return Identity(found[1], number)
 
 
 def end(gone: Identity) -> bytes:
-    """The command that ends a connection; an error means that it has ended, or that we have no right to do so."""
+    """The command that ends a connection; an error means that it has ended already."""
     return pack("CLIENT", "KILL", "ID", gone.number)

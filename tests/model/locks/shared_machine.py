@@ -50,16 +50,18 @@ class PlainMachine(_Machine):
         assert (left == -1) == (self.lasts == -1), "an expiry"
         assert left <= self.lasts < left + 4000 or self.lasts <= 0, "how long it lasts"
 
-    @rule(token=TOKENS, lease=LEASES)
-    def acquire(self, token: str, lease: int) -> None:
-        reply = self.call("plain_acquire", token, lease)
+    @rule(token=TOKENS, lease=LEASES, missing=st.sampled_from([0, 0, 40_000]))
+    def acquire(self, token: str, lease: int, missing: int) -> None:
+        reply = self.call("plain_acquire", token, lease, missing)
         if self.value in (None, token):
             self.value, self.lasts = token, lease
             assert reply == [1, self.bench.now + (lease - 1) * 1000, self.bench.now]
         else:
+            if self.lasts == -1 and missing:
+                self.lasts = missing
             assert reply[0] == 0, "taken"
             assert (reply[1] == -1) == (self.lasts == -1)
-            assert reply[2:] == [self.bench.now, b""]
+            assert reply[2:] == [self.bench.now]
         self._same()
 
     @rule(tokens=st.lists(TOKENS, min_size=1, max_size=3), lease=LEASES)
@@ -132,20 +134,18 @@ class TimestampMachine(_Machine):
             left = self.command("PTTL", KEY)
             assert left > 0, "ours has an expiry"
 
-    @rule(digits=DIGITS, lease=LEASES, left_behind=st.booleans())
-    def acquire(self, digits: str, lease: int, left_behind: bool) -> None:
-        seen = self.held.text if left_behind and self.held is not None else ""
-        reply = self.call("timestamp_acquire", digits, lease, timestamp.MICROSECONDS["s"], seen)
+    @rule(digits=DIGITS, lease=LEASES)
+    def acquire(self, digits: str, lease: int) -> None:
+        reply = self.call("timestamp_acquire", digits, lease, timestamp.MICROSECONDS["s"])
         now, held = self.bench.now, self._live()
-        if held is None or held.digits == digits or (left_behind and not held.expires):
+        if held is None or held.digits == digits:
             deadline = self._written(digits, now + lease * 1000)
-            assert reply[0] == 1, "free, ours, past or left behind"
+            assert reply[0] == 1, "free, ours or past"
             assert abs(reply[1] - deadline) <= 1
             assert reply[1] >= now + lease * 1000 - 1001, "as long as asked"
         else:
             assert reply[0] == 0, "taken"
             assert 0 <= reply[1] <= (held.nanoseconds // 1000 - now) / 1000 + 1
-            assert reply[3] == (b"" if held.expires else held.text.encode()), "what has no expiry"
         assert reply[2] == now
         self._same()
 

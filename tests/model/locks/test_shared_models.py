@@ -16,6 +16,8 @@ PLAIN_TWINS = (
     Build("does not know its own token", (("plain_acquire", "redis.call('GET', key) ~= token", "true"),)),
     Build("SETNX without an expiry", (("plain_acquire", ", 'NX', 'PX', lease)", ", 'NX')"),)),
     Build("takes what is taken", (("plain_acquire", "'NX', 'PX'", "'PX'"),)),
+    Build("gives a new expiry to what has one", (("plain_acquire", "left == -1 and", "true and"),)),
+    Build("leaves the key without an expiry", (("plain_acquire", "missing > 0 and", "false and"),)),
     Build("a repeated release is a loss", (("plain_release", "return tonumber(ARGV[1])", "return 0"),)),
 )  # fmt: skip
 TIMESTAMP_TWINS = (
@@ -26,7 +28,8 @@ TIMESTAMP_TWINS = (
     Build("takes what is taken", (("timestamp_acquire", "ends > now then", "ends > now + 10000000 then"),)),
     Build("does not know its own digits", (("timestamp_acquire", "owner ~= digits and ", ""),)),
     Build("never takes over", (("timestamp_acquire", "ends > now then", "true then"),)),
-    Build("takes all that has no expiry", (("timestamp_acquire", "if value ~= ARGV[4] then", "if false then"),)),
+    Build("takes all that has no expiry",
+          (("timestamp_acquire", "ends > now then", "ends > now and redis.call('PTTL', key) >= 0 then"),)),
     Build("ends before the lease", (("parts/endtime", "whole = whole + 1", "whole = whole"),)),
     Build("no expiry", (("parts/endtime", ", 'PX', math.ceil((till - now) / 1000))", ")"),)),
 )  # fmt: skip

@@ -188,7 +188,9 @@ class QueueMachine(RuleBasedStateMachine):
         """Give back what a session holds, which is over, or said to be."""
         held = [id for id, (holder, _) in self.leased.items() if holder == session]
         over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
-        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone), twice=twice)
+        # who has beaten since it was found overdue has another deadline
+        ended = self.alive.get(session, 0) - (0 if over else 1)
+        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended), twice=twice)
         assert moved == (len(held) if over and not twice else 0), "a session that is not over keeps its jobs"
         if not over:
             return

@@ -53,6 +53,15 @@ _FOREIGN = {
     # SETNX with the time at which it ends, in whole seconds; its EXPIRE is another call
     "foreign_setnx": NOW + "local value = string.format('%d', math.floor(now / 1000000) + math.floor(ARGV[2] / 1000))\n"
     "return {redis.call('SETNX', KEYS[1], value), value * 1000000, now, value}",
+    # its take-over, when TTL is negative: a SET without an expiry. A careful one looks at the time, too
+    "foreign_takeover": NOW + "local found = tonumber(redis.call('GET', KEYS[1]) or '') or 0\n"
+    "if found * 1000000 > now or redis.call('PTTL', KEYS[1]) >= 0 then return {0, 0, now, ''} end\n"
+    "local value = string.format('%d', math.floor(now / 1000000) + math.floor(ARGV[2] / 1000))\n"
+    "redis.call('SET', KEYS[1], value)\n"
+    "return {1, value * 1000000, now, value}",
+    # SETNX with an id; its EXPIRE is another call
+    "foreign_setnx_id": NOW
+    + "return {redis.call('SETNX', KEYS[1], ARGV[1]), now + (ARGV[2] - 1) * 1000, now, ARGV[1]}",
     "foreign_expire": "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
     "return redis.call('PEXPIRE', KEYS[1], ARGV[2])",
     "foreign_delete": "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
@@ -71,6 +80,7 @@ class SharedBuild(Build):
         return Script(name, _WRAPPED % source)
 
 
+MISSING_MS = 4000
 RELEASED = SharedBuild()
 _OURS = "redis.call('GET', key) == ARGV[at]"
 TWINS = (
@@ -87,10 +97,10 @@ TWINS = (
     SharedBuild("anybody may renew", (("timestamp_renew", "owner == ARGV[at] and", "owner and"),), kind="timestamp"),
     SharedBuild("renews by word only", (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
                 kind="timestamp"),
-    SharedBuild("no expiry is as good as dead", (("timestamp_acquire", "if value ~= ARGV[4] then", "if false then"),),
+    SharedBuild("no expiry is as good as dead",
+                (("timestamp_acquire", "ends > now then", "ends > now and redis.call('PTTL', key) >= 0 then"),),
                 kind="timestamp"),
-    SharedBuild("waits for the dead", (("timestamp_acquire", "if value ~= ARGV[4] then", "if true then"),),
-                kind="timestamp"),
+    SharedBuild("waits for the dead", (("plain_acquire", "missing > 0 and", "false and"),), kind="plain"),
 )  # fmt: skip
 
 
@@ -103,8 +113,8 @@ class Sharers(Players):
 
     def _acquiring(self, asked: Request, wait: float | None) -> Asking[Granted]:
         if self.kind == "plain":
-            return plain.acquire(asked, wait)
-        return timestamp.acquire(asked, wait, "s", needs_expiry=True)
+            return plain.acquire(asked, wait, MISSING_MS)
+        return timestamp.acquire(asked, wait, "s")
 
     def _turn(self, task: Task, name: str) -> Actor:
         random, number = self.world.random, next(self.numbers)
@@ -149,13 +159,16 @@ class Sharers(Players):
     def _foreign_turn(self, task: Task) -> Actor:
         random, lease_ms = self.world.random, self.world.random.choice([1000, 3000, 8000])
         sent = yield Clock()
-        name = "foreign_set" if self.kind == "plain" else "foreign_setnx"
+        name = random.choice(["foreign_set", "foreign_setnx_id"] if self.kind == "plain" else ["foreign_setnx"])
         args = (f"f{next(self.tokens)}", lease_ms)
         taken, ends, now, value = yield Call(Script(name, ""), [KEY], args, patience=0.0)
+        if not taken and self.kind == "timestamp":
+            name = "foreign_takeover"
+            taken, ends, now, value = yield Call(Script(name, ""), [KEY], args, patience=0.0)
         if not taken:
             return
         own = value.decode()
-        if self.kind == "timestamp" and (
+        if "setnx" in name and (
             random.random() < 0.2  # it dies
             or not (yield Call(Script("foreign_expire", ""), [KEY], [own, lease_ms + 2000], patience=0.0))
         ):

@@ -24,6 +24,7 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
     world.checker = checker
     random = world.random
     producers, office = world.process("shop"), world.process("office")
+    producers.may_kill = seed % 3 != 1
     for number in range(2):
         world.start(producers, f"producer{number}", lambda _: users.producer(plant, random.randint(2, 5)))
     world.start(producers, "caller", lambda task: users.caller(plant, watch, task))

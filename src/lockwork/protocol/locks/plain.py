@@ -18,10 +18,13 @@ class PlainState:
     expires_in: float | None
 
 
-def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
-    """Set the key to the owner, who is a new token each time; see polling.acquire."""
-    call = Call(script("plain_acquire"), [asked.key], [asked.owner, asked.lease_ms])
-    return polling.acquire(asked, wait, lambda _: call)
+def acquire(asked: Request, wait: float | None, missing_ms: int = 0) -> Protocol[Granted]:
+    """Set the key to the owner, who is a new token each time; see polling.acquire.
+
+    A key without an expiry is given one of `missing_ms`, unless that is 0.
+    """
+    call = Call(script("plain_acquire"), [asked.key], [asked.owner, asked.lease_ms, missing_ms])
+    return polling.acquire(asked, wait, call)
 
 
 def state(key: str) -> Protocol[PlainState]:

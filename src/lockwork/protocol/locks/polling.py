@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import replace
 
 from lockwork.errors import LockTimeout, LockworkError, ServerRefused
@@ -15,11 +14,6 @@ from lockwork.protocol.looking import patience
 _FIRST = 0.01
 _LONGEST = 0.25
 """Seconds between two tries at most: a waiter costs the server about 4 calls a second, and 6 more at its beginning."""
-_LEFT = 1.0
-"""Seconds for which a key must have been without an expiry before its holder counts as dead between two commands."""
-
-Ask = Callable[[bytes], Call]
-"""Makes the call of one try, of a value that may be taken over (empty: none)."""
 
 
 class Pauses:
@@ -39,43 +33,24 @@ class Pauses:
         return pause if left_ms < 0 else min(pause, (left_ms + 1 + 20 * chance) / 1000)
 
 
-class _Seen:
-    """A value without an expiry, and since when it has been seen."""
-
-    __slots__ = ("_since", "_value")
-
-    def __init__(self) -> None:
-        self._value = b""
-        self._since = 0.0
-
-    def note(self, value: bytes, now: float) -> None:
-        if value != self._value:
-            self._value, self._since = value, now
-
-    def left_behind(self, now: float) -> bytes:
-        return self._value if now - self._since >= _LEFT else b""
-
-
-def acquire(asked: Request, wait: float | None, ask: Ask) -> Protocol[Granted]:
+def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]:
     """Get a grant, trying for at most `wait` seconds (None: as long as it takes), one last time at the end.
 
     Raises LockTimeout. Interrupted anywhere, it gives back what a call on its way may have taken.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    pauses, seen = Pauses(), _Seen()
+    pauses = Pauses()
     sent, calling = began, False
     try:
         while True:
             calling = True
-            reply = yield replace(ask(seen.left_behind(sent)), patience=patience(give_up, sent))
+            reply = yield replace(call, patience=patience(give_up, sent))
             if reply[0] == 1:
                 return Granted(0, local_deadline(sent, reply[2], reply[1]))
             calling = False
             if reply[0] != 0:
                 raise ServerRefused(f"{asked.noun} {asked.name!r} {reply[1].decode(errors='replace')}")
-            # from the answer on: the call may have been sent again, and its first try saw nothing
-            seen.note(reply[3], (yield Clock()))
             if give_up is not None and sent >= give_up:
                 break
             until = sent + pauses.next(reply[1], reply[2])

@@ -27,17 +27,10 @@ class TimestampState:
     has_expiry: bool
 
 
-def acquire(asked: Request, wait: float | None, unit: Unit, *, needs_expiry: bool) -> Protocol[Granted]:
-    """Set the key to our end time; see polling.acquire. The owner is nine digits, which stand behind the point.
-
-    With `needs_expiry`, a value that has been seen without one for a second was left behind, and is taken over.
-    """
-
-    def ask(left_behind: bytes) -> Call:
-        args: list[Argument] = [asked.owner, asked.lease_ms, MICROSECONDS[unit], left_behind if needs_expiry else b""]
-        return Call(script("timestamp_acquire"), [asked.key], args)
-
-    return polling.acquire(asked, wait, ask)
+def acquire(asked: Request, wait: float | None, unit: Unit) -> Protocol[Granted]:
+    """Set the key to our end time; see polling.acquire. The owner is nine digits, which stand behind the point."""
+    args: list[Argument] = [asked.owner, asked.lease_ms, MICROSECONDS[unit]]
+    return polling.acquire(asked, wait, Call(script("timestamp_acquire"), [asked.key], args))
 
 
 def state(key: str) -> Protocol[TimestampState]:

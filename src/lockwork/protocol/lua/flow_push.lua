@@ -19,13 +19,14 @@ if not book then
   local no_room = total > 0 and crowded(total, dead)
   if no_room then return no_room end
   book = all.begin(flow, total)
-  redis.call('ZADD', expiry, math.floor(now / 1000) + 600000, 'flow ' .. flow)
+  redis.call('ZADD', expiry, -math.floor(now / 1000) - 600000, 'flow ' .. flow)
 end
 if book[STATE] == 'x' then return 0 end
 if book[STATE] ~= 'b' then return 1 end -- sent again
 for at = last and 9 or 7, #ARGV, 7 do
   local number = ARGV[at]
   if redis.call('HSETNX', jobs, all.job(flow, number), ARGV[at + 1]) == 1 then book[STORED] = book[STORED] + 1 end
+  weigh(ARGV[at + 1])
   redis.call('HSET', flows, flow .. ' w' .. number, ARGV[at + 3])
   for offset, letter in pairs({[2] = 'l', [4] = 'k', [5] = 'p', [6] = 'x'}) do
     if ARGV[at + offset] ~= '' then redis.call('HSET', flows, flow .. ' ' .. letter .. number, ARGV[at + offset]) end

@@ -1,20 +1,19 @@
--- Takes a lock whose value is the time at which it ends: a free one, one whose time is past, or one left behind.
+-- Takes a lock whose value is the time at which it ends: a free one, or one whose time is past.
 -- KEYS: key
--- ARGV: our digits, lease ms, us in one unit of time, value that was left behind without an expiry (or '')
--- Reply: {1, deadline us, now us} granted; {0, ms left, now us, the value if it has no expiry} taken; {-1, what is wrong}
--- Invariants: a value whose time lies ahead stays as it is, unless it was left behind
+-- ARGV: our digits, lease ms, us in one unit of time
+-- Reply: {1, deadline us, now us} granted; {0, ms left, now us} taken; {-1, what is wrong}
+-- Invariants: a value whose time lies ahead stays as it is, also without an expiry: a take-over by SET sets none
 -- include: now
 -- include: endtime
 local key, digits, wanted = KEYS[1], ARGV[1], tonumber(ARGV[3])
 local kind = redis.call('TYPE', key).ok
 if kind == 'string' then
-  local value, ends, per, owner = read(key)
+  local _, ends, per, owner = read(key)
   if not ends then return {-1, 'holds a value that is not a time'} end
   if per ~= wanted then return {-1, 'holds a time in ' .. (per == 1000 and 'milliseconds' or 'seconds') .. ': say so by unit='} end
   if owner ~= digits and ends > now then
     local left, expiry = math.ceil((ends - now) / 1000), redis.call('PTTL', key)
-    if expiry >= 0 then return {0, math.min(left, expiry), now, ''} end
-    if value ~= ARGV[4] then return {0, left, now, value} end
+    return {0, expiry >= 0 and math.min(left, expiry) or left, now}
   end
 elseif kind ~= 'none' then
   return {-1, 'shares its key with a ' .. kind .. ', and all its users must agree on the form'}

@@ -125,7 +125,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
     """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
-    keys = (queue.run(session), queue.notes, queue.watch)
+    keys = (queue.run(session), queue.notes, queue.watch, queue.stats)
     written: int = yield Call(script("jobs_note"), keys, [job.id, job.token, cap, step, value])
     return written
 

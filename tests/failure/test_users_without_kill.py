@@ -1,0 +1,138 @@
+"""A user who may not run CLIENT KILL, CLIENT ID or INFO: a late call of its cannot be stopped, and must do nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.jobs import Outcome
+from lockwork.runtime import checks
+from lockwork.runtime.embedded import Embedded
+from proxy import Proxy, proxied
+
+_KEYS = QueueKeys("lw", "default")
+_WORKER = "host/1/a"
+_WINDOW_MS = 600_000
+# Redis 6.2 knows rules for subcommands only of the form +command|subcommand
+_REQUESTS = count()
+RULES = ["-client +client|id", "-client", "-info"]
+
+
+def set_user(client: redis.Redis, name: str, *rules: str) -> None:
+    """Let a user have all keys and channels, and these commands."""
+    words = ("ACL", "SETUSER", name, "on", ">secret", "~*", "&*", *rules)
+    client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def proxy(spoiled: Embedded) -> Iterator[Proxy]:
+    with proxied(spoiled.url) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_warned", set())
+
+
+@pytest.fixture(params=RULES)
+def limited(request: pytest.FixtureRequest, proxy: Proxy, spoil: redis.Redis) -> str:
+    """The URL, through the proxy, of a user who lacks something."""
+    set_user(spoil, "limited", "+@all", *request.param.split())
+    return proxy.url.replace("://", "://limited:secret@", 1)
+
+
+@pytest.fixture
+def app(spoiled: Embedded) -> Iterator[Lockwork]:
+    """An app of a user with all rights."""
+    with Lockwork(spoiled.url) as made:
+        yield made
+
+
+def run_all(app: Lockwork) -> list[str]:
+    """Run what is ready to its end, as a worker does; returns the ids."""
+    app.runtime.run(jobs.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
+    leased = app.runtime.run(jobs.reserve(_KEYS, _WORKER, 100, f"r{next(_REQUESTS)}", "")).jobs
+    outcomes = [Outcome(job.id, job.token, "s", b"null") for job in leased]
+    assert all(app.runtime.run(jobs.settle(_KEYS, _WORKER, outcomes, _WINDOW_MS)))
+    return [job.id for job in leased]
+
+
+WAYS = ["one", "many", "until", "unique"]
+
+
+def ways(app: Lockwork) -> dict[str, tuple[Callable[[], object], Callable[[], Awaitable[object]]]]:
+    @app.task
+    def work(n: int) -> None: ...
+
+    @app.task(unique=True)
+    def alone(n: int) -> None: ...
+
+    soon = work.options(expires="10m")
+    return {
+        "one": (lambda: work.enqueue(1), lambda: work.aenqueue(1)),
+        "many": (lambda: work.enqueue_many([(1,), (2,)]), lambda: work.aenqueue_many([(1,), (2,)])),
+        "until": (lambda: soon.enqueue(1), lambda: soon.aenqueue(1)),
+        "unique": (lambda: alone.enqueue(1), lambda: alone.aenqueue(1)),
+    }
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_late_enqueue_of_a_job_that_has_ended(limited: str, proxy: Proxy, app: Lockwork, way: str) -> None:
+    with Lockwork(limited) as late:
+        enqueue = ways(late)[way][0]
+        enqueue()  # the server has the scripts
+        ran = len(run_all(app))
+        proxy.lose('["', "late")
+        enqueue()
+        assert proxy.lost == 1
+        assert len(run_all(app)) == ran
+        proxy.deliver_late()
+        assert run_all(app) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_late_enqueue_in_asyncio(limited: str, proxy: Proxy, app: Lockwork, way: str) -> None:
+    async with Lockwork(limited) as late:
+        enqueue = ways(late)[way][1]
+        await enqueue()
+        ran = len(await asyncio.to_thread(run_all, app))
+        proxy.lose('["', "late")
+        await enqueue()
+        assert proxy.lost == 1
+        assert len(await asyncio.to_thread(run_all, app)) == ran
+        await asyncio.to_thread(proxy.deliver_late)
+        assert await asyncio.to_thread(run_all, app) == []
+
+
+def test_one_warning_says_what_to_grant(limited: str, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        with Lockwork(limited) as app, app.lock("x"):
+            app.queue().status()
+    (said,) = [text for text in caplog.messages if "this user may not run" in text]
+    assert "INFO" in said or "CLIENT KILL" in said
+    assert "+info +client|id +client|kill" in said
+    assert "secret" not in said
+
+
+def test_a_user_with_these_rights_is_told_nothing(
+    proxy: Proxy, spoil: redis.Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = ["-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+time", "+info", "+client|id", "+client|kill"]
+    set_user(spoil, "granted", *rules)
+    with Lockwork(proxy.url.replace("://", "://granted:secret@", 1)) as app, app.lock("x"):
+        app.queue().status()
+    assert not caplog.messages
+
+
+def test_looking_for_the_right_ends_no_connection(spoil: redis.Redis, spoiled: Embedded) -> None:
+    before = spoil.client_id()
+    with Lockwork(spoiled.url) as app, app.lock("x"):
+        assert spoil.client_id() == before
