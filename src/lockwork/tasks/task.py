@@ -78,7 +78,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         """Whether a worker has nothing to do for it but to call it, within its time limit."""
         self._shape, self._without = self._wire()
         self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
-        self.signature.check_types(name)
+        self.signature.check_types(name, result=options.keep_result)
         self._around = around
         self._gathering = gathering
         self._runtime = gathering.runtime
