@@ -115,10 +115,10 @@ class Task(Generic[P, R, C]):
         return await self._gathered(job)
 
     def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
+        """Enqueue one call per tuple of positional arguments, up to a thousand or a megabyte per round trip.
 
-        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
-        error says how many of the first are.
+        Raises QueueFull when the queue's limit leaves no room: the jobs of one round trip are enqueued whole or not at
+        all, and the error says how many of the first are.
         """
         return self._runtime.run(self._push(self._many(arguments)))
 
