@@ -36,9 +36,13 @@ class Proxy:
         self._phase: Phase = "reply"
         self._late: tuple[socket.socket, bytes] | None = None
         self._closed = False
+        self._deaf = False
+        self._fillers: list[socket.socket] = []
         self._stop = False
         self.lost = 0
         """How many calls have been lost so far."""
+        self._woken, self._waker = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._main, name="proxy")
         self._thread.start()
 
@@ -62,10 +66,27 @@ class Proxy:
         """Whether new connections are broken at once."""
         self._closed = on
 
+    def lead_to(self, url: str) -> None:
+        """Where new connections lead from now on; those that there are stay where they are."""
+        self._path = url.removeprefix("unix://")
+
+    def vanish(self) -> None:
+        """Break all connections, and answer no further SYN."""
+        self._listener.listen(0)
+        self._deaf = True
+        self._waker.send(b"!")
+        for _ in range(4):  # these fill the line of those who want to be accepted
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(self._listener.getsockname())
+            self._fillers.append(filler)
+
     def close(self) -> None:
         self._stop = True
-        with socket.create_connection(self._listener.getsockname()):
-            self._thread.join()
+        self._waker.send(b"!")
+        self._thread.join()
+        for end in (self._woken, self._waker, *self._fillers):
+            end.close()
         for end in list(self._peers):
             end.close()
         if self._late is not None:
@@ -78,7 +99,13 @@ class Proxy:
             for key, _ in self._selector.select():
                 end = key.fileobj
                 assert isinstance(end, socket.socket)
-                if end is self._listener:
+                if end is self._woken:
+                    end.recv(1)
+                    if self._deaf and not self._stop:
+                        self._selector.unregister(self._listener)
+                        for one in list(self._clients):
+                            self._break(one)
+                elif end is self._listener:
                     self._accept()
                 elif end in self._peers:
                     self._forward(end)

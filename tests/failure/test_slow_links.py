@@ -24,8 +24,8 @@ LIMIT = 2.0
 
 @pytest.fixture
 def link(proxy: Proxy, monkeypatch: pytest.MonkeyPatch, admin: object) -> Iterator[Proxy]:
-    monkeypatch.setattr("lockwork.runtime.endpoint.TIMEOUT", LIMIT)
-    monkeypatch.setattr("lockwork.runtime.mux.TIMEOUT", LIMIT)
+    monkeypatch.setattr("lockwork.runtime.sync.TIMEOUT", LIMIT)
+    monkeypatch.setattr("lockwork.runtime.aio.TIMEOUT", LIMIT)
     yield proxy
     proxy.slow_down(None)
 

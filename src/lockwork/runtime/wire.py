@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 from typing import Any
 
 import hiredis
@@ -14,11 +15,12 @@ import redis
 
 from lockwork.protocol.effects import Call
 from lockwork.runtime.checks import check
+from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
 from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
-from lockwork.runtime.replies import NoScript, Retry, raise_connecting, raise_error
+from lockwork.runtime.replies import Retry, raise_connecting, raise_error
 
 _READ_SIZE = 65536
 
@@ -35,6 +37,10 @@ class Wire:
         self._outgoing = 0
         """Bytes of a large command that had yet to reach the server when that was looked at last."""
         self.identity: Identity | None = None
+        self.era: int = 0
+        """See Endpoint: which server this connection has reached."""
+        self.since: float = 0.0
+        """When it was opened, on the client's clock."""
 
     def connect(self) -> None:
         """Connect and authenticate; raises Retry or a LockworkError, whatever goes wrong."""
@@ -56,27 +62,24 @@ class Wire:
         self.send(ASK)
         replies = [self.receive() for _ in COMMANDS]
         self.identity = check(replies, self._endpoint.shown, allow_eviction=allow_eviction)
+        self.since = now()
+        self.era = self._endpoint.reached(None if self.identity is None else self.identity.run)
 
     def end(self, gone: Identity) -> None:
         """End another connection of ours, if the server is still the one it led to."""
         if self.identity is not None and self.identity.run == gone.run:
             self.request(end(gone))
 
-    def run(self, call: Call) -> Any:
-        """Run a script and return its reply; raises Retry when the outcome is unknown."""
+    def run(self, call: Call, *, whole: bool) -> Any:
+        """Run a script and return its reply; raises NoScript, or Retry when the outcome is unknown."""
         if self.identity is None:
             call = call.unguarded()
-        self.send(pack_call(call))
+        self.send(pack_call(call, whole=whole))
         if call.ahead is not None:
             pack_ahead(call)
         reply = self.receive()
         if isinstance(reply, hiredis.ReplyError):
-            try:
-                raise_error(str(reply), self._endpoint.shown, call.script.name)
-            except NoScript:
-                reply = self.request(pack_call(call, whole=True))
-                if isinstance(reply, hiredis.ReplyError):
-                    raise_error(str(reply), self._endpoint.shown, call.script.name)
+            raise_error(str(reply), self._endpoint.shown, call.script.name)
         return reply
 
     def request(self, packed: bytes) -> Any:
@@ -135,10 +138,11 @@ class Wire:
         """The replies that are here once the socket is readable."""
         assert self._socket is not None
         try:
-            data = self._socket.recv(_READ_SIZE)
-            if not data:
-                raise ConnectionResetError("closed by the server")
-            self._reader.feed(data)
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # part of a TLS record
+                data = self._socket.recv(_READ_SIZE)
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                self._reader.feed(data)
             return list(iter(self._reader.gets, NOTHING))
         except (OSError, hiredis.HiredisError) as error:
             self.close()

@@ -16,7 +16,7 @@ local flow, total, first, last = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1', ARG
 local book = all.book(flow)
 if not book then
   if not first then return 0 end
-  local no_room = crowded(total, dead)
+  local no_room = total > 0 and crowded(total, dead)
   if no_room then return no_room end
   book = all.begin(flow, total)
   redis.call('ZADD', expiry, -math.floor(now / 1000) - 600000, 'flow ' .. flow)
@@ -38,7 +38,7 @@ if not last then
 end
 if book[STORED] < total then return 0 end
 redis.call('HSET', flows, flow .. ' a', ARGV[7], flow .. ' k0', ARGV[8])
-redis.call('HINCRBY', flows, '#', total)
+if total > 0 then redis.call('HINCRBY', flows, '#', total) end
 redis.call('HINCRBY', stats, 'enqueued', total)
 redis.call('ZREM', expiry, 'flow ' .. flow)
 book[STATE] = 'r'

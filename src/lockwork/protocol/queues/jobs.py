@@ -186,6 +186,10 @@ class Beat:
     alive: dict[str, bool]
     overdue: str | None
     next_deadline: float | None
+    ended: int = 0
+    """The deadline of the session that is overdue, as the server keeps it."""
+    at: float = 0.0
+    """The server's time, s."""
 
 
 def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: float) -> Protocol[Beat]:
@@ -193,15 +197,16 @@ def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: f
     args: list[Argument] = [lease_ms]
     for session, joins in sessions.items():
         args += (session, int(joins))
-    left, overdue, *alive = yield Call(script("jobs_beat"), [queue.workers], args, patience)
+    at, left, overdue, ended, *alive = yield Call(script("jobs_beat"), [queue.workers, queue.stats], args, patience)
     known = dict(zip(sessions, map(bool, alive), strict=True))
-    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000)
+    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000, ended, at / 1000)
 
 
-def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Protocol[int]:
+def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool, ended: int = 0) -> Protocol[int]:
     """Give back what a dead session held, and return how many jobs that were.
 
-    `gone`: the caller knows that the session's process has ended; otherwise its lease must have run out.
+    `gone`: the caller knows that the session's process has ended; otherwise a beat has found it overdue, with the
+    deadline `ended`, and it is left alone if it has beaten since.
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
@@ -209,7 +214,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
     )  # fmt: skip
     moved, left = 0, 1
     while left:
-        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone)])
+        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone), ended])
         moved += count
     return moved
 

@@ -180,6 +180,15 @@ end
 -- Groups whose rate allows a job again, and those whose rate can be forgotten.
 local function wake_groups()
   local today = math.floor(now / 1000)
+  for _ = 1, 100 do
+    -- who is to sleep for longer than a period of its rate fell asleep before the clock was set back
+    local last = redis.call('ZRANGE', sleeping, -1, -1, 'WITHSCORES')
+    local level, group = string.match(last[1] or '', '^(%d) (.*)$')
+    local per = level and tonumber(string.match(redis.call('HGET', books, 'l ' .. group) or '', '(%d+)$') or 0)
+    if not per or last[2] - today <= per + 1 then break end
+    redis.call('ZREM', sleeping, last[1])
+    if first('g ' .. level .. ' ' .. group) then enter_ring(level, group) end
+  end
   local awake = redis.call('ZRANGEBYSCORE', sleeping, 0, today, 'LIMIT', 0, 100)
   for _, entry in ipairs(awake) do
     local level, group = string.match(entry, '^(%d) (.*)$')
