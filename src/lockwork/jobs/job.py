@@ -14,6 +14,7 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.views import ENDINGS, JobError, JobView, State, view
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import jobs as protocol
 from lockwork.protocol.queues.jobs import Standing
@@ -115,7 +116,7 @@ class Job(Generic[R]):
 
         Of values that follow each other quickly, some may be left out, never the last before a pause or the end.
         """
-        last = ""
+        last, hints = "", Hints()
         while True:
             found = self._from.runtime.run(self._look(self._from.runtime.channel))
             if found.note.progress not in ("", last):
@@ -123,11 +124,11 @@ class Job(Generic[R]):
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            self._from.runtime.run(control.changed(self.id))
+            self._from.runtime.run(control.changed(self.id, hints))
 
     async def awatch(self) -> AsyncIterator[Any]:
         """The same for a task: `async for progress in job.awatch()`."""
-        last = ""
+        last, hints = "", Hints()
         while True:
             found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
             if found.note.progress not in ("", last):
@@ -135,7 +136,7 @@ class Job(Generic[R]):
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            await self._from.runtime.arun(control.changed(self.id))
+            await self._from.runtime.arun(control.changed(self.id, hints))
 
     def cancel(self) -> bool:
         """Cancel the job; False when it had ended already, or is unknown.

@@ -9,11 +9,12 @@ import hiredis
 import redis
 
 from lockwork.logs import Log
+from lockwork.protocol.messages import split
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.mailboxes import Mailboxes
 from lockwork.runtime.packing import NOTHING, new_reader, pack
-from lockwork.runtime.subscription import PING, SILENCE, message
+from lockwork.runtime.subscription import PING, SILENCE
 from lockwork.runtime.sync import backoff
 
 log: Log = Log("lockwork")
@@ -105,7 +106,7 @@ class _Ear(asyncio.Protocol):
                 self.refused = True
                 self.connection_lost(None)
         elif words[:1] == [b"message"] and len(words) == 3:
-            self._mail.deliver(*message(words))
+            self._mail.deliver(*split(words[2]))
         elif words[:1] == [b"subscribe"]:
             self.confirmed = True
             self._mail.wake_all()  # what was sent before we listened is lost

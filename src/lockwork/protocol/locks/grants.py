@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol import messages
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import insist
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
@@ -57,10 +58,12 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
     began = yield Clock()
     give_up = None if wait is None else began + wait
     waited = settled = False
+    secret = "" if wait == 0 else messages.secret(asked.key)
+    hints: messages.Hints | None = None
     try:
         while True:
             sent = yield Clock()
-            reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent))
+            reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent), secret)
             if asked.replicas:
                 reply = _replicated(asked, *reply)
             if reply[0] == 1:
@@ -70,14 +73,18 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
                 raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else")
             waited = True
             until = sent + reply[1] / 1000
-            message = yield Park(asked.request, until if give_up is None else min(until, give_up))
-            granted = handed(message, sent, reply[2])
+            hints = hints or messages.Hints()
+            ends = until if give_up is None else min(until, give_up)
+            heard = yield from messages.listen(
+                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2)
+            )
+            granted = handed(heard, sent, reply[2]) if isinstance(heard, list) else None
             now = yield Clock()
             # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
                 return granted
-            if message is None and give_up is not None and now >= give_up:
+            if heard is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # here, so that it is repeated below when it is interrupted
                 settled = True
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
@@ -97,8 +104,8 @@ def abandon(asked: Request) -> Protocol[None]:
         yield Call(script(f"{asked.kind}_abandon"), [asked.key], args, patience=1, behind=asked.replicas > 0)
 
 
-def _ask(asked: Request, wait: int, trying: float | None) -> Call:
-    args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra)
+def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
+    args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra, secret)
     return Call(script(f"{asked.kind}_acquire"), (asked.key,), args, trying, replicas=asked.replicas)
 
 
@@ -146,9 +153,7 @@ def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:
     return sent + (server_deadline - server_now) / 1_000_000
 
 
-def handed(message: str | None, sent: float, server_now: int) -> Granted | None:
-    """Read a hand-over; it carries the server's deadline, and our last call tells how far its clock is from ours."""
-    parts = message.split() if message else []
-    if len(parts) != 2:
-        return None
-    return Granted(int(parts[0]), local_deadline(sent, server_now, int(parts[1])), waited=True)
+def handed(grant: Sequence[int], sent: float, server_now: int) -> Granted:
+    """Return the grant of a hand-over: its fence and the server's deadline, told by the difference to our last call."""
+    fence, deadline = grant
+    return Granted(fence, local_deadline(sent, server_now, deadline), waited=True)

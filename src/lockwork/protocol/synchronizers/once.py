@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lockwork.errors import LockworkError, WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import insist
 from lockwork.protocol.locks.grants import Granted, local_deadline
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
 
 State = Literal["idle", "running", "done", "failed", "lost"]
@@ -57,7 +58,7 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    fence = 0
+    fence, hints = 0, None
     try:
         while True:
             sent = yield Clock()
@@ -77,7 +78,8 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
                 within = "" if wait == 0 else f" and did not end within {wait:g} s"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
             until = now + reply[2] / 1_000_000
-            yield Park(asked.request, until if give_up is None else min(until, give_up))
+            hints = hints or Hints()
+            yield from listen(hints, asked.request, until if give_up is None else min(until, give_up))
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException:

@@ -1,9 +1,10 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
 -- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
--- run hashes together), drain (channels to be told when nothing runs); and fence, the highest of any delivery.
+-- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; and seal, the secret that
+-- seals offers (offer.lua).
 -- The script that includes this names: jobs, due, idle, stats
 -- include: publish
-local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence')
+local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'seal')
 local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
 local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
 rate_jobs, rate_us = tonumber(rate_jobs), tonumber(rate_us or 0) * 1000
