@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import contention, enqueueing, renewal, standing, uncontended, waiters, working
+from benchmarks import bounds, contention, enqueueing, renewal, standing, uncontended, waiters, working
 from benchmarks.figures import Bench, Figure
 from lockwork.runtime.embedded import start_private
 
@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, Callable[[Bench], list[Figure]]] = {
     "threads": working.threads,
     "latency": working.idle_latency,
     "flat": standing.flat,
+    "bounds": bounds.bounds,
 }
 
 

@@ -24,6 +24,7 @@ from lockwork.runtime.embedded import Embedded, start_private
 from lockwork.runtime.embedded import server as embedded_server
 from processes import worker
 from proxy import Proxy, proxied
+from roles import as_role
 from simulation.server import Server
 
 # the same examples in every run, and no example fails because the machine was busy with something else
@@ -65,6 +66,12 @@ def url(server: Embedded) -> str:
     return server.url
 
 
+@pytest.fixture(scope="session")
+def app_url(url: str) -> str:
+    """Where the apps under test connect: as a user with few rights, if LOCKWORK_TEST_ROLES says so."""
+    return as_role(url)
+
+
 @pytest.fixture
 def admin(url: str) -> Iterator[redis.Redis]:
     """A plain client, to look at the server from outside; the database is empty before and after each test."""
@@ -75,30 +82,30 @@ def admin(url: str) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def lw(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+def lw(app_url: str, admin: redis.Redis) -> Iterator[Lockwork]:
     """An app on the run's server, for synchronous tests."""
-    with Lockwork(url) as app:
+    with Lockwork(app_url) as app:
         yield app
 
 
 @pytest.fixture
-async def alw(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+async def alw(app_url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
     """An app on the run's server, for asyncio tests."""
-    async with Lockwork(url) as app:
+    async with Lockwork(app_url) as app:
         yield app
 
 
 @pytest.fixture
-def other(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
+def other(app_url: str, admin: redis.Redis) -> Iterator[Lockwork]:
     """Another app on it, as another process would be."""
-    with Lockwork(url) as app:
+    with Lockwork(app_url) as app:
         yield app
 
 
 @pytest.fixture
-async def aother(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
+async def aother(app_url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
     """The same for asyncio tests."""
-    async with Lockwork(url) as app:
+    async with Lockwork(app_url) as app:
         yield app
 
 
@@ -137,7 +144,7 @@ def at_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path
 
         def url_of(apps: Path, name: str) -> str:
             if name not in urls:
-                url = stack.enter_context(start_private(tmp_path_factory.mktemp(name))).url
+                url = as_role(stack.enter_context(start_private(tmp_path_factory.mktemp(name))).url)
                 stack.enter_context(worker(f"{name}:lw", "--lease", "5", "--concurrency", "20", url=url, folder=apps))
                 urls[name] = url
             return urls[name]

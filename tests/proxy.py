@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server that can lose requests and replies."""
+"""A TCP proxy in front of a server that can lose requests and replies, or be a slow link."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import selectors
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Literal
 
@@ -21,6 +22,10 @@ class Proxy:
     def __init__(self, path: str) -> None:
         self._path = path
         self._listener = socket.create_server(("127.0.0.1", 0))
+        # what is under way on a slow link is in the client's buffers, not in ours
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        self._rate: int | None = None
+        self._free_at = 0.0
         self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}/0"
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -31,9 +36,13 @@ class Proxy:
         self._phase: Phase = "reply"
         self._late: tuple[socket.socket, bytes] | None = None
         self._closed = False
+        self._deaf = False
+        self._fillers: list[socket.socket] = []
         self._stop = False
         self.lost = 0
         """How many calls have been lost so far."""
+        self._woken, self._waker = socket.socketpair()
+        self._selector.register(self._woken, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._main, name="proxy")
         self._thread.start()
 
@@ -49,14 +58,35 @@ class Proxy:
             server.sendall(data)
             server.recv(1 << 16)
 
+    def slow_down(self, rate: int | None) -> None:
+        """Forward so many bytes a second from now on, all connections together; None: as many as come."""
+        self._rate = rate
+
     def refuse(self, on: bool) -> None:
         """Whether new connections are broken at once."""
         self._closed = on
 
+    def lead_to(self, url: str) -> None:
+        """Where new connections lead from now on; those that there are stay where they are."""
+        self._path = url.removeprefix("unix://")
+
+    def vanish(self) -> None:
+        """Break all connections, and answer no further SYN."""
+        self._listener.listen(0)
+        self._deaf = True
+        self._waker.send(b"!")
+        for _ in range(4):  # these fill the line of those who want to be accepted
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex(self._listener.getsockname())
+            self._fillers.append(filler)
+
     def close(self) -> None:
         self._stop = True
-        with socket.create_connection(self._listener.getsockname()):
-            self._thread.join()
+        self._waker.send(b"!")
+        self._thread.join()
+        for end in (self._woken, self._waker, *self._fillers):
+            end.close()
         for end in list(self._peers):
             end.close()
         if self._late is not None:
@@ -69,7 +99,13 @@ class Proxy:
             for key, _ in self._selector.select():
                 end = key.fileobj
                 assert isinstance(end, socket.socket)
-                if end is self._listener:
+                if end is self._woken:
+                    end.recv(1)
+                    if self._deaf and not self._stop:
+                        self._selector.unregister(self._listener)
+                        for one in list(self._clients):
+                            self._break(one)
+                elif end is self._listener:
                     self._accept()
                 elif end in self._peers:
                     self._forward(end)
@@ -87,8 +123,9 @@ class Proxy:
             self._selector.register(one, selectors.EVENT_READ)
 
     def _forward(self, end: socket.socket) -> None:
+        rate = self._rate
         try:
-            data = end.recv(1 << 16)
+            data = end.recv(1 << 16 if rate is None else 1 << 14)
         except OSError:
             data = b""
         if data and end in self._clients and self._text is not None and self._text in data:
@@ -106,6 +143,9 @@ class Proxy:
             data = b""
         try:
             if data:
+                if rate is not None:
+                    self._free_at = max(self._free_at, time.monotonic()) + len(data) / rate
+                    time.sleep(max(0.0, self._free_at - time.monotonic()))
                 self._peers[end].sendall(data)
                 return
         except OSError:

@@ -10,6 +10,7 @@ from lockwork.delay_queues import DelayQueue
 from lockwork.durations import in_milliseconds
 from lockwork.fencing.factory import Fencing
 from lockwork.flows.factory import Flows
+from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
 from lockwork.lifespans import Lifespans
 from lockwork.locks.factory import Locks
@@ -69,11 +70,23 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         """The same for a task."""
         return await self.runtime.arun(waiting.find(self.config.prefix))
 
-    def job(self, id: str, queue: str = "default") -> Job[Any]:
-        """A job that was enqueued elsewhere, found again by its id, and its `queue`."""
-        name = self.config.partitions.single(queue, "a job")
-        origin = Origin(self.runtime, QueueKeys(self.config.prefix, name), errors=self.registry.around.errors)
-        return Job(origin, checked(id, "a job's id"), "kept")
+    def job(self, id: str, queue: str | None = None) -> Job[Any]:
+        """A job that was enqueued elsewhere, found again by its id.
+
+        Without its `queue`, it is looked for in the queues of the app's tasks, and in "default"; one that was enqueued
+        with a stock or a lock, or by a flow, is where those are. `task.job(id)` knows the type of the result, too.
+        """
+        partitions, errors = self.config.partitions, self.registry.around.errors
+        if queue is None:
+            found = [
+                name
+                for each in {"default": 0, **dict.fromkeys(self.registry.queues())}
+                for name in partitions.names(each)
+            ]
+        else:
+            found = [partitions.single(queue, "a job")]
+        keys = [QueueKeys(self.config.prefix, name) for name in found]
+        return FoundJob([Origin(self.runtime, each, errors=errors) for each in keys], checked(id, "a job's id"))
 
     def close(self) -> None:
         """Close connections and threads; locks still held end with their lease. A later call opens them again."""

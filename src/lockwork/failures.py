@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sysconfig
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 from lockwork import codecs
@@ -16,6 +20,9 @@ _MESSAGE = 1000
 _TRACE = 4000
 _KNOWN = 4000
 """Bytes that the arguments and attributes of a registered error may have; a larger one arrives as JobFailed."""
+
+_OURS = f"{Path(__file__).parent}/"
+_LIBRARIES = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 _STEERING = {
     code: ascii(chr(code))[1:-1]
@@ -139,12 +146,32 @@ def sendable(given: str) -> str:
     return given.encode(errors="backslashreplace").decode()
 
 
-def _trace(error: BaseException) -> str:
-    """The traceback from the app's first frame on: how the worker came to call it tells nobody anything."""
+def exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
+    """The error for a log record; the traceback begins with the app's first frame, and is None without one."""
+    return type(error), error, _first_of_app(error)
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is the app's own code: neither ours, nor Python's, nor an installed library's."""
+    return not file.startswith((_OURS, *_LIBRARIES, "<"))
+
+
+def own_frame(frames: Sequence[traceback.FrameSummary]) -> str:
+    """The innermost place in the app's own code, or the innermost of all: file, line and function."""
+    own = [frame for frame in frames if is_own(frame.filename)] or frames
+    return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}" if own else ""
+
+
+def _first_of_app(error: BaseException) -> TracebackType | None:
+    """How the worker came to call the app's code tells nobody anything."""
     first = error.__traceback__
     while first is not None and first.tb_frame.f_globals.get("__name__", "").startswith("lockwork."):
         first = first.tb_next
-    first = first or error.__traceback__
+    return first
+
+
+def _trace(error: BaseException) -> str:
+    first = _first_of_app(error) or error.__traceback__
     try:
         return "".join(traceback.format_exception(type(error), error, first))
     except Exception:  # noqa: BLE001 - it looks at the error's attributes, which may do anything; frames are only frames

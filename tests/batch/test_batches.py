@@ -136,7 +136,7 @@ def test_one_that_is_cancelled_during_the_call_is_in_its_hands(
         history.wait(1)
         assert jobs[1].cancel()
         history.wait(1, "told")
-        assert jobs[1].state() == "active"
+        assert jobs[1].state() == "running"
         gate.touch()
         assert [job.result(30) for job in jobs] == [False, True, False]
     assert history.lines("cancelled") == []
@@ -195,7 +195,7 @@ def test_a_killed_supervisors_batch_does_not_begin(batched: Any, work: Any, hist
         process.send(signal.SIGKILL)
         until(lambda: batched.lw.queue().status().ready == 2, "they were given back")
     assert history.lines("ran") == []
-    assert [job.state() for job in jobs] == ["active"] * 2
+    assert [job.state() for job in jobs] == ["ready"] * 2
 
 
 def test_a_killed_process_loses_no_item(batched: Any, work: Any, history: History, tmp_path: Path) -> None:

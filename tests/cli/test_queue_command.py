@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import jobs
 from lockwork.queues.limits import QueueLimits
 
 
@@ -21,8 +23,8 @@ def command(lw: Lockwork, url: str, tmp_path: Path) -> Callable[..., Result]:
 
     send.enqueue_many([(1,), (2,)])
 
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(cli, ["queue", "--url", url, *words])
+    def run(*words: str, name: str = "queue") -> Result:
+        return CliRunner().invoke(cli, [name, "--url", url, *words])
 
     return run
 
@@ -37,12 +39,51 @@ def test_pause_and_resume(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert not lw.queue("mail").status().paused
 
 
-def test_a_mistyped_name_is_noticed(lw: Lockwork, command: Callable[..., Result]) -> None:
-    assert "no job was ever enqueued to queue mial: did you mean mail?" in command("mial").stderr
-    assert command("post").stderr == command("mail").stderr == ""
-    lw.queue("mial").pause()
-    lw.task(name="post", queue="mial")(print).enqueue()
-    assert command("mial").stderr == ""
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queue", "mial"),
+        ("queue", "pause", "mial"),
+        ("queue", "resume", "mial"),
+        ("queue", "limit", "mial"),
+        ("queue", "limit", "mial", "--size", "3"),
+        ("queue", "drain", "mial"),
+        ("queue", "pause", "mial", "--partitions", "3"),
+        ("dead", "-q", "mial"),
+        ("dead", "-q", "mial", "groups"),
+        ("dead", "-q", "mial", "show", "x"),
+        ("dead", "-q", "mial", "retry", "x"),
+        ("dead", "-q", "mial", "--all", "--yes", "retry"),
+        ("dead", "-q", "mial", "--all", "--yes", "delete"),
+    ],
+)
+def test_a_queue_that_never_existed(lw: Lockwork, command: Callable[..., Result], words: tuple[str, ...]) -> None:
+    found = command(*words[1:], name=words[0])
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert "no queue mial exists: did you mean mail?" in str(found.exception)
+    assert lw.queues() == ["mail"]
+
+
+def test_a_queue_is_named_even_if_none_is_like_it(lw: Lockwork, command: Callable[..., Result]) -> None:
+    assert str(command("xyz").exception) == "no queue xyz exists: there are mail"
+    assert str(command("mail", "--prefix", "no").exception) == "no queue mail exists: there is none"
+
+
+def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) -> None:
+    assert str(command("pause", "mial").exception).endswith("did you mean mail? (--create: it shall exist)")
+    assert command("pause", "mial", "--create").output.startswith("queue mial: paused\n")
+    assert command("mial").output.startswith("queue mial: paused\n"), "it is no mistake any more"
+    assert command("resume", "mial").output.startswith("queue mial: open\n")
+    assert command("resume", "mial").exit_code == 1
+    assert command("limit", "mial", "--size", "3", "--create").output.endswith("limits: size 3\n")
+    assert command("drain", "mial").exit_code == 0
+    lw.task(name="post", queue="letters")(print).enqueue()
+    assert command("letters").exit_code == command("pause", "letters", "--create").exit_code == 0
+
+
+def test_a_queue_that_only_a_worker_knows(lw: Lockwork, command: Callable[..., Result]) -> None:
+    lw.runtime.run(jobs.beat(QueueKeys("lw", "idle"), {"host/1/a": True}, 60_000, 1))
+    assert command("pause", "idle").output.startswith("queue idle: paused\n")
 
 
 def test_limits(lw: Lockwork, command: Callable[..., Result]) -> None:
@@ -98,6 +139,7 @@ def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
         (("pause", "mail", "more"), "give status, pause"),
         (("pause", "mail", "--size", "3"), "go with limit"),
         (("status", "mail", "--delayed"), "go with drain"),
+        (("drain", "mail", "--create"), "--create goes with pause and limit"),
         (("limit", "mail", "--size", "many"), "--size is a number of jobs, or none, not 'many'"),
         (("limit", "mail", "--size", "9" * 5000), "--size is a number of jobs, or none, not '999"),
     ],

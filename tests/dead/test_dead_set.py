@@ -102,7 +102,7 @@ def test_a_retried_job_that_was_dead_has_no_old_outcome(lw: Lockwork) -> None:
     (id,) = bury(lw, calls("send", 1))
     assert lw.job(id).state() == "dead"
     assert lw.queue().dead.retry(id)
-    assert lw.job(id).state() == "active"
+    assert lw.job(id).state() == "ready"
 
 
 def test_a_deleted_job_says_how_it_ended_as_long_as_results_are_kept(lw: Lockwork) -> None:

@@ -67,9 +67,33 @@ def test_what_we_refuse_is_told_where_the_app_says_it(url: str, tmp_path: Path) 
 def test_a_module_with_a_syntax_error(url: str, tmp_path: Path) -> None:
     (tmp_path / "garbled.py").write_text("def broken(:\n")
     with worker("garbled:lw", url=url, folder=tmp_path) as process:
-        line = refusal(process)
-    assert "module 'garbled' cannot be imported: SyntaxError" in line
-    assert "garbled.py, line 1" in line
+        refusal(process)
+        line, *shown = process.errors.splitlines()
+    assert line.startswith("lockwork: module 'garbled' cannot be imported: SyntaxError: ")
+    assert line.endswith(f"({tmp_path}/garbled.py, line 1)")
+    assert "    def broken(:" in shown
+
+
+def test_an_error_in_a_library_is_told_where_the_app_caused_it(url: str, tmp_path: Path) -> None:
+    (tmp_path / "settings.py").write_text("import json\n\nLIMITS = json.loads('{')\n")
+    (tmp_path / "shop.py").write_text("from lockwork import Lockwork\nfrom settings import LIMITS\nlw = Lockwork()\n")
+    with worker("shop:lw", url=url, folder=tmp_path) as process:
+        assert process.wait() == 1
+        said, *trace = process.errors.splitlines()
+    assert said.startswith("lockwork: module 'shop' cannot be imported: JSONDecodeError: ")
+    assert said.endswith(f"({tmp_path}/settings.py, line 3)")
+    places = [line for line in trace if line.startswith("  File ")]
+    assert f'  File "{tmp_path}/shop.py", line 2, in <module>' == places[0], "how the worker came there is left out"
+    assert f'  File "{tmp_path}/settings.py", line 3, in <module>' == places[1]
+    assert "/json/decoder.py" in places[-1]
+    assert trace[-1].startswith("json.decoder.JSONDecodeError: ")
+
+
+def test_a_password_in_a_line_of_the_app_is_not_shown(url: str, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(f"from lockwork import Lockwork\nlw = Lockwork('radis://:{SECRET}@host')\n")
+    (tmp_path / "shop.py").write_text("from server import lw\n")
+    with worker("shop:lw", url=url, folder=tmp_path) as process:
+        assert refusal(process).endswith(f"({tmp_path}/server.py, line 2)")
 
 
 def test_a_module_that_exits(url: str, tmp_path: Path) -> None:

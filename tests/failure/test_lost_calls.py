@@ -130,7 +130,7 @@ def test_enqueue(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         status = lw.queue().status()
         assert (status.enqueued, status.ready, status.scheduled) == (1503, 1502, 1)
         assert proxy.lost == 3
-        assert {job.state(), jobs[-1].state(), later.state()} == {"active", "scheduled"}
+        assert {job.state(), jobs[-1].state(), later.state()} == {"ready", "scheduled"}
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -231,7 +231,7 @@ def test_saq_127_jobs_of_a_worker_that_never_comes_back(
         for pid in (process.pid, *process.children()):
             os.kill(pid, signal.SIGKILL)
     threading.Event().wait(1.2)  # the lease is over, and nobody is there
-    assert job.state() == "active"
+    assert job.state() == "running"
     (tmp_path / "gate").touch()
     with worker("named:lw", "--lease", "1s", url=spoiled.url, folder=apps):
         assert job.result(30) == 2
@@ -251,7 +251,7 @@ async def test_django_q_722_a_cancelled_call_spoils_no_other(spoiled: Embedded, 
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            assert await jobs_of[turn % 20].astate() == "active"
+            assert await jobs_of[turn % 20].astate() == "ready"
         sight = await lw.runtime.arun(job_control.look(KEYS, jobs_of[7].id))
         assert b'["7"]' in sight.record
         assert spoil.hlen(KEYS.jobs) == 20

@@ -145,7 +145,7 @@ async def _comes(mail: Mailboxes, text: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _hearing(endpoint: Endpoint, mail: Mailboxes) -> AsyncIterator[None]:
-    task = asyncio.create_task(hearing.Hearing(endpoint, _CHANNEL, mail).run())
+    task = asyncio.create_task(hearing.Hearing(endpoint, _CHANNEL, mail, allow_eviction=False).run())
     try:
         yield
     finally:

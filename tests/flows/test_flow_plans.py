@@ -72,8 +72,22 @@ def test_what_is_no_call(own: Any) -> None:
 def test_an_empty_flow(own: Any) -> None:
     with pytest.raises(ConfigError, match="the flow is empty"):
         own.lw.flow().enqueue()
-    with pytest.raises(ConfigError, match="the flow is empty"):
-        own.lw.group([]).enqueue()
+
+
+@pytest.mark.parametrize(("calls", "result"), [([], []), ([[], []], [[], []])])
+def test_an_empty_group_has_ended_when_it_is_enqueued(own: Any, calls: list[Any], result: list[Any]) -> None:
+    for group in (own.lw.group(calls), own.lw.flow().returning(calls)):
+        run = group.enqueue()
+        assert run.result(0) == result
+        assert own.lw.find_flow(run.id).result(0) == result
+        assert (run.status().state, run.status().jobs, run.jobs(), run.cancel()) == ("succeeded", 0, [], False)
+    status = own.lw.queue().status()
+    assert (status.enqueued, status.blocked) == (0, 0)
+
+
+def test_an_empty_group_needs_no_room(own: Any) -> None:
+    own.lw.queue().limit(size=0)
+    assert own.lw.group([]).enqueue().result(0) == []
 
 
 def test_results_that_are_not_kept(own: Any) -> None:

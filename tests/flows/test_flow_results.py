@@ -32,6 +32,7 @@ def test_a_group_returns_all_results_in_order(flowing: Any) -> None:
 def test_a_chord_calls_back_with_all_results(flowing: Any) -> None:
     run = flowing.lw.chord([flowing.number.call(n) for n in range(50)], flowing.total).enqueue()
     assert run.result(30) == sum(range(50))
+    assert flowing.lw.chord([], flowing.total).enqueue().result(30) == 0
 
 
 async def test_the_same_for_a_task(aflowing: Any) -> None:

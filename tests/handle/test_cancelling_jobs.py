@@ -115,7 +115,7 @@ def test_a_job_whose_worker_dies_while_it_is_cancelled(own: Any, own_url: str, a
 
         os.kill(line["pid"], signal.SIGSTOP)
         assert job.cancel()
-        assert job.state() == "active"
+        assert job.state() == "running"
         os.kill(line["pid"], signal.SIGKILL)
         with pytest.raises(JobCancelled):
             job.result(30)

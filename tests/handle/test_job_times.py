@@ -86,7 +86,7 @@ def test_a_waiting_job_is_moved(own: Any, own_url: str, apps: Path) -> None:
     assert ready.reschedule(delay="1h")
     assert back.reschedule(delay="1h")
     assert back.reschedule(delay=0)
-    assert (ready.state(), back.state(), early.state()) == ("scheduled", "active", "active")
+    assert (ready.state(), back.state(), early.state()) == ("scheduled", "ready", "ready")
     status = own.lw.queue().status()
     assert (status.ready, status.scheduled) == (2, 2)
     with worker("handled:lw", url=own_url, folder=apps):

@@ -11,6 +11,7 @@ from lockwork import Lockwork, current_job
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker.executing.executor import Executor
+from lockwork.worker.executing.job_log import JobLog
 from lockwork.worker.job.context import Desk, Slot, slot
 from lockwork.worker.job.lanes import Lanes
 
@@ -87,7 +88,7 @@ async def outcomes(names: list[str], itself: bool) -> list[Outcome]:
     """Run one job as a worker does."""
     settled, nothing = _Settled(), [None]
     desk = Desk("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
-    executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], Lanes(1))  # type: ignore[arg-type]
+    executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], Lanes(1), JobLog())  # type: ignore[arg-type]
     mine = Slot()
     mine.task = asyncio.current_task()
     slot.set(mine)

@@ -68,7 +68,7 @@ def test_one_that_fails_stops_the_worker_with_one_error(
         assert "could not set up what it needs (see above): the worker stops" in process.errors
     assert seen(history).count("first begins") == 1
     assert seen(history)[-1] == "first ends"
-    assert job.state() == "active"
+    assert job.state() == "ready"
     assert app.lw.queue().status().ready == 1
     assert app.lw.queue().workers() == []
 

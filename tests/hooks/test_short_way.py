@@ -13,6 +13,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker.executing.endings import Endings
 from lockwork.worker.executing.executor import Executor
+from lockwork.worker.executing.job_log import JobLog
 from lockwork.worker.job.context import Desk, Slot
 from lockwork.worker.job.lanes import Lanes
 from lockwork.worker.job.threads import Threads
@@ -74,7 +75,7 @@ async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyP
     settled: Any = Settled()
     desk = Desk("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
     threads, caller = Threads(1), _Caller()
-    executor = Executor(desk, lw.registry, lw.config, settled, threads, caller, Lanes(1))  # type: ignore[arg-type]
+    executor = Executor(desk, lw.registry, lw.config, settled, threads, caller, Lanes(1), JobLog())  # type: ignore[arg-type]
     slot = Slot()
     slot.task = asyncio.current_task()
     await executor.run(Leased("id", b"1 x", job.record, 1, 7), slot)

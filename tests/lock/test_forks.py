@@ -131,3 +131,59 @@ def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
     assert in_a_child(take) == "fence rose"
     with lock as again:
         assert again.fence > grant.fence
+
+
+def test_a_forked_child_has_nothing_of_what_its_parent_holds(lw: Lockwork) -> None:
+    """Every kind of grant: the child's end of the same body does not end the parent's."""
+    grants: list[Grant] = [
+        lw.multilock("a", "b").acquire(),
+        lw.rwlock("doc").write().acquire(),
+        lw.semaphore("gpu", 2).acquire(),
+        lw.queue("mail").lock("k").acquire(),
+    ]
+
+    def end(grant: Grant) -> str:
+        assert grant.lost
+        try:
+            grant.release()
+        except (NotHeld, LockLost):
+            return "nothing"
+        return "did it"
+
+    for grant in grants:
+        assert in_a_child(lambda grant=grant: end(grant)) == "nothing"  # type: ignore[misc]
+        assert not grant.lost
+        grant.release()
+
+
+def test_a_forked_child_does_not_end_its_parents_run_of_once(lw: Lockwork) -> None:
+    """A child that goes on where its parent forked comes to the end of the same run."""
+    report = lw.once("report", every="1h")
+    reader, writer = os.pipe()
+    parent = os.getpid()
+
+    def make() -> str:
+        child = os.fork()
+        if child:
+            assert os.read(reader, 1) == b"."
+            os.waitpid(child, 0)
+            assert lw.once("report", every="1h").status().state == "running"
+        return "parent" if child else "child"
+
+    try:
+        said = report.run(make)
+    finally:
+        if os.getpid() != parent:
+            os.write(writer, b".")
+            os._exit(0)
+    os.close(reader)
+    os.close(writer)
+    assert said == "parent"
+    assert report.run(lambda: "nobody") == "parent"
+
+
+def test_a_forked_child_does_not_lead(lw: Lockwork) -> None:
+    with lw.election("scheduler") as election:
+        assert election.wait(20)
+        assert in_a_child(lambda: (election.leader, election.fence)) == "(False, None)"
+        assert election.leader

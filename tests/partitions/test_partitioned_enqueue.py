@@ -76,7 +76,7 @@ async def test_the_same_for_asyncio_tasks(url: str, admin: object) -> None:
         send, keyed = plain(app), plain(app, name="keyed", key="{number}")
         jobs = await asyncio.gather(*(send.aenqueue(number) for number in range(40)))
         assert Counter(job.queue for job in jobs) == dict.fromkeys(ALL, 10)
-        assert [await job.astate() for job in jobs] == ["active"] * 40
+        assert [await job.astate() for job in jobs] == ["ready"] * 40
         jobs = await asyncio.gather(*(keyed.aenqueue(number) for number in range(40)))
         assert [job.queue for job in jobs] == [home(number) for number in range(40)]
         assert [await job.astate() for job in jobs] == ["scheduled"] * 40
@@ -167,7 +167,7 @@ def test_after_a_commit(four: Lockwork) -> None:
     assert four.queue("mail").status().enqueued == 0
     for callback in callbacks:
         callback()
-    assert one.state() == "active", "it is where its handle says"
+    assert one.state() == "ready", "it is where its handle says"
     assert {job.state() for job in many} == {"scheduled"}
 
 
@@ -178,7 +178,7 @@ def test_an_unpartitioned_queue_of_the_same_app(four: Lockwork, other: Lockwork)
     assert type(here).__name__ == "Task"
     job = here.enqueue(1)
     assert job.queue == "default"
-    assert other.job(job.id).state() == "active"
+    assert other.job(job.id).state() == "ready"
 
 
 def test_replicas(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_stock_is_where_its_name_says(four: Lockwork) -> None:
     phones = four.stock("phones", 3, queue="mail")
     assert phones.queue == home("phones")
     held = phones.reserve("ada", enqueue=send.call(1))
-    assert four.job(held.id, phones.queue).state() == "active"
+    assert four.job(held.id, phones.queue).state() == "ready"
     phones.confirm(held, enqueue=keyed.options(key="phones").call(2))
     assert enqueued(four) == {home("phones"): 2}
     with pytest.raises(ConfigError, match="stock 'phones' lives on partition 'mail/.*decides partition 'mail/"):
@@ -96,7 +96,7 @@ def test_a_stock_can_be_kept_on_one_partition(four: Lockwork) -> None:
     phones = four.stock("phones", 3, queue="mail/2")
     held = phones.reserve("ada", enqueue=send.call(1))
     assert enqueued(four) == {"mail/2": 1}
-    assert four.job(held.id, "mail/2").state() == "active"
+    assert four.job(held.id, "mail/2").state() == "ready"
 
 
 def test_a_lock_of_the_queue(four: Lockwork) -> None:

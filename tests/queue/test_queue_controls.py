@@ -67,7 +67,7 @@ def test_a_pause_outlives_workers(own: Any, queue: Any, own_url: str, apps: Path
     job = own.add.enqueue(1)
     with worker("chores:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0, "nothing could run now"
-    assert job.state() == "active"
+    assert job.state() == "ready"
     queue.resume()
     with worker("chores:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0

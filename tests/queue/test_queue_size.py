@@ -175,7 +175,7 @@ def test_retries_and_what_is_given_back_are_never_refused(own: Any, own_url: str
         history.wait(4)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
-    assert held.state() == "active"
+    assert held.state() == "ready"
     status = queue.status()
     assert (status.ready, status.running, status.retried) == (1, 0, 2)
     held.cancel()

@@ -181,7 +181,7 @@ def test_it_works_only_on_the_queues_it_was_given(own: Any, own_url: str, apps: 
     other = own.once.enqueue(history.path)
     with worker("chores:lw", "--queue", "default", url=own_url, folder=apps):
         assert own.add.enqueue(1).result(30) == 2
-        assert other.state() == "active"
+        assert other.state() == "ready"
     assert not history.lines()
     with worker("chores:lw", url=own_url, folder=apps):
         other.result(30)

@@ -37,7 +37,7 @@ def test_it_finishes_what_it_has_and_takes_nothing_more(
         gate.touch()
         assert process.wait() == 0
         assert len(history.lines("done")) == 2
-        assert waiting.state() == "active"
+        assert waiting.state() == "ready"
         assert own.lw.queue().status().ready == 1
         nothing_is_left(own, process, children)
 
@@ -54,7 +54,7 @@ def test_what_does_not_end_within_the_grace_is_given_back_at_once(
         process.send(signal.SIGTERM)
         assert process.wait() == 0
         assert not history.lines("done")
-        assert [job.state() for job in jobs] == ["active"] * 3
+        assert [job.state() for job in jobs] == ["ready"] * 3
         assert own.lw.queue().status().ready == 3
         nothing_is_left(own, process, children)
     with worker("chores:lw", url=own_url, folder=apps):
@@ -70,7 +70,7 @@ def test_jobs_that_have_not_begun_go_back_in_order(own: Any, own_url: str, apps:
         history.wait(1)
         process.send(signal.SIGTERM)
         assert process.wait() == 0
-        assert [job.state() for job in jobs] == ["active"] * 5
+        assert [job.state() for job in jobs] == ["ready"] * 5
         assert own.lw.queue().status().ready == 6
 
 

@@ -89,7 +89,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     assert found.paused
     job = await handle.arun_now()
     assert job is not None
-    assert await job.astate() == "active"
+    assert await job.astate() == "ready"
     assert await handle.aresume()
     status = await handle.astatus(0)
     assert status is not None
@@ -138,6 +138,6 @@ def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:
     declare(lw, "mails")
     job = lw.named_schedule("boss", "mails").run_now()
     assert job is not None
-    assert job.state() == "active"
+    assert job.state() == "ready"
     with pytest.raises(ConfigError, match="count"):
         lw.named_schedule("boss", "mails").status(-1)

@@ -15,12 +15,22 @@ from simulation.server import Build
 from simulation.world import Broken, World
 
 RELEASED = Build()
+_STEPS = (2 * SECOND, 20 * SECOND, 3 * 3600 * SECOND)
+"""How far the server's clock is moved at most."""
 
 
 def incidents(
-    world: World, kill: Callable[[], None], span: int, victims: Callable[[], list[Process]] | None = None
+    world: World,
+    kill: Callable[[], None],
+    span: int,
+    victims: Callable[[], list[Process]] | None = None,
+    *,
+    set_right: bool = False,
 ) -> None:
-    """Plan what will happen to the server, and to `victims` or all but the judge, within `span` us."""
+    """Plan what will happen to the server, and to `victims` or all but the judge, within `span` us.
+
+    `set_right`: a clock that was set back is set right afterwards, because what is due by it would never come.
+    """
     random, mix = world.random, world.mix
 
     def all_but_judge() -> list[Process]:
@@ -34,20 +44,28 @@ def incidents(
         if live := [task for task in world.tasks if task.live and not task.background and task.process.name != "judge"]:
             world.cancel(random.choice(live))
 
-    def shift(sign: int) -> None:
-        world.move_clock(sign * random.randint(0, 2 * SECOND))
-
     plan: list[tuple[int, Callable[[], None]]] = [
         (mix.kills, kill),
         (mix.pauses, pause),
         (mix.cancels, cancel),
         (mix.flushes, world.flush_scripts),
-        (mix.back, partial(shift, -1)),
-        (mix.forth, partial(shift, 1)),
+        (mix.back, partial(_step, world, -1)),
+        (mix.forth, partial(_step, world, 1)),
     ]
+    if set_right:
+        world.after(span + random.randint(0, 2 * SECOND), _set_right, world)
     for count, what in plan:
         for _ in range(count):
             world.after(random.randint(0, span), what)
+
+
+def _step(world: World, sign: int) -> None:
+    world.move_clock(sign * world.random.randint(0, world.random.choice(_STEPS)))
+
+
+def _set_right(world: World) -> None:
+    if world.ahead < 0:
+        world.move_clock(-world.ahead)
 
 
 def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None] = lambda: None) -> World:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from lockwork.protocol.effects import Argument, Call, Clock, Park
 from simulation.faults import SECOND, Mix, draw
 from simulation.network import Network
-from simulation.process import Actor, Cancelled, Process, Sleep, Task
+from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
 from simulation.server import Build, Command, Server
 
 EPOCH = 1_800_000_000 * SECOND
@@ -69,6 +69,10 @@ class World:
         self.ahead: int = 0
         """How far the server's clock was moved, in all."""
         self.moved_forward: bool = False
+        self.stepped: int = NEVER
+        """True time at which it was moved last."""
+        self.jumped: int = NEVER
+        """True time at which it was moved forward last."""
         self.down_until: int = 0
         """True time until which the server cannot be reached, us."""
         self.calm: bool = False
@@ -150,6 +154,9 @@ class World:
         self.note("server", f"CLOCK MOVED by {microseconds / SECOND:+.2f} s")
         self.ahead += microseconds
         self.moved_forward = self.moved_forward or microseconds > 0
+        self.stepped = self.now
+        if microseconds > 0:
+            self.jumped = self.now
 
     def outage(self, microseconds: int) -> None:
         """Let no call reach the server for a while."""

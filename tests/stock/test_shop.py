@@ -183,7 +183,7 @@ def test_the_job_of_one_who_waited(lw: Lockwork, admin: redis.Redis) -> None:
     phones = lw.stock("phone", 1, queue="orders")
     phones.reserve("x", hold="50ms")
     held = phones.reserve("a", wait=20, enqueue=place.call("a"))
-    assert lw.job(held.id, queue="orders").state() == "active"
+    assert lw.job(held.id, queue="orders").state() == "ready"
     assert lw.queue("orders").status().enqueued == 1
 
 

@@ -93,7 +93,7 @@ def test_a_job_of_the_same_key_as_one_enqueued_alone_waits_for_it(lw: Lockwork) 
     held = lw.stock("phone", 5, queue="orders").reserve("bob", enqueue=place.call("bob"))
     status = lw.queue("orders").status()
     assert status.ready + status.scheduled == 2
-    assert until(lambda: lw.job(held.id, "orders").state() in ("active", "scheduled"), "it is there")
+    assert until(lambda: lw.job(held.id, "orders").state() in ("ready", "scheduled"), "it is there")
     assert first.cancel()
     assert lw.job(held.id, "orders").cancel()
 

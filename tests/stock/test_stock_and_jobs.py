@@ -34,7 +34,7 @@ def enqueued(lw: Lockwork) -> int:
 def test_the_job_has_the_id_of_the_reservation(lw: Lockwork, place: Task[[str], None, None]) -> None:
     phones = lw.stock("phone", 5, queue="orders")
     held = phones.reserve("bob", enqueue=place.call("bob"))
-    assert lw.job(held.id, queue="orders").state() == "active"
+    assert lw.job(held.id, queue="orders").state() == "ready"
     later = phones.reserve("eve", enqueue=place.options(delay="1h").call("eve"))
     assert lw.job(later.id, queue="orders").state() == "scheduled"
     assert enqueued(lw) == 2

@@ -65,7 +65,7 @@ def test_too_few_replicas_enqueue_it_all_the_same(pair: Pair) -> None:
         with pytest.raises(JobNotReplicated, match="enqueued, but only 1 of 2 replicas") as caught:
             ship.enqueue(1)
         (id,) = caught.value.ids
-        assert lw.job(id).state() == "active"
+        assert lw.job(id).state() == "ready"
         with pytest.raises(NotReplicated, match="2500 jobs are enqueued") as caught_many:
             ship.enqueue_many([(number,) for number in range(2500)])
         assert len(caught_many.value.ids) == 2500  # type: ignore[attr-defined]

@@ -56,7 +56,7 @@ def test_nothing_is_there_before_the_commit(lw: Lockwork, ship: Ship, engine: An
         ship.on_commit(work).enqueue_many([(2,), (3,)])
         assert job.state() == "unknown"
         work.commit()
-        assert job.state() == "active"
+        assert job.state() == "ready"
         assert waiting(lw) == [1, 2, 3]
         work.execute(INSERT)
         ship.on_commit(work).enqueue(4)

@@ -34,7 +34,7 @@ async def test_a_callback_on_the_loops_thread(alw: Lockwork, caplog: pytest.LogC
     callbacks: list[Callable[[], Any]] = []
     job = ship.on_commit(callbacks.append).enqueue(1)
     await callbacks[0]()
-    assert await job.astate() == "active"
+    assert await job.astate() == "ready"
     ship.on_commit(callbacks.append).enqueue(2)
     callbacks[1]()  # nobody awaits it
     await auntil(lambda: _ready(alw, 2), "it is enqueued")
@@ -131,7 +131,7 @@ async def test_asyncio_sessions_and_connections(alw: Lockwork, engine: Any, kind
         job = ship.on_commit(where).enqueue(1)
         assert await job.astate() == "unknown"
         await work.commit()
-        assert await job.astate() == "active", "at the end of the commit it is there"
+        assert await job.astate() == "ready", "at the end of the commit it is there"
         await work.execute(insert)
         ship.on_commit(where).enqueue(2)
         await work.rollback()

@@ -35,7 +35,7 @@ def test_the_job_is_there_when_the_lock_is_free(lw: Lockwork, other: Lockwork, s
     grant = lock.acquire()
     assert admin.ttl(KEY) > 0
     job = grant.release_and_enqueue(ship.call(42))
-    assert (job.queue, job.state()) == ("mail", "active")
+    assert (job.queue, job.state()) == ("mail", "ready")
     assert not lock.held()
     with other.queue("mail").lock("order:42", wait=0) as next_grant:
         assert next_grant.fence > grant.fence
@@ -208,7 +208,7 @@ def test_a_lost_call_is_sent_again_and_does_it_once(
         assert proxy.lost == 1
         if phase == "late":
             proxy.deliver_late()
-        assert job.state() == "active"
+        assert job.state() == "ready"
         assert enqueued(other) == 2
         assert not other.queue("mail").lock("a").locked()
 
@@ -245,7 +245,7 @@ async def test_for_tasks(alw: Lockwork) -> None:
         with pytest.raises(Exception, match="a-prefixed twin"):
             grant.release_and_enqueue(ship.call(1))
         job = await grant.arelease_and_enqueue(ship.call(1))
-    assert await job.astate() == "active"
+    assert await job.astate() == "ready"
     grants = await asyncio.gather(*(_pass(alw, ship) for _ in range(20)))
     assert len(set(grants)) == 20
     assert (await alw.queue("mail").astatus()).enqueued == 21

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from importlib import import_module
 
+import hiredis
 import pytest
 import redis
 
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
 from lockwork.runtime.checks import check
-from lockwork.runtime.replies import NoScript, Retry, gone, raise_connecting, raise_error, unforeseen
+from lockwork.runtime.replies import (
+    Demoted,
+    NoScript,
+    Retry,
+    gone,
+    raise_connecting,
+    raise_error,
+    read_only,
+    unforeseen,
+)
 
 WHERE = "redis://db:6379/0"
 
@@ -42,7 +54,6 @@ def test_top_level_names_are_few() -> None:
 @pytest.mark.parametrize(
     ("reply", "kind", "parts"),
     [
-        ("READONLY You can't write against a read only replica.", ServerUnsuitable, ["read-only replica", "primary"]),
         (
             "OOM command not allowed when used memory > 'maxmemory'.",
             ServerRefused,
@@ -115,14 +126,57 @@ def test_a_handshake_that_is_broken_off_by_somebody_else() -> None:
         assert text == f"gave up after 10.0 s: connecting to {WHERE} failed: ZeroDivisionError: a fault of theirs"
 
 
+def of_tls(reason: str, code: int = 0) -> Exception:
+    """What OpenSSL reports, in the wrapping of redis-py."""
+    cause = ssl.SSLCertVerificationError(1, "bad") if code else ssl.SSLError(1, "bad")
+    cause.reason, cause.library = reason, "SSL"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        cause.verify_code, cause.verify_message = code, "why"
+    error = redis.ConnectionError("as redis-py has it")
+    error.__context__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (of_tls("CERTIFICATE_VERIFY_FAILED", 19), "not signed by an authority that we trust (why)"),
+        (of_tls("CERTIFICATE_VERIFY_FAILED", 62), "is for another host (why)"),
+        (of_tls("CERTIFICATE_VERIFY_FAILED", 10), "is not valid now (why)"),
+        (of_tls("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "does not accept our certificate"),
+        (of_tls("TLSV1_ALERT_UNKNOWN_CA"), "does not accept our certificate"),
+        (of_tls("WRONG_VERSION_NUMBER"), "does not speak TLS"),
+    ],
+)
+def test_what_is_wrong_with_certificates_is_not_tried_again(error: Exception, says: str) -> None:
+    with pytest.raises(ServerRefused, match=re.escape(says)):
+        raise_connecting(error, "rediss://db:6379/0")
+
+
+def test_a_tls_connection_that_breaks_is_tried_again() -> None:
+    with pytest.raises(Retry) as caught:
+        raise_connecting(of_tls("UNEXPECTED_EOF_WHILE_READING"), "rediss://db:6379/0")
+    assert "does it speak TLS there" in str(gone("rediss://db:6379/0", caught.value, 1.0))
+
+
+def test_giving_up_on_a_replica_says_that_it_is_one() -> None:
+    for reply in ("READONLY You can't write against a read only replica.", "MASTERDOWN Link with MASTER is down"):
+        with pytest.raises(Demoted) as caught:
+            raise_error(reply, WHERE, "jobs_push")
+        error = gone(WHERE, caught.value, 10.04)
+        assert isinstance(error, ServerUnsuitable)
+        assert str(error) == f"the server at {WHERE} is a read-only replica: connect to its primary (for 10.0 s by now)"
+
+
 def test_giving_up_says_how_long_and_what_to_look_at() -> None:
     error = gone(WHERE, TimeoutError(), 10.04)
     assert isinstance(error, ServerUnavailable)
     assert str(error) == f"gave up after 10.0 s: TimeoutError. Is the server at {WHERE} running and reachable?"
 
 
-def info(**facts: object) -> bytes:
-    return "".join(f"{name}:{value}\r\n" for name, value in facts.items()).encode()
+def info(**facts: object) -> list[object]:
+    """What a new connection is answered."""
+    return ["".join(f"{name}:{value}\r\n" for name, value in {"run_id": "a1", **facts}.items()).encode(), 7, 0]
 
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.2.3", "10.0.0", "unstable", ""])
@@ -137,8 +191,9 @@ def test_versions_that_are_too_old(version: str) -> None:
 
 
 def test_a_replica_that_cannot_be_written() -> None:
-    with pytest.raises(ServerUnsuitable, match="read-only replica: connect to its primary"):
+    with pytest.raises(Demoted) as caught:
         check(info(redis_version="7.2.4", role="slave", slave_read_only=1), WHERE, allow_eviction=False)
+    assert read_only(WHERE) in str(caught.value)
     check(info(redis_version="7.2.4", role="slave", slave_read_only=0), WHERE, allow_eviction=False)
 
 
@@ -151,4 +206,9 @@ def test_a_server_that_evicts(policy: str) -> None:
 
 
 def test_an_info_without_facts_is_taken_at_its_word() -> None:
-    check(b"# Server\r\n\r\ngarbage\r\n\xff\xfe", WHERE, allow_eviction=False)
+    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], WHERE, allow_eviction=False)
+
+
+def test_a_server_that_cannot_answer_just_now_is_asked_again() -> None:
+    with pytest.raises(Retry, match="BUSY"):
+        check([hiredis.ReplyError("BUSY a script runs"), 7, 0], WHERE, allow_eviction=False)

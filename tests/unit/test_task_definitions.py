@@ -6,6 +6,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,28 @@ def test_what_is_typed_anew_takes_the_place_of_the_old(app: Lockwork) -> None:
     for answer in (1, 2):
         exec(f"@lw.task\ndef ask():\n    return {answer}\n", typed)
     assert app.registry.get("ask").function() == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("delay", "mail.enqueue(...), or await mail.aenqueue(...)"),
+        ("send", "mail.enqueue(...), or await mail.aenqueue(...)"),
+        ("apply_async", 'mail.options(delay="10m").enqueue(...)'),
+        ("s", "mail.call(...)"),
+        ("starmap", "mail.enqueue_many([(...), (...)])"),
+    ],
+)
+def test_what_other_queues_call_so_is_pointed_out(app: Lockwork, name: str, meant: str) -> None:
+    def mail(words: list[str]) -> None: ...
+
+    for task in (app.task(mail), app.task(batch=5, name="many")(mail)):
+        with pytest.raises(AttributeError, match=f"Task' object has no attribute '{name}': use ") as raised:
+            getattr(task, name)
+        assert str(raised.value).endswith(meant)
+        assert not hasattr(task, name)
+        assert getattr(task, name, None) is None
+        assert name not in dir(task)
+        assert copy(task).name == task.name
+    with pytest.raises(AttributeError, match="^'Task' object has no attribute 'nothing'$"):
+        app.task(mail).nothing  # type: ignore[attr-defined]  # noqa: B018

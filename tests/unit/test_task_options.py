@@ -267,7 +267,7 @@ def test_bad_arguments_fail_at_the_call_and_not_in_the_worker(app: Lockwork) -> 
         lambda: place.enqueue(),  # type: ignore[call-arg]
         lambda: place.enqueue("bob", 1, 2),  # type: ignore[call-arg]
         lambda: place.enqueue("bob", count=2),  # type: ignore[call-arg]
-        lambda: place.enqueue_many([("bob",), ()]),
+        lambda: place.enqueue_many([("bob",), ()]),  # type: ignore[list-item]
         lambda: place.call(),  # type: ignore[call-arg]
     ):
         with pytest.raises(TypeError, match=r"^place\(buyer, n\): .*argument"):

@@ -109,6 +109,9 @@ class _Partly:
         self.away: set[str] = set()
         self.asked = ""
         self.recovered: list[str] = []
+        self.clock = [1000.0]
+        self.ahead = 0.0
+        """How far the server's clock is ahead of the client's."""
 
     def run(self, protocol: Any) -> Any:
         effect = protocol.send(None)
@@ -118,14 +121,14 @@ class _Partly:
         if effect.script.name == "jobs_recover":
             self.recovered.append(self.asked)
             return 1
-        return Beat({}, "another", 0.0)
+        return Beat({}, "another", 0.0, at=self.clock[0] + self.ahead)
 
 
 def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """All leases there have run out for want of a server. Who is still there beats again within a lease."""
-    clock = [1000.0]
-    monkeypatch.setattr(beating, "now", lambda: clock[0])
     server = _Partly()
+    clock = server.clock
+    monkeypatch.setattr(beating, "now", lambda: clock[0])
     runtime = cast("Runtime", server)
     nobody: list[Any] = []
     queues = {name: QUEUES[name] for name in "ab"}
@@ -140,7 +143,7 @@ def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkey
             except ServerUnavailable:
                 assert name in server.away
 
-    for _ in range(3):
+    for _ in range(4):
         beat("a", "b")
     assert server.recovered == []
     beat("a", "b")
@@ -155,3 +158,35 @@ def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkey
     assert server.recovered == []
     beat("b")
     assert server.recovered == ["b"]
+
+
+@pytest.mark.parametrize(("step", "beats"), [(20.0, 4), (0.5, 0), (-20.0, 0)], ids=["forward", "a little", "back"])
+def test_a_step_of_the_servers_clock_kills_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, step: float, beats: int
+) -> None:
+    """A forward step ends all leases at once; who is alive beats again within a lease by its own clock."""
+    server = _Partly()
+    clock = server.clock
+    monkeypatch.setattr(beating, "now", lambda: clock[0])
+    runtime = cast("Runtime", server)
+    nobody: list[Any] = []
+    beating_ = Heartbeat(
+        runtime, {"a": QUEUES["a"]}, 10.0, 1000, nobody.append, nobody.append, keeper=cast("Keeper", None)
+    )
+
+    def beat() -> None:
+        clock[0] += 3.0
+        server.asked = "a"
+        beating_._beat("a", QUEUES["a"])
+
+    for _ in range(5):
+        beat()
+    assert server.recovered == ["a"]
+    server.recovered.clear()
+    server.ahead += step
+    for _ in range(beats):
+        beat()
+    assert server.recovered == []
+    beat()
+    assert server.recovered == ["a"]
+    assert ("the clock of the server of queue a was set" in caplog.text) == (abs(step) > 1)

@@ -187,7 +187,7 @@ def test_pause_and_restart(cycle: Any, own_url: str, history: History, tmp_path:
         gate.touch()
         assert process.wait() == 0
     assert running.state() == "succeeded"
-    assert waiting.state() == "active"
+    assert waiting.state() == "ready"
     work(own_url, "--burst")
     assert waiting.state() == "succeeded"
 
@@ -198,7 +198,7 @@ def test_a_paused_queue(cycle: Any, own_url: str, history: History) -> None:
     paused = cycle.send.enqueue(history.path)
     with worker("cycle:lw", url=own_url, folder=APPS):
         assert cycle.urgent.enqueue(history.path).result(30) == 1
-        assert paused.state() == "active"
+        assert paused.state() == "ready"
         assert [line["queue"] for line in history.lines("ran")] == ["high"]
         cycle.lw.queue("mail").resume()
         assert paused.result(30) == 1
@@ -210,7 +210,7 @@ def test_failed_jobs_are_retried_forgotten_and_flushed(cycle: Any, own_url: str,
     dead = cycle.lw.queue("mail").dead
     assert {job.id for job in dead.search().jobs} == {job.id for job in jobs}
     assert dead.retry(jobs[0].id)
-    assert jobs[0].state() == "active"
+    assert jobs[0].state() == "ready"
     work(own_url, "--burst")
     assert dead.delete(jobs[1].id)
     assert dead.retry_all() == 2

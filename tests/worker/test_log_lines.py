@@ -11,6 +11,7 @@ from lockwork.failures import Errors, line
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.tasks.settings import TaskOptions
 from lockwork.worker.executing.endings import Endings
+from lockwork.worker.executing.job_log import PERIOD, JobLog
 
 FORGED = "no\n2026-11-21 12:00:00 ERROR forged\r\x1b[2J\x00\x9b\u2028\u2029\u202e\u2066"
 
@@ -33,7 +34,7 @@ def test_an_error_is_one_line() -> None:
 @pytest.mark.parametrize("attempt", [1, 4])
 def test_so_is_the_record_of_a_job_that_failed(caplog: pytest.LogCaptureFixture, attempt: int) -> None:
     settled = _Settled()
-    endings = Endings(settled, Errors(), 1000)
+    endings = Endings(settled, Errors(), 1000, "default", JobLog())
     job: Any = Leased("id", b"1 x", b"1,4,,;", attempt, 7)
     endings.failed(job, ValueError(FORGED), TaskOptions())
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -41,3 +42,52 @@ def test_so_is_the_record_of_a_job_that_failed(caplog: pytest.LogCaptureFixture,
     assert len(record.getMessage().splitlines()) == 1
     # what is kept for people and programs is the text itself
     assert rb"\n2026-11-21" in settled.outcomes[0].value
+
+
+def _refuses() -> None:
+    raise ValueError("not today")
+
+
+async def test_a_failure_carries_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    endings = Endings(_Settled(), Errors(), 1000, "mail", JobLog())
+    job: Any = Leased("id", b"1 x", b"1,4,,;", 1, 7)
+    try:
+        _refuses()
+    except ValueError as error:
+        endings.failed(job, error, TaskOptions(), "refuse")
+    (record,) = caplog.records
+    assert record.exc_info is not None
+    assert record.exc_info[2] is not None
+    assert record.exc_info[2].tb_frame.f_code.co_name == "test_a_failure_carries_its_stack"
+    seen = vars(record)
+    assert (seen["job"], seen["task"], seen["queue"], seen["attempt"]) == ("id", "refuse", "mail", 1)
+
+
+async def test_a_task_is_summed_up_as_long_as_it_is_busy(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    log = JobLog()
+    job: Any = Leased("id", b"1 x", b"1,4,,;", 1, 7)
+
+    def said(jobs: int, seconds: float = 0.001) -> list[str]:
+        """What is logged in a period with so many jobs."""
+        caplog.clear()
+        for _ in range(jobs):
+            log.succeeded(job, "send", "mail", seconds)
+        log._began -= PERIOD
+        log._turn()
+        return [record.getMessage() for record in caplog.records]
+
+    assert said(50) == ["job id of task 'send' succeeded, attempt 1, in 0.001 s"] * 50
+    assert len(said(500)) == 51, "it was not known before that there would be so many"
+    (line,) = said(500)
+    assert line.startswith("500 jobs of task 'send' succeeded in 1.0 s: 1.000 ms each on average, 1.000 ms at most")
+    assert len(said(3)) == 1
+    assert len(said(3)) == 3
+    assert said(0) == []
+    assert log._timer is None, "an idle process is not woken"
+    said(500)
+    caplog.clear()
+    log.succeeded(job, "send", "mail", 0.001)
+    log.close()
+    assert len(caplog.records) == 1
+    assert log._timer is None

@@ -173,3 +173,53 @@ def test_a_job_that_cancels_itself_cancels_no_other(
         assert process.wait() == 0
     assert job.result(5) == "waited"
     assert [line["event"] for line in history.lines()] == ["ran", "ran", "ran", "cleaned up"]
+
+
+BLOCKERS = """
+import asyncio, time
+from pathlib import Path
+from lockwork import Lockwork
+
+lw = Lockwork()
+
+
+def blocks(gate: str) -> None:
+    while not Path(gate).exists():
+        time.sleep(0.01)
+
+
+@lw.task
+async def blocking(gate: str) -> None:
+    blocks(gate)
+
+
+@lw.task
+def in_a_thread(gate: str) -> None:
+    blocks(gate)
+
+
+@lw.task
+async def waiting(gate: str) -> None:
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+"""
+
+
+def test_a_job_that_blocks_the_event_loop_is_named(own_url: str, tmp_path: Path) -> None:
+    (tmp_path / "blockers.py").write_text(BLOCKERS)
+    app: Any = load_app(tmp_path, "blockers", own_url)
+    gates = [str(tmp_path / name) for name in ("one", "other", "third")]
+    with app.lw, worker("blockers:lw", url=own_url, folder=tmp_path) as process:
+        jobs = [app.in_a_thread.enqueue(gates[0]), app.waiting.enqueue(gates[1])]
+        until(lambda: app.lw.queue().status().running == 2, "they run")
+        blocking = app.blocking.enqueue(gates[2])
+        said = f"job {blocking.id} of task 'blocking' has blocked the event loop for more than 1 s at"
+        until(lambda: said in process.errors, "it is named while it blocks")
+        assert f"{said} {tmp_path}/blockers.py, line 11, in blocks: no other job" in process.errors
+        for gate in gates:
+            Path(gate).touch()
+        for job in [blocking, *jobs]:
+            job.result(30)
+        until(lambda: "the event loop goes on: it was blocked for " in process.errors, "that it is over is said, too")
+        assert process.errors.count("has blocked the event loop") == 1
+        assert not [line for line in process.errors.splitlines() if "blocked" in line and jobs[0].id in line]

@@ -36,7 +36,7 @@ def test_quiet_only_stops_fetching(shift: Any, own_url: str, apps: Path, history
         assert process.process.poll() is None
         process.send(signal.SIGTERM)
         assert process.wait() == 0
-        assert waiting.state() == "active"
+        assert waiting.state() == "ready"
         assert (shift.lw.queue().status().ready, shift.lw.queue().workers()) == (1, [])
 
 

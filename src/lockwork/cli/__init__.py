@@ -11,7 +11,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> None:
-    """Run the command; an error of ours is one line, and exit status 1; Ctrl-C is 130, without a word."""
+    """Run the command; an error of ours is one line and its notes, and exit status 1; Ctrl-C is 130, with no word."""
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else ignored: it stays so
     if ours:
         signal.signal(signal.SIGINT, _leave)
@@ -29,7 +29,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except LockworkError as error:
-        click.echo(f"lockwork: {error}", err=True)
+        click.echo("\n".join([f"lockwork: {error}", *getattr(error, "__notes__", ())]), err=True)
         sys.exit(1)
 
 

@@ -10,6 +10,7 @@ import click
 from lockwork.cli import INTERRUPTED
 
 _COMMANDS = {
+    "acl": "Print the rights that a user of the server needs.",
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
     "locks": "Show locks, who waits for whom, and deadlocks; release one.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lockwork.app import Lockwork
 from lockwork.cli.connecting import names_the_app
 from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
@@ -80,7 +81,7 @@ def dead(
         if action == "show":
             _show(chosen, queue, ids, as_object=as_object)
         elif ids:
-            _each(chosen, queue, action, ids, anew=not one_more)
+            _each(lw, queue, action, ids, anew=not one_more)
         else:
             _all(chosen, queue, action, matching, limit, anew=not one_more, yes=yes)
 
@@ -132,9 +133,11 @@ def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], *, as_object: bool)
     click.echo(job_json(job)) if as_object else show_job(job)
 
 
-def _each(chosen: DeadSet, queue: str, action: str, ids: tuple[str, ...], *, anew: bool) -> None:
-    missing = [id for id in ids if not (chosen.retry(id, anew=anew) if action == "retry" else chosen.delete(id))]
-    click.echo(f"{len(ids) - len(missing)} {_done(action)}")
+def _each(lw: Lockwork, queue: str, action: str, ids: tuple[str, ...], *, anew: bool) -> None:
+    dead = lw.queue(queue).dead
+    missing = [id for id in ids if not (dead.retry(id, anew=anew) if action == "retry" else dead.delete(id))]
+    if len(missing) < len(ids):
+        click.echo(f"{len(ids) - len(missing)} {_done(action)}")
     if missing:
         raise click.ClickException(f"not dead in queue {queue!r}: {', '.join(missing)}")
 

@@ -15,6 +15,8 @@ from lockwork.queues.limits import LimitSettings
 from lockwork.queues.queue import Queue
 
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
+_CREATING = ("pause", "limit")
+"""What is of use for a queue that does not exist yet."""
 _NONE = "none"
 _NUMBER = re.compile(r"\d{1,15}")
 
@@ -28,6 +30,7 @@ _NUMBER = re.compile(r"\d{1,15}")
 @click.option("--timeout", help="drain: how long to wait at most, such as 5m. [default: as long as it takes]")
 @partitions_option
 @click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
+@click.option("--create", is_flag=True, help="pause, limit: of a queue that does not exist yet.")
 @click.argument("words", nargs=-1, metavar="[[status | pause | resume | limit | drain] NAME]")
 def queue(
     *,
@@ -37,6 +40,7 @@ def queue(
     timeout: str | None,
     partitions: int | None,
     delayed: bool,
+    create: bool,
     words: tuple[str, ...],
     **given: str | None,
 ) -> None:
@@ -50,7 +54,10 @@ def queue(
         raise click.UsageError("--rate, --concurrency and --size go with limit")
     if (timeout is not None or delayed) and action != "drain":
         raise click.UsageError("--timeout and --delayed go with drain")
-    with opened(url, prefix, name, partitions, looks=action == "status") as lw:
+    if create and action not in _CREATING:
+        raise click.UsageError("--create goes with pause and limit")
+    creating = create if action in _CREATING else None
+    with opened(url, prefix, name, partitions, looks=action == "status", create=creating) as lw:
         if name is None:
             seen = [(each, lw.queue(each).status(), lw.queue(each).limits()) for each in lw.queues()]
             click.echo(queues_json(seen)) if as_object else show_queues(seen)

@@ -13,15 +13,19 @@ from lockwork.cli.queuelist import queues_of, read_queues
 from lockwork.cli.streams import fill_standard_streams
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
+from lockwork.logs import Log
 from lockwork.worker.load import load
-from lockwork.worker.logs import configure
+from lockwork.worker.logs import FORMATS, LEVELS, configured, overruled
 from lockwork.worker.loops import LOOPS
 from lockwork.worker.monitoring.health import Health
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.options import WorkerOptions
+from lockwork.worker.supervising.banner import say_what_runs
 from lockwork.worker.supervising.leftovers import warn_of_leftovers
 from lockwork.worker.supervising.reload import Reloader
 from lockwork.worker.supervising.supervisor import Supervisor
+
+log: Log = Log("lockwork.worker")
 
 _MANY = click.IntRange(1, 1000)
 
@@ -60,6 +64,16 @@ _MANY = click.IntRange(1, 1000)
 @click.option("--loop", type=click.Choice(LOOPS), help="The event loop. [default: uvloop if it is installed]")
 @click.option("--health-port", type=click.IntRange(1, 65535), help="Serve /livez, /readyz and /metrics on this port.")
 @click.option("--health-host", default="127.0.0.1", show_default=True, help="Address of the health port.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LEVELS, case_sensitive=False),
+    help="What the worker itself logs. [default: what the app's logging configuration says, else info]",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    help="How lines look where the app does not configure logging. [default: text]",
+)
 @click.option("--reload", is_flag=True, help="For development: start again when a source file changes.")
 def worker(
     app: str,
@@ -74,6 +88,8 @@ def worker(
     max_jobs: int | None,
     max_memory: str | None,
     runners: int | None,
+    log_level: str | None,
+    log_format: str | None,
     *,
     burst: bool,
     once: bool,
@@ -85,8 +101,9 @@ def worker(
     SIGTERM and Ctrl-C let running jobs end within --grace; a second one ends them at once. SIGUSR1 only stops fetching.
     """
     fill_standard_streams()
-    configure()
     if reload:
+        with configured(log_level, log_format):
+            pass  # this process imports no app
         sys.exit(_reload(burst=burst, once=once))
     kept = seconds(duration(lease), "--lease")
     if kept < 1:
@@ -106,10 +123,15 @@ def worker(
         max_jobs=max_jobs,
         max_memory=None if max_memory is None else size(max_memory, "--max-memory"),
         runners=runners,
+        log_level=log_level,
+        log_format=log_format,
     )
     health = None if health_port is None else Health(health_host, health_port)
     try:
-        found = load(app)
+        with configured(log_level, log_format):
+            found = load(app)
+        if overruled(log_format):
+            log.warning("--log-format %s is not followed: %s configures logging itself", log_format, app)
         options = queues_of(found, options, named)
         with found:
             status = _run(found, options, loop, health)
@@ -120,6 +142,7 @@ def worker(
 
 
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
+    say_what_runs(app, options)
     warn_of_leftovers(app, options.queues)
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:

@@ -8,13 +8,14 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from lockwork.commits.delivery import Kept, Way
 from lockwork.commits.hooks import check, keep
 from lockwork.jobs.job import Job
+from lockwork.jobs.many import EnqueuesMany
 from lockwork.protocol.queues.pushing import NewJob
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class OnCommit(Generic[P, R]):
+class OnCommit(EnqueuesMany, Generic[P, R]):
     """Enqueues with a transaction; sends nothing itself, so it never blocks."""
 
     def __init__(
@@ -40,8 +41,7 @@ class OnCommit(Generic[P, R]):
         """
         return self._keep([self._new(args, kwargs)])[0]
 
-    def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """The same for one call per tuple of positional arguments."""
+    def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         return self._keep(self._many(arguments))
 
     def _keep(self, jobs: list[NewJob]) -> list[Job[R]]:

@@ -32,7 +32,7 @@ class Flows:
         return flow.returning(flow.chain(first, *steps))
 
     def group(self, calls: Iterable[ResultCall[Any]], *, on_failure: Policy = "fail") -> Flow:
-        """A flow of calls that wait for nothing; its result is the list of theirs."""
+        """A flow of calls that wait for nothing; its result is the list of theirs, [] if there are none."""
         flow = self.flow(on_failure=on_failure)
         return flow.returning(flow.group(calls))
 

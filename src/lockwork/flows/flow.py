@@ -155,6 +155,8 @@ class Flow:
         return self._enqueued(run, await self._runtime.arun(self._push(run)))
 
     def _run(self) -> FlowRun:
+        if not self._jobs and self._answer is None:  # an empty group has a result: an empty list
+            raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
         queue = self._home.chosen()
         return FlowRun(self._runtime, QueueKeys(self._prefix, queue), queue, new_id(), self._errors, self._returns)
 

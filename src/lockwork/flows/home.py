@@ -41,7 +41,5 @@ class Home:
         return self if self.place is not None else replace(self, queue=call.queue, place=place, decided_by=name)
 
     def chosen(self) -> str:
-        """The queue, or partition, of one run. Raises ConfigError for an empty flow."""
-        if self.queue is None:
-            raise ConfigError("the flow is empty: add a call to it, such as flow.add(fetch.call(1))")
-        return self.place or self.partitions.random(self.queue)
+        """The queue, or partition, of one run; that of an empty flow is the one in which flows are looked for."""
+        return self.place or self.partitions.random(self.queue or "default")

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from lockwork import codecs
+from lockwork.counts import several
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError, JobCancelled, JobExpired, JobFailed, ResultTimeout, ResultUnavailable
+from lockwork.errors import (
+    ConfigError,
+    JobCancelled,
+    JobExpired,
+    JobFailed,
+    LockworkError,
+    ResultTimeout,
+    ResultUnavailable,
+)
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
 from lockwork.jobs.views import ENDINGS, JobError, JobView, State, view
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
+from lockwork.protocol.queues import hands
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import jobs as protocol
 from lockwork.protocol.queues.jobs import Standing
@@ -22,6 +33,10 @@ from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+_ASK = 0.5
+"""Seconds to find out where a job is, once the time for its result is over."""
 
 
 class Origin(NamedTuple):
@@ -63,53 +78,53 @@ class Job(Generic[R]):
         Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what the function
         is annotated to return.
         """
-        return self._read(self._from.runtime.run(self._outcome(timeout)))
+        return self._read(*self._from.runtime.run(self._outcome(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> R:
         """The same for a task."""
-        return self._read(await self._from.runtime.arun(self._outcome(timeout)))
+        return self._read(*await self._from.runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
-        """Read how it stands: scheduled, active (ready or running), succeeded, dead, cancelled, expired, unknown; or
-        blocked: it waits for others of its flow.
+        """Read how it stands: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
+        cancelled, expired, or unknown.
         """
-        return _state(self._from.runtime.run(protocol.standing(self._from.keys, self.id)))
+        return self._from.runtime.run(self._at(self._state))
 
     async def astate(self) -> State:
         """The same for a task."""
-        return _state(await self._from.runtime.arun(protocol.standing(self._from.keys, self.id)))
+        return await self._from.runtime.arun(self._at(self._state))
 
     def look(self) -> JobView:
         """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
-        return self._seen(self._from.runtime.run(self._look()))
+        return self._seen(self._from.runtime.run(self._placed()))
 
     async def alook(self) -> JobView:
         """The same for a task."""
-        return self._seen(await self._from.runtime.arun(self._look()))
+        return self._seen(await self._from.runtime.arun(self._placed()))
 
     def attempts(self) -> int | None:
         """How many attempts have ended; None when that is not known any more, as of a job that succeeded."""
-        return self.look().attempts
+        return self._seen(self._from.runtime.run(self._look())).attempts
 
     async def aattempts(self) -> int | None:
         """The same for a task."""
-        return (await self.alook()).attempts
+        return self._seen(await self._from.runtime.arun(self._look())).attempts
 
     def progress(self) -> Any:
         """What the job last told of its progress; None if nothing, or if it ended while it waited."""
-        return self.look().progress
+        return self._seen(self._from.runtime.run(self._look())).progress
 
     async def aprogress(self) -> Any:
         """The same for a task."""
-        return (await self.alook()).progress
+        return self._seen(await self._from.runtime.arun(self._look())).progress
 
     def error(self) -> JobError | None:
         """Why the job is dead: `type`, `text` and `traceback` of its error; None when it is not."""
-        return self.look().error
+        return self._seen(self._from.runtime.run(self._look())).error
 
     async def aerror(self) -> JobError | None:
         """The same for a task."""
-        return (await self.alook()).error
+        return self._seen(await self._from.runtime.arun(self._look())).error
 
     def watch(self) -> Iterator[Any]:
         """Wait for the job's progress, and yield it each time that it has changed, until the job has ended.
@@ -173,35 +188,71 @@ class Job(Generic[R]):
         """The same for a task."""
         return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
+        """Run a protocol on the job's queue."""
+        return made(self._from.keys)
+
     def _look(self, told: str = "") -> Protocol[control.Sight]:
-        return control.look(self._from.keys, self.id, told, self._from.runtime.window_ms)
+        return self._at(lambda keys: control.look(keys, self.id, told, self._from.runtime.window_ms))
+
+    def _placed(self) -> Protocol[control.Sight]:
+        """Look, and tell ready from running: that takes another call."""
+        while True:
+            sight = yield from self._look()
+            if sight.state != "active":
+                return sight
+            found = yield from self._at(lambda keys: control.where(keys, self.id))
+            if found.state != "gone":  # it has ended between the two
+                return replace(sight, state=found.state)
+
+    def _state(self, keys: QueueKeys) -> Protocol[State]:
+        while True:
+            found = yield from protocol.standing(keys, self.id)
+            if found.state != "active":
+                return _state(found)
+            place = yield from control.where(keys, self.id)
+            if place.state != "gone":
+                return cast("State", place.state)
 
     def _seen(self, sight: control.Sight) -> JobView:
         return view(self.id, self.queue, sight)
 
     def _cancel(self) -> Protocol[str]:
-        return control.cancel(self._from.keys, self.id, self._from.runtime.prefix, self._from.runtime.window_ms)
+        runtime = self._from.runtime
+        return self._at(lambda keys: control.cancel(keys, self.id, runtime.prefix, runtime.window_ms))
 
     def _revive(self, delay: Duration) -> Protocol[str]:
-        return control.revive(self._from.keys, self.id, milliseconds(delay, "delay", zero=True))
+        wait = milliseconds(delay, "delay", zero=True)
+        return self._at(lambda keys: control.revive(keys, self.id, wait))
 
     def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
         given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
         due = job_options.moment(given)
         if due is None:
             raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
-        return control.reschedule(self._from.keys, self.id, due)
+        return self._at(lambda keys: control.reschedule(keys, self.id, due))
 
-    def _outcome(self, timeout: Duration | None) -> Protocol[Standing]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[Standing, control.Whereabouts | None]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
-        return protocol.outcome(
-            self._from.keys, self.id, self._from.runtime.channel, limit, self._from.runtime.window_ms
-        )
+        return self._at(lambda keys: self._outcome_in(keys, limit))
 
-    def _read(self, found: Standing) -> R:
+    def _outcome_in(
+        self, keys: QueueKeys, limit: float | None
+    ) -> Protocol[tuple[Standing, control.Whereabouts | None]]:
+        """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
+        runtime = self._from.runtime
+        found = yield from protocol.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms)
+        if found.state not in protocol.UNENDED:
+            return found, None
+        try:
+            return found, (yield from hands.within(_ASK, control.where(keys, self.id)))
+        except LockworkError:
+            return found, None
+
+    def _read(self, found: Standing, place: control.Whereabouts | None) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
-                f"nothing is known of job {self.id} in queue {self.queue!r}: its result has expired, or it never was "
+                f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never was "
                 "there; one of another queue is found by lw.job(id, queue=...)"
             )
         if found.blob[:1] == b"c":
@@ -213,7 +264,7 @@ class Job(Generic[R]):
             error = found.blob if found.state == "dead" else found.blob[1:]
             self._raise(Failure.read(error))
         if found.state != "ended":
-            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet: it is {found.state}")
+            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{_whereabouts(place)}")
         if len(found.blob) == 1:
             raise ResultUnavailable(
                 f"job {self.id} in queue {self.queue!r} succeeded, and has no result: its task keeps none, or its time "
@@ -230,6 +281,11 @@ class Job(Generic[R]):
             raise failed
         raise rebuilt from failed
 
+    @property
+    def _searched(self) -> str:
+        """Where it was looked for."""
+        return f"queue {self.queue!r}"
+
     def __repr__(self) -> str:
         return f"<Job {self.id} queue={self.queue!r}>"
 
@@ -240,3 +296,17 @@ def _state(found: Standing) -> State:
     if found.state == "ended":
         return ENDINGS.get(found.blob[:1], "unknown")
     return found.state  # type: ignore[return-value]  # the script has the same words for the others
+
+
+def _whereabouts(place: control.Whereabouts | None) -> str:
+    if place is None or place.state == "gone":
+        return ""
+    said = f": it is {place.state}"
+    if place.state != "running" and place.paused:
+        return f"{said}, and the queue is paused"
+    served = (
+        several(place.workers, "worker process serves", "worker processes serve")
+        if place.workers
+        else "no worker serves"
+    )
+    return f"{said}, and {served} the queue"

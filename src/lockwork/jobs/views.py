@@ -9,7 +9,7 @@ from typing import Any, Literal
 from lockwork.protocol.queues import heads, records
 from lockwork.protocol.queues.job_control import Sight
 
-State = Literal["scheduled", "blocked", "active", "succeeded", "dead", "cancelled", "expired", "unknown"]
+State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}
 """What the first byte of an outcome says."""
 

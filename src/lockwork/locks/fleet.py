@@ -8,6 +8,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
@@ -25,6 +26,7 @@ from lockwork.runtime.sync import no_running_loop
 T = TypeVar("T")
 _THREADS = 8
 """For each server, so that one which does not answer keeps nobody from asking the others."""
+_living: weakref.WeakSet[Fleet] = weakref.WeakSet()
 
 
 class Fleet:
@@ -32,8 +34,13 @@ class Fleet:
 
     def __init__(self, runtimes: Sequence[Runtime]) -> None:
         self.runtimes: tuple[Runtime, ...] = tuple(runtimes)
+        self._reset()
+        _living.add(self)
+
+    def _reset(self) -> None:
         self.grants: dict[tuple[str, Owner], Any] = {}
-        self._pools: tuple[int, list[ThreadPoolExecutor]] | None = None
+        """What this process holds, by key and owner."""
+        self._pools: list[ThreadPoolExecutor] | None = None
         self._opening = threading.Lock()
         self._late: set[asyncio.Task[Any]] = set()
 
@@ -55,8 +62,15 @@ class Fleet:
         """End the threads."""
         with self._opening:
             pools, self._pools = self._pools, None
-        for pool in pools[1] if pools is not None and pools[0] == os.getpid() else ():
+        for pool in pools or ():
             pool.shutdown(cancel_futures=True)
+
+    def after_fork(self) -> None:
+        """In a child: forget the parent's grants and threads."""
+        for grant in list(self.grants.values()):
+            grant._lease = None  # it is the parent's: to the child it is over
+        self._inherited = self._pools, self._late  # kept as they are: their threads and loops are the parent's
+        self._reset()
 
     # -- threads ------------------------------------------------------------------------------------------------------
 
@@ -92,9 +106,9 @@ class Fleet:
 
     def _threads(self) -> list[ThreadPoolExecutor]:
         with self._opening:
-            if self._pools is None or self._pools[0] != os.getpid():  # a fork has no threads
-                self._pools = os.getpid(), [ThreadPoolExecutor(_THREADS, "lockwork-quorum") for _ in self.runtimes]
-            return self._pools[1]
+            if self._pools is None:
+                self._pools = [ThreadPoolExecutor(_THREADS, "lockwork-quorum") for _ in self.runtimes]
+            return self._pools
 
     # -- tasks --------------------------------------------------------------------------------------------------------
 
@@ -148,6 +162,15 @@ class _Gate:
         with self._lock:
             self._open = False
             return self._answers
+
+
+def _after_fork() -> None:
+    for fleet in list(_living):
+        fleet.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _some(pause: Pause) -> float:

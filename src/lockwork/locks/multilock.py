@@ -108,11 +108,11 @@ class MultiLock(Handle):
             return self._whole(owner, asked, mine, got)
         except GeneratorExit:
             raise
-        except BaseException:
+        except BaseException as error:
             for grant in entered:
                 grant.depth -= 1
             self._disown_all(owner, asked, got)
-            yield from protocol.abandon(asked, groups if got else [])
+            yield from protocol.abandon(asked, groups if got else [], error)
             raise
 
     def _parts_of(self, owner: Owner) -> dict[str, Grant]:

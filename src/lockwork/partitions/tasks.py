@@ -55,6 +55,10 @@ class PartitionedTask(Task[P, R, C]):
         way = Way(self._runtime, self._push)
         return _OnCommit(where, way, self._new, self._many, self._handle, self._put_off)
 
+    def _origins(self) -> Sequence[Origin]:
+        parts = map(self._part, range(len(self._gatherings)))
+        return [part._origin for part in parts]  # noqa: SLF001 - of this class, too
+
     def _take(self, options: TaskOptions) -> None:
         _check_one_name(self.name, options)
         super()._take(options)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.insisting import undo
 from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
@@ -85,10 +84,8 @@ def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) 
                 yield from listen(hints, requests[-1], until if give_up is None else min(until, give_up))
     except GeneratorExit:
         raise
-    except BaseException:
-        # when the server is away, the place in line ends by its deadline
-        with contextlib.suppress(LockworkError):
-            yield Call(script("dq_abandon"), keys, requests, patience=1)
+    except BaseException as error:
+        yield from undo(Call(script("dq_abandon"), keys, requests), error)
         raise
 
 

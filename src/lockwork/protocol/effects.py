@@ -31,6 +31,8 @@ class Call:
     args: Sequence[Argument]
     patience: float | None = None
     """Seconds to go on trying while the server is away, if that is less than configured; None: as configured."""
+    brief: bool = False
+    """Its tries may take no longer than `patience`, although a healthy server otherwise gets a second."""
     marked: bool = False
     """The first argument is 0, and becomes 1 when the driver sends the call again after a lost reply."""
     otherwise: Call | None = None

@@ -11,11 +11,11 @@ import hiredis
 from lockwork.protocol.effects import Call, Effect, Park, Protocol
 from lockwork.runtime.clock import now
 from lockwork.runtime.driving import adrive
-from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
+from lockwork.runtime.endpoint import HEALTHY, REPLICAS, SHORTEST, TIMEOUT, Endpoint, limit
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.mux import Mux
 from lockwork.runtime.packing import pack_ahead, pack_wait
-from lockwork.runtime.replies import NoScript, Retry, gone, raise_error, unforeseen
+from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, gone, raise_error, unforeseen
 from lockwork.runtime.sync import backoff
 
 T = TypeVar("T")
@@ -29,7 +29,8 @@ class AsyncDriver:
         self._listener = listener
         self._patience = patience
         self._allow_eviction = allow_eviction
-        self.mux: Mux = Mux(endpoint, allow_eviction=allow_eviction)
+        self._silence = min(TIMEOUT, max(HEALTHY, patience))
+        self.mux: Mux = Mux(endpoint, silence=self._silence, allow_eviction=allow_eviction)
         self._slow: Mux | None = None
         """A second connection, for calls that wait for replicas: nobody else shall wait behind them."""
 
@@ -44,26 +45,26 @@ class AsyncDriver:
         return self._listener.async_wait(effect.ticket, effect.until)
 
     async def _call(self, call: Call) -> Any:
-        began, tries, whole = 0.0, 0, False
+        began, tries, whole = now(), 0, False
         mux = self._for_replicas() if call.replicas or call.behind else self.mux
         while True:
             try:
-                if call.patience is None and mux.connected and not call.replicas:
+                if call.patience is None and not tries and mux.connected and not call.replicas:
                     answer = mux.call(call, whole=whole)
                     if call.ahead is not None:
                         pack_ahead(call)
                     reply = await answer
                 else:
-                    began = began or now()
-                    reply = await self._limited(mux, call, whole=whole)
+                    reply = await self._limited(mux, call, began, whole=whole)
                 if type(reply) is not hiredis.ReplyError:
                     return reply
                 raise_error(str(reply), self._endpoint.shown, call.script.name)
             except NoScript:
                 whole = True
             except Retry as error:
+                if isinstance(error, Failover):
+                    mux.renounce(error)
                 tries += 1
-                began = began or now()
                 pause = backoff(tries)
                 patience = self._patience if call.patience is None else min(call.patience, self._patience)
                 if now() - began + pause > patience:
@@ -71,8 +72,11 @@ class AsyncDriver:
                 await asyncio.sleep(pause)
                 call = call.again()
 
-    async def _limited(self, mux: Mux, call: Call, *, whole: bool) -> Any:
-        seconds = limit(call.patience, replicas=bool(call.replicas))
+    async def _limited(self, mux: Mux, call: Call, began: float, *, whole: bool) -> Any:
+        patience = self._patience if call.patience is None else min(call.patience, self._patience)
+        left = began + limit(call, patience) - now()
+        seconds = min(TIMEOUT, max(left, SHORTEST))
+        shown = self._endpoint.shown
         try:
             async with asyncio.timeout(seconds):
                 if not mux.connected:
@@ -80,15 +84,15 @@ class AsyncDriver:
                 reply = mux.call(call, whole=whole)
                 if not call.replicas:
                     return await reply
-                acknowledged = mux.submit(pack_wait(call.replicas, REPLICAS))
+                count = mux.submit(pack_wait(call.replicas, REPLICAS))
                 first = await reply
-                return first if type(first) is hiredis.ReplyError else (first, await acknowledged)
+                return first if type(first) is hiredis.ReplyError else (first, acknowledged(await count, shown))
         except TimeoutError:
             raise Retry(f"no answer within {seconds:.1f} s") from None
 
     def _for_replicas(self) -> Mux:
         if self._slow is None:
-            self._slow = Mux(self._endpoint, allow_eviction=self._allow_eviction)
+            self._slow = Mux(self._endpoint, silence=self._silence, allow_eviction=self._allow_eviction)
         return self._slow
 
     async def aclose(self) -> None:

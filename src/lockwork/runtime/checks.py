@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lockwork.errors import ServerUnsuitable
 from lockwork.logs import Log
 from lockwork.runtime.identity import COMMANDS, Identity, identify
-from lockwork.runtime.replies import passing, raise_error, read_only
+from lockwork.runtime.replies import Demoted, passing, raise_error, read_only
 
 log: Log = Log("lockwork")
 
@@ -19,8 +19,9 @@ _warned: set[str] = set()
 def check(replies: Sequence[object], where: str, *, allow_eviction: bool) -> Identity | None:
     """Return who the connection is, from the replies to ASK; None, with a warning, if this user could not end it later.
 
-    Raises ServerUnsuitable unless INFO shows a writable server of at least 6.2 that evicts no keys, Retry when the
-    server cannot serve just now, and ServerRefused when a password is missing. A user without INFO is not checked.
+    Raises ServerUnsuitable unless INFO shows a server of at least 6.2 that evicts no keys, Demoted for a read-only
+    replica, Retry when the server cannot serve just now, and ServerRefused when a password is missing. A user without
+    INFO is not checked.
     """
     for reply, command in zip(replies, COMMANDS, strict=True):
         if passing(str(reply)) or str(reply).startswith("NOAUTH"):
@@ -40,7 +41,7 @@ def _check_info(info: bytes, where: str, *, allow_eviction: bool) -> None:
     if numbers and numbers < OLDEST:
         raise ServerUnsuitable(f"the server at {where} is version {version}: use Redis 6.2 or later, or Valkey")
     if facts.get("role") == "slave" and facts.get("slave_read_only", "1") == "1":
-        raise ServerUnsuitable(read_only(where))
+        raise Demoted(read_only(where))
     policy = facts.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and not allow_eviction:
         raise ServerUnsuitable(

@@ -24,6 +24,7 @@ from redis.connection import (
 from redis.retry import Retry
 
 from lockwork.errors import ConfigError
+from lockwork.protocol.effects import Call
 
 _SCHEMES = ("redis", "rediss", "unix")
 _KINDS = {
@@ -40,17 +41,25 @@ REPLICAS: float = 1.0
 """Seconds that replicas have to acknowledge a grant."""
 
 
-def limit(patience: float | None, *, replicas: bool) -> float:
-    """Seconds after which one try of a call with this patience is given up; a healthy server gets a second.
+YOUNG: float = 1.0
+"""Seconds in which a new connection is not closed for another, unless its server turned out to be a replica."""
+HEALTHY: float = 1.0
+"""Seconds that a healthy server may need for a call, whatever the caller's patience."""
+SHORTEST: float = 0.05
+"""Seconds that even the last try of a call has."""
 
-    One that waits for `replicas` gets their time on top.
+
+def limit(call: Call, patience: float) -> float:
+    """Seconds that a call with this patience may take, all its tries together.
+
+    A healthy server gets a second, unless the call is brief; replicas that the call waits for get their time on top.
     """
-    usual = TIMEOUT if patience is None else min(TIMEOUT, max(1.0, patience))
-    return usual + REPLICAS if replicas else usual
+    usual = patience if call.brief else max(HEALTHY, patience)
+    return usual + REPLICAS if call.replicas else usual
 
 
 class Endpoint:
-    """One server: `shown` is its address without the password."""
+    """One server: `shown` is its address without the password; `described` says what server that is."""
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
@@ -69,6 +78,23 @@ class Endpoint:
         else:
             place = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
         self.shown: str = f"{kind}://{place}"
+        self.described: str = f"the server at {self.shown}"
+        self.era: int = 0
+        """Goes up when the server changes; a connection of an earlier era is closed, and not used again."""
+        self._run: bytes | None = None
+
+    def reached(self, run: bytes | None) -> int:
+        """Note which server a new connection has reached, by its run id if known; returns the connection's era."""
+        if run is not None and run != self._run:
+            before, self._run = self._run, run
+            if before is not None:
+                self.era += 1
+        return self.era
+
+    def demoted(self, era: int) -> None:
+        """Note that the server which connections of this era have reached is a read-only replica now."""
+        if era == self.era:
+            self.era += 1
 
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
@@ -129,7 +155,8 @@ class Endpoint:
     def connection(self, timeout: float = TIMEOUT) -> AbstractConnection:
         """A new, unconnected redis-py connection that never retries on its own."""
         make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
-        limits = {"socket_connect_timeout": timeout, "socket_timeout": timeout}
+        # a name may have two addresses, of which one is dead: the other needs time, too
+        limits = {"socket_connect_timeout": timeout / 2, "socket_timeout": timeout}
         return make(**{**self._options, **limits}, retry=Retry(NoBackoff(), 0))
 
     def async_connection(self) -> AsyncConnection:

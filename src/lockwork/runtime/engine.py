@@ -45,12 +45,15 @@ class Engine:
         self._turn = 0.0
         """When the server may be asked about them."""
         self._keeper = keeper
+        self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
         self._start = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stop = False
         self._listen = False
+        self._era = endpoint.era
+        """When it changes, the subscription must be looked after."""
         self._planned = 0.0
         self._busy = False
         """Whether leases were added since the engine planned last."""
@@ -127,7 +130,7 @@ class Engine:
 
     def listen(self) -> None:
         """Hear this process's channel from now on."""
-        if not self._listen:
+        if not self._listen or self._era != self._endpoint.era:
             self._listen = True
             self._ring()
         if self._thread is None:
@@ -135,7 +138,7 @@ class Engine:
 
     def hearing(self, channel: str) -> Hearing:
         """Another channel, whose messages are for the same who wait; the running loop is to hear it."""
-        return Hearing(self._endpoint, channel, self._mail)
+        return Hearing(self._endpoint, channel, self._mail, allow_eviction=self._allow_eviction)
 
     def _ensure(self) -> None:
         with self._start:
@@ -172,23 +175,21 @@ class Engine:
         except ValueError:  # closed before this thread came to its first step
             selector.close()
             return
-        subscription = Subscription(self._endpoint, self._channel, self._deliver, self._mail.wake_all, selector)
+        subscription = Subscription(
+            self._endpoint,
+            self._channel,
+            self._deliver,
+            self._mail.wake_all,
+            selector,
+            self._ring,
+            allow_eviction=self._allow_eviction,
+        )
         try:
             while not self._stop:
                 if self._listen:
+                    self._era = self._endpoint.era
                     subscription.tend()
-                suspected = self._turn if self._suspects else None
-                events = (self._book.next_event(), subscription.next_event, suspected)
-                upcoming = [at for at in events if at is not None]
-                if self._busy:
-                    # where many short locks come and go, it looks again before any is due, and is not woken for each
-                    self._busy = False
-                    upcoming.append(now() + _SHORT)
-                # `_planned` is set before the book is read again, so that a lease added meanwhile rings the bell
-                self._planned = min(upcoming, default=float("inf"))
-                newest = self._book.next_event()
-                pause = min(self._planned, newest if newest is not None else self._planned) - now()
-                for key, _ in selector.select(None if pause == float("inf") else max(0.0, pause)):
+                for key, _ in selector.select(self._pause(subscription.next_event)):
                     if key.fileobj is rung:
                         if not _heard(rung):
                             return
@@ -206,6 +207,22 @@ class Engine:
             subscription.close()
             selector.close()
             rung.close()
+
+    def _pause(self, at: float | None) -> float | None:
+        """Plan when to look again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
+        suspected = self._turn if self._suspects else None
+        upcoming = [at for at in (self._book.next_event(), at, suspected) if at is not None]
+        if self._busy:
+            # where many short locks come and go, it looks again before any is due, and is not woken for each
+            self._busy = False
+            upcoming.append(now() + _SHORT)
+        if self._renewing.back:
+            upcoming.append(0.0)
+        # `_planned` is set before the book is read again, so that a lease added meanwhile rings the bell
+        self._planned = min(upcoming, default=float("inf"))
+        newest = self._book.next_event()
+        until = min(self._planned, newest if newest is not None else self._planned)
+        return None if until == float("inf") else max(0.0, until - now())
 
     def _deliver(self, ticket: str, text: str) -> None:
         if ticket != "!":

@@ -6,14 +6,15 @@ import asyncio
 from typing import Any
 
 import hiredis
-import redis
 
 from lockwork.logs import Log
 from lockwork.protocol.messages import split
+from lockwork.runtime.asyncdialing import opened_within
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.mailboxes import Mailboxes
 from lockwork.runtime.packing import NOTHING, new_reader, pack
+from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.subscription import PING, SILENCE
 from lockwork.runtime.sync import backoff
 
@@ -23,10 +24,11 @@ log: Log = Log("lockwork")
 class Hearing:
     """A subscription of its own, which delivers to the mailboxes of the process."""
 
-    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes) -> None:
+    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._mail = mail
+        self._allow_eviction = allow_eviction
 
     async def run(self) -> None:
         """Hear the channel until cancelled, whatever becomes of the server; the engine, which hears another, warns."""
@@ -35,10 +37,8 @@ class Hearing:
             ear, unknown = _Ear(self._mail), None
             try:
                 await self._listen(ear)
-            except (redis.RedisError, OSError):
-                pass
             except Exception as error:  # noqa: BLE001 - whatever it is, who waits here hears nothing without us
-                unknown = error
+                unknown = unforeseen(error)
             if ear.confirmed:
                 tries, complained = 0, False
             if unknown is not None and not complained:
@@ -49,27 +49,17 @@ class Hearing:
 
     async def _listen(self, ear: _Ear) -> None:
         """Connect, and hear the channel until the connection breaks."""
-        connection: Any = self._endpoint.async_connection()
+        opened = await opened_within(TIMEOUT, self._endpoint, [], self._allow_eviction)
+        transport = opened.writer.transport
         try:
-            await connection.connect()
-            mine = asyncio.current_task()
-            if mine is not None and mine.cancelling():
-                # redis-py's connect may swallow it (asyncio.wait_for of Python 3.11)
-                raise asyncio.CancelledError
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
-        writer: asyncio.StreamWriter = connection._writer  # noqa: SLF001 - no public name for it
-        connection._reader = connection._writer = None  # noqa: SLF001 - from here on it is ours alone
-        try:
-            writer.transport.set_protocol(ear)
-            writer.transport.write(pack("SUBSCRIBE", self._channel))
+            transport.set_protocol(ear)
+            transport.write(pack("SUBSCRIBE", self._channel))
             while not (await asyncio.wait([ear.over], timeout=PING))[0]:
-                if now() - ear.heard > SILENCE:
+                if now() - ear.heard > SILENCE or opened.era != self._endpoint.era:
                     return
-                writer.transport.write(pack("PING"))
+                transport.write(pack("PING"))
         finally:
-            writer.transport.abort()
+            transport.abort()
 
 
 class _Ear(asyncio.Protocol):

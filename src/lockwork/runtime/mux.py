@@ -8,19 +8,17 @@ from collections import deque
 from functools import partial
 from typing import Any
 
-import redis
-
 from lockwork.errors import LockworkError, ServerUnavailable
 from lockwork.protocol.effects import Call
 from lockwork.runtime.answers import Answers
-from lockwork.runtime.checks import check
+from lockwork.runtime.asyncdialing import opened_within
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import TIMEOUT, Endpoint
-from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
-from lockwork.runtime.packing import NOTHING, new_reader, pack_call
-from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
+from lockwork.runtime.endpoint import YOUNG, Endpoint
+from lockwork.runtime.identity import Identity
+from lockwork.runtime.outgoing import LARGE, unacknowledged
+from lockwork.runtime.packing import pack_call
+from lockwork.runtime.replies import Demoted, Failover, Retry
 
-_READ_SIZE = 1 << 18
 _SOON = 8
 """Calls that are worth a write of their own, unless many more are under way."""
 _LOOK = 0.00015
@@ -32,13 +30,17 @@ _SKIPPED = 64
 class Mux:
     """A pipelined connection: `submit` never waits, answers come in the order of the questions."""
 
-    def __init__(self, endpoint: Endpoint, *, allow_eviction: bool) -> None:
+    def __init__(self, endpoint: Endpoint, *, silence: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
+        self._silence = silence
+        """Seconds without an answer after which the connection is given up; opening it may take as long."""
         self._allow_eviction = allow_eviction
         self._loop = asyncio.get_running_loop()
         self._opening: asyncio.Task[None] | None = None
         self._closed = False
         self._identity: Identity | None = None
+        self._era = 0
+        self._since = 0.0
         self._abandoned: list[Identity] = []
         self._writer: asyncio.StreamWriter | None = None
         self._answers: Answers | None = None
@@ -46,6 +48,10 @@ class Mux:
         self._pending: deque[asyncio.Future[Any]] = deque()
         self._end: asyncio.Task[Any] | None = None
         self._progress = 0.0
+        self._written = 0
+        """Bytes that were given to the connection."""
+        self._arrived = 0
+        """How many of them had reached the other side when that was looked at last."""
         self._skip = 0
         self._sent: set[str] = set()
         """Scripts that have come to the server by this connection."""
@@ -53,13 +59,15 @@ class Mux:
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection."""
-        return self._writer is not None
+        """Whether there is a connection to the server of now."""
+        return self._writer is not None and self._era == self._endpoint.era
 
     async def connect(self) -> None:
         """Connect unless connected; raises Retry or a LockworkError."""
         if self._closed:
             raise ServerUnavailable("the app was closed while this call was under way: whether it counts is not known")
+        if self._writer is not None and not self.connected:
+            self._drop(self._answers, "another server has taken its place")
         if self._writer is None:
             # in a task of its own, for all who wait: one caller's cancellation must not undo it for the others
             opening = self._opening
@@ -72,41 +80,15 @@ class Mux:
             opening.result()
 
     async def _open(self) -> None:
-        connection: Any = self._endpoint.async_connection()
-        try:
-            await self._handshake(connection)
-            reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
-            replies = await self._ask(reader, writer, ASK, len(COMMANDS))
-            identity = check(replies, self._endpoint.shown, allow_eviction=self._allow_eviction)
-            while self._abandoned:
-                if identity is not None and identity.run == self._abandoned[-1].run:
-                    await self._ask(reader, writer, end(self._abandoned[-1]), 1)
-                self._abandoned.pop()
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise asyncio.CancelledError
-            if reader.at_eof():
-                raise ConnectionResetError("closed by the server")
-        except FORESEEN as error:
-            await self._disconnect(connection)
-            raise_connecting(error, self._endpoint.shown)
-        except BaseException:
-            await self._disconnect(connection)
-            raise
-        connection._reader = connection._writer = None  # noqa: SLF001 - from here on it is ours alone
+        opened = await opened_within(self._silence, self._endpoint, self._abandoned, self._allow_eviction)
         self._sent.clear()
         self._answers = Answers(self._pending, self._progressed, self._drop)
-        writer.transport.set_protocol(self._answers)
-        self._writer, self._identity = writer, identity
+        opened.writer.transport.set_protocol(self._answers)
+        self._writer, self._identity, self._era, self._since = opened.writer, opened.identity, opened.era, now()
+        self._written = self._arrived = 0
         # a loop that ends cancels its tasks, and the connection is closed with this one, whether it has begun or not
         self._end = self._loop.create_task(asyncio.Event().wait(), name="lockwork-connection")
         self._end.add_done_callback(partial(self._with_the_loop, self._answers))
-
-    async def _handshake(self, connection: Any) -> None:
-        try:
-            await connection.connect()
-        except Exception as error:  # noqa: BLE001 - the app's own source of passwords may raise anything
-            raise_connecting(error, self._endpoint.shown)
 
     def _opened(self, opening: asyncio.Task[None]) -> None:
         self._opening = None
@@ -139,11 +121,13 @@ class Mux:
         unsent, pending = self._unsent, self._pending
         if not pending:
             self._progress = began = now()
+            self._arrived = self._written
             if self._watch is None:
-                self._watch = self._loop.call_later(TIMEOUT, self._check)
+                self._watch = self._loop.call_later(self._silence, self._check)
             # waiting for company would cost the first a turn of the loop; those behind it travel together
             pending.append(future)
             self._writer.transport.write(packed)
+            self._written += len(packed)
             if self._skip:
                 self._skip -= 1
             else:
@@ -157,6 +141,16 @@ class Mux:
         elif len(unsent) == 1:
             self._loop.call_soon(self._flush)
         return future
+
+    def renounce(self, why: Failover) -> None:
+        """Close the connection, because another server may stand at its address by now; not again and again."""
+        if self._writer is None:
+            return
+        if isinstance(why, Demoted):
+            self._endpoint.demoted(self._era)
+        elif now() - self._since < YOUNG:
+            return
+        self._drop(self._answers, str(why))
 
     async def aclose(self) -> None:
         """Close the connection; calls under way raise Retry."""
@@ -197,7 +191,9 @@ class Mux:
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if self._writer is not None and unsent:
-            self._writer.transport.write(b"".join(unsent) if len(unsent) > 1 else unsent[0])
+            packed = b"".join(unsent) if len(unsent) > 1 else unsent[0]
+            self._writer.transport.write(packed)
+            self._written += len(packed)
 
     def _look(self, future: asyncio.Future[Any], until: float) -> None:
         """Let the loop look for the answer without sleeping."""
@@ -233,29 +229,14 @@ class Mux:
         self._watch = None
         if not self._pending:
             return
-        left = self._progress + TIMEOUT - now()
+        left = self._progress + self._silence - now()
         if left <= 0 and self._writer is not None:
-            self._drop(self._answers, "it fell silent")
-        else:
-            self._watch = self._loop.call_later(max(left, 0.05), self._check)
-
-    @staticmethod
-    async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packed: bytes, count: int) -> list[Any]:
-        parser = new_reader()
-        writer.write(packed)
-        replies: list[Any] = []
-        async with asyncio.timeout(TIMEOUT):
-            while True:
-                while (reply := parser.gets()) is not NOTHING:
-                    replies.append(reply)
-                if len(replies) == count:
-                    return replies
-                data = await reader.read(_READ_SIZE)
-                if not data:
-                    raise ConnectionResetError("closed by the server")
-                parser.feed(data)
-
-    @staticmethod
-    async def _disconnect(connection: Any) -> None:
-        with contextlib.suppress(redis.RedisError, OSError, asyncio.CancelledError):
-            await connection.disconnect(nowait=True)
+            transport = self._writer.transport
+            waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket"))
+            before, self._arrived = self._arrived, self._written - waiting
+            if self._arrived - before < LARGE:
+                self._drop(self._answers, "it fell silent")
+                return
+            # it is busy with what was written, and gets on with it: the answer may take longer
+            self._progress, left = now(), self._silence
+        self._watch = self._loop.call_later(max(left, 0.05), self._check)

@@ -30,7 +30,9 @@ def _open_embedded() -> Opened:
     from lockwork.runtime import embedded  # noqa: PLC0415 - most apps give a URL and never need it
 
     server = embedded.open_shared()
-    return Endpoint.from_url(server.url), server.close
+    endpoint = Endpoint.from_url(server.url)
+    endpoint.described = f"an embedded server (LOCKWORK_URL is not set) at {endpoint.shown}"
+    return endpoint, server.close
 
 
 def _nothing() -> None:

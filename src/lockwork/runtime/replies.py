@@ -2,22 +2,55 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn, TypeGuard
 
 import hiredis
 import redis
-from redis.exceptions import AuthorizationError
+from redis.exceptions import (
+    AuthorizationError,
+    ClusterDownError,
+    MasterDownError,
+    ReadOnlyError,
+    TryAgainError,
+)
 
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
+from lockwork.runtime.tls import trouble
 
 # The server is there but cannot serve just now; the same call will do later.
-_PASSING = ("LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED")
+_BUSY = ("BUSY", "TRYAGAIN")
+# The same, but another server may stand at this address soon, or does already.
+_FAILOVER = ("LOADING", "CLUSTERDOWN", "NOREPLICAS", "UNBLOCKED")
+# A replica says this.
+_REPLICA = ("READONLY", "MASTERDOWN")
 # What a server that is away, or talks nonsense, makes its clients raise.
 FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
+# What redis-py makes of such answers when they come during the handshake.
+_PASSING = (
+    redis.ConnectionError,
+    redis.TimeoutError,
+    redis.BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    ReadOnlyError,
+    TryAgainError,
+)
 
 
 class Retry(Exception):
     """The call may be sent again: the connection broke, or the server cannot serve just now."""
+
+
+class Failover(Retry):
+    """The server cannot serve now, and another may take its place: the connection is closed, the address resolved anew.
+
+    A connection that outlives a failover leads to the demoted server for ever.
+    """
+
+
+class Demoted(Failover):
+    """The server is a read-only replica."""
 
 
 class NoScript(Exception):
@@ -26,7 +59,7 @@ class NoScript(Exception):
 
 def passing(message: str) -> bool:
     """Whether it is the error of a server that cannot serve just now."""
-    return message.split(" ", 1)[0] in _PASSING
+    return message.split(" ", 1)[0] in (*_BUSY, *_FAILOVER, *_REPLICA)
 
 
 def raise_error(message: str, where: str, script: str) -> None:
@@ -34,10 +67,12 @@ def raise_error(message: str, where: str, script: str) -> None:
     code = message.split(" ", 1)[0]
     if code == "NOSCRIPT":
         raise NoScript
-    if passing(message):
+    if code in _REPLICA or "-READONLY" in message:
+        raise Demoted(f"the server at {where} answers {message!r}")
+    if code in _FAILOVER:
+        raise Failover(f"the server at {where} answers {message!r}")
+    if code in _BUSY:
         raise Retry(f"the server at {where} answers {message!r}")
-    if code == "READONLY" or "-READONLY" in message:
-        raise ServerUnsuitable(read_only(where))
     if code == "OOM" or "OOM command not allowed" in message:
         raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
@@ -49,16 +84,26 @@ def raise_error(message: str, where: str, script: str) -> None:
     raise ServerRefused(f"the server at {where} refused {script}: {message}")
 
 
+def acknowledged(reply: object, where: str) -> int:
+    """How many replicas have what was written, as WAIT says; raises what its error means."""
+    if isinstance(reply, hiredis.ReplyError):
+        if "replica" in str(reply):  # it was demoted between the write and this
+            raise Demoted(f"the server at {where} answers {str(reply)!r}")
+        raise_error(str(reply), where, "WAIT")
+    assert isinstance(reply, int)
+    return reply
+
+
 def raise_connecting(error: Exception, where: str) -> NoReturn:
     """Raise what an error of the handshake means."""
+    if (problem := trouble(error, where)) is not None:
+        raise ServerRefused(problem) from error
     # redis-py's asyncio side wraps what the server said, and what the app's own source of passwords raised
     while isinstance(error, redis.ConnectionError) and _says_more(error.__cause__):
         error = error.__cause__
     if isinstance(error, redis.AuthenticationError | AuthorizationError):
         raise ServerRefused(f"the server at {where} refuses our user or password ({error}): check the URL") from error
-    if isinstance(error, redis.RedisError) and not isinstance(
-        error, redis.BusyLoadingError | redis.ConnectionError | redis.TimeoutError
-    ):
+    if isinstance(error, redis.RedisError) and not isinstance(error, _PASSING):
         raise ServerRefused(f"the server at {where} refuses the connection: {error}") from error
     if isinstance(error, FORESEEN):
         raise Retry(f"no server answers at {where}: {error}") from error
@@ -77,12 +122,23 @@ def unforeseen(error: object) -> Exception | None:
     return error if isinstance(error, Exception) and not isinstance(error, FORESEEN) else None
 
 
-def gone(where: str, why: object, tried: float) -> ServerUnavailable:
+def gone(where: str, why: object, tried: float) -> LockworkError:
     """The error for a call that could not be completed in time."""
+    if isinstance(why, Demoted):
+        return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
     if unforeseen(why) is not None:
         return ServerUnavailable(text)  # whether the server is there, nobody knows
-    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable?")
+    return ServerUnavailable(f"{text}. Is the server at {where} running and reachable{_speaking(text, where)}?")
+
+
+def _speaking(text: str, where: str) -> str:
+    """What else may be wrong: a server without TLS waits for the rest of a command, and one with TLS hangs up."""
+    if where.startswith("rediss://"):
+        return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
+    if where.startswith("redis://") and re.search("reset by peer|closed by|broken pipe", text, re.IGNORECASE):
+        return ", and is this not its port for TLS (rediss://)"
+    return ""
 
 
 def read_only(where: str) -> str:

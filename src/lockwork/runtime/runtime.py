@@ -81,6 +81,13 @@ class Runtime:
         """What the channels of all processes begin with."""
         return self.channel.removesuffix(self.process)
 
+    @property
+    def server(self) -> str:
+        """Which server it is, for people, without the password; opens it."""
+        if self._opened is None:
+            self._open()
+        return self._endpoint().described
+
     def run(self, protocol: Protocol[T]) -> T:
         """Run a protocol on this thread."""
         driver = self._sync

@@ -10,7 +10,8 @@ import hiredis
 from lockwork.logs import Log
 from lockwork.protocol.messages import split
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import Endpoint
+from lockwork.runtime.dialing import Dial
+from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.packing import pack
 from lockwork.runtime.replies import Retry, unforeseen
 from lockwork.runtime.sync import backoff
@@ -41,6 +42,9 @@ class Subscription:
         deliver: Callable[[str, str], None],
         missed: Callable[[], None],
         selector: selectors.BaseSelector,
+        ring: Callable[[], None],
+        *,
+        allow_eviction: bool,
     ) -> None:
         self._endpoint = endpoint
         self._channel = channel
@@ -48,6 +52,10 @@ class Subscription:
         self._deliver = deliver
         self._missed = missed
         self._selector = selector
+        self._ring = ring
+        self._allow_eviction = allow_eviction
+        self._dial: Dial | None = None
+        """The attempt to connect that is under way: it rings when it has ended."""
         self._wire = Wire(endpoint)
         self._descriptor: int | None = None
         self._tries = 0
@@ -62,10 +70,18 @@ class Subscription:
         if self._wire.connected:
             if at - self._heard > SILENCE:
                 self._broken("it fell silent")
+            elif self._wire.era != self._endpoint.era:
+                self._broken("the server is a replica now, or another one has taken its place")
             elif self.next_event is not None and at >= self.next_event:
                 self._send("PING")
-        if not self._wire.connected and (self.next_event is None or at >= self.next_event):
-            self._connect()
+        if self._dial is not None:
+            if self._dial.ended:
+                self._connected()
+            elif self.next_event is not None and at >= self.next_event:
+                self._broken("nobody answers")
+        elif not self._wire.connected and (self.next_event is None or at >= self.next_event):
+            self._dial = Dial(self._endpoint, TIMEOUT, allow_eviction=self._allow_eviction, then=self._ring)
+            self.next_event = now() + TIMEOUT
 
     def read(self) -> None:
         """Take what has come and deliver it."""
@@ -96,14 +112,20 @@ class Subscription:
         if self._descriptor is not None:
             self._selector.unregister(self._descriptor)
             self._descriptor = None
+        if self._dial is not None:
+            self._dial.leave()
+            self._dial = None
         self._wire.close()
 
-    def _connect(self) -> None:
+    def _connected(self) -> None:
+        dial, self._dial = self._dial, None
+        assert dial is not None
         try:
-            self._wire.connect()
+            self._wire = dial.result(0)
         except Exception as error:  # noqa: BLE001 - whatever it is, this thread also renews the leases
             self._broken(error)
             return
+        self._wire.limit(0)  # this thread never waits for a peer: it also watches over the leases
         self._descriptor = self._wire.fileno()
         self._selector.register(self._descriptor, selectors.EVENT_READ)
         self._heard = now()

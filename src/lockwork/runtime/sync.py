@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from lockwork.errors import BlockingCallError, LockworkError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
+from lockwork.runtime.dialing import dial
 from lockwork.runtime.driving import drive
-from lockwork.runtime.endpoint import REPLICAS, Endpoint, limit
+from lockwork.runtime.endpoint import REPLICAS, SHORTEST, TIMEOUT, YOUNG, Endpoint, limit
 from lockwork.runtime.identity import Identity
 from lockwork.runtime.mailboxes import Listener
 from lockwork.runtime.packing import pack_wait
-from lockwork.runtime.replies import Retry, gone, unforeseen
+from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowledged, gone, unforeseen
 from lockwork.runtime.wire import Wire
 
 T = TypeVar("T")
@@ -47,7 +48,7 @@ class SyncDriver:
         self._abandoned: dict[Identity, None] = {}
         """Where a request may still be under way that was given up: every later call ends these first."""
         self.timeout: float | None = None
-        """Seconds that one call may take at the most, when that is less than usual."""
+        """Seconds that one call may take at the most, all its tries together, when that is less than usual."""
 
     def run(self, protocol: Protocol[T]) -> T:
         """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
@@ -64,12 +65,15 @@ class SyncDriver:
         return now()
 
     def _call(self, call: Call) -> Any:
-        began, tries = now(), 0
+        began, tries, whole = now(), 0, False
         patience = self._patience if call.patience is None else min(call.patience, self._patience)
+        seconds = limit(call, patience) if self.timeout is None else self.timeout
+        left = seconds
         while True:
-            wire = self._take()
             try:
-                return self._once(wire, call)
+                return self._once(call, min(TIMEOUT, left), whole=whole)
+            except NoScript:
+                whole = True
             except Retry as error:
                 tries += 1
                 pause = backoff(tries)
@@ -77,22 +81,24 @@ class SyncDriver:
                     raise gone(self._endpoint.shown, error, now() - began) from unforeseen(error) or error
                 time.sleep(pause)
                 call = call.again()
-            finally:
-                if wire.connected:
-                    self._free.append(wire)
+            left = max(began + seconds - now(), SHORTEST)
 
-    def _once(self, wire: Wire, call: Call) -> Any:
+    def _once(self, call: Call, seconds: float, *, whole: bool) -> Any:
+        wire = self._take(seconds)
         try:
-            wire.limit(limit(call.patience, replicas=bool(call.replicas)) if self.timeout is None else self.timeout)
-            if not wire.connected:
-                self._connect(wire)
+            wire.limit(seconds)
             if self._abandoned:
                 for old in list(self._abandoned):
                     wire.end(old)
                     self._abandoned.pop(old, None)
-            reply = wire.run(call)
-            return (reply, wire.request(pack_wait(call.replicas, REPLICAS))) if call.replicas else reply
-        except LockworkError:
+            reply = wire.run(call, whole=whole)
+            if not call.replicas:
+                return reply
+            return reply, acknowledged(wire.request(pack_wait(call.replicas, REPLICAS)), self._endpoint.shown)
+        except (LockworkError, NoScript):
+            raise
+        except Failover as error:
+            self._renounce(wire, error)
             raise
         except BaseException as error:
             if not isinstance(error, Retry):
@@ -101,21 +107,28 @@ class SyncDriver:
             if wire.identity is not None and not wire.connected:
                 self._abandoned[wire.identity] = None
             raise
+        finally:
+            if wire.connected:
+                self._free.append(wire)
 
-    def _connect(self, wire: Wire) -> None:
-        wire.connect()
-        try:
-            # every connection: after a failover it may lead to another server
-            wire.inspect(allow_eviction=self._allow_eviction)
-        except BaseException:
+    def _renounce(self, wire: Wire, why: Failover) -> None:
+        """Close the connection, because another server may stand at its address by now; not again and again."""
+        if isinstance(why, Demoted):
+            self._endpoint.demoted(wire.era)
             wire.close()
-            raise
+        elif now() - wire.since > YOUNG:
+            wire.close()
 
-    def _take(self) -> Wire:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return Wire(self._endpoint)
+    def _take(self, seconds: float) -> Wire:
+        while True:
+            try:
+                wire = self._free.pop()
+            except IndexError:
+                # every connection is checked: after a failover it may lead to another server
+                return dial(self._endpoint, seconds, allow_eviction=self._allow_eviction)
+            if wire.era == self._endpoint.era:
+                return wire
+            wire.close()
 
     def close(self) -> None:
         """Close the connections that are not in use; those in use are closed by who uses them last."""

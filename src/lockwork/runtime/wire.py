@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 from typing import Any
 
 import hiredis
@@ -14,10 +15,12 @@ import redis
 
 from lockwork.protocol.effects import Call
 from lockwork.runtime.checks import check
+from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
+from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.packing import NOTHING, new_reader, pack_ahead, pack_call
-from lockwork.runtime.replies import NoScript, Retry, raise_connecting, raise_error
+from lockwork.runtime.replies import Retry, raise_connecting, raise_error
 
 _READ_SIZE = 65536
 
@@ -31,7 +34,13 @@ class Wire:
         self._connection: Any = None
         self._socket: socket.socket | None = None
         self._reader = new_reader()
+        self._outgoing = 0
+        """Bytes of a large command that had yet to reach the server when that was looked at last."""
         self.identity: Identity | None = None
+        self.era: int = 0
+        """See Endpoint: which server this connection has reached."""
+        self.since: float = 0.0
+        """When it was opened, on the client's clock."""
 
     def connect(self) -> None:
         """Connect and authenticate; raises Retry or a LockworkError, whatever goes wrong."""
@@ -53,27 +62,24 @@ class Wire:
         self.send(ASK)
         replies = [self.receive() for _ in COMMANDS]
         self.identity = check(replies, self._endpoint.shown, allow_eviction=allow_eviction)
+        self.since = now()
+        self.era = self._endpoint.reached(None if self.identity is None else self.identity.run)
 
     def end(self, gone: Identity) -> None:
         """End another connection of ours, if the server is still the one it led to."""
         if self.identity is not None and self.identity.run == gone.run:
             self.request(end(gone))
 
-    def run(self, call: Call) -> Any:
-        """Run a script and return its reply; raises Retry when the outcome is unknown."""
+    def run(self, call: Call, *, whole: bool) -> Any:
+        """Run a script and return its reply; raises NoScript, or Retry when the outcome is unknown."""
         if self.identity is None:
             call = call.unguarded()
-        self.send(pack_call(call))
+        self.send(pack_call(call, whole=whole))
         if call.ahead is not None:
             pack_ahead(call)
         reply = self.receive()
         if isinstance(reply, hiredis.ReplyError):
-            try:
-                raise_error(str(reply), self._endpoint.shown, call.script.name)
-            except NoScript:
-                reply = self.request(pack_call(call, whole=True))
-                if isinstance(reply, hiredis.ReplyError):
-                    raise_error(str(reply), self._endpoint.shown, call.script.name)
+            raise_error(str(reply), self._endpoint.shown, call.script.name)
         return reply
 
     def request(self, packed: bytes) -> Any:
@@ -85,10 +91,32 @@ class Wire:
         """Send a command."""
         assert self._socket is not None
         try:
-            self._socket.sendall(packed)
+            self._outgoing = 0
+            if len(packed) <= LARGE:
+                self._socket.sendall(packed)
+            else:
+                self._send_slowly(memoryview(packed))
         except OSError as error:
             self.close()
             raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+
+    def _send_slowly(self, packed: memoryview) -> None:
+        """Send a large command: the time limit is for each part, because `sendall` limits the whole."""
+        assert self._socket is not None
+        while packed:
+            packed = packed[self._socket.send(packed[: 4 * LARGE]) :]
+        self._outgoing = unacknowledged(self._socket)
+
+    def _read(self) -> bytes:
+        """Read what comes next; while a large command is still leaving, the time limit begins anew."""
+        assert self._socket is not None
+        while True:
+            try:
+                return self._socket.recv(_READ_SIZE)
+            except TimeoutError:
+                before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket)
+                if self._outgoing >= before:
+                    raise
 
     def receive(self) -> Any:
         """Wait for the next reply."""
@@ -98,7 +126,7 @@ class Wire:
                 reply = self._reader.gets()
                 if reply is not NOTHING:
                     return reply
-                data = self._socket.recv(_READ_SIZE)
+                data = self._read()
                 if not data:
                     raise ConnectionResetError("closed by the server")
                 self._reader.feed(data)
@@ -110,10 +138,11 @@ class Wire:
         """The replies that are here once the socket is readable."""
         assert self._socket is not None
         try:
-            data = self._socket.recv(_READ_SIZE)
-            if not data:
-                raise ConnectionResetError("closed by the server")
-            self._reader.feed(data)
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # part of a TLS record
+                data = self._socket.recv(_READ_SIZE)
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                self._reader.feed(data)
             return list(iter(self._reader.gets, NOTHING))
         except (OSError, hiredis.HiredisError) as error:
             self.close()

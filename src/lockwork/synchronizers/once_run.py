@@ -32,6 +32,7 @@ class Run:
 
     def __init__(self, runtime: Runtime, asked: Asked, granted: Granted, cap: int) -> None:
         self._runtime = runtime
+        self._process = runtime.process
         self._name = asked.name
         self._cap = cap
         self._state: Literal["d", "f", "l"] = "l"
@@ -57,6 +58,8 @@ class Run:
 
     def over(self, *, quietly: bool = False) -> Protocol[None]:
         """Keep what came of it; raises LockLost if its lease ended meanwhile and it does not count any more."""
+        if self._process != self._runtime.process:
+            return  # a fork inside of the run comes to its end, too: the run is the parent's
         renewal, lease = self._lease.renewal, self._lease
         _running.discard((renewal.owner, renewal.key))
         lost = lease.lost or now() >= lease.deadline

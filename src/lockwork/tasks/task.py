@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from copy import copy
 from functools import partial, update_wrapper
 from inspect import get_annotations
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs
 from lockwork.commits.delivery import Way
@@ -20,8 +20,11 @@ from lockwork.ids import new_id, new_ids
 from lockwork.injection import Injection
 from lockwork.injection.alone import call_alone
 from lockwork.jobs import options as job_options
+from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
+from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import pushing as protocol
 from lockwork.protocol.queues.heads import body
 from lockwork.protocol.queues.pushing import NewJob
@@ -39,8 +42,18 @@ R = TypeVar("R")
 C = TypeVar("C")
 Function = Callable[P, R] | Callable[P, Coroutine[Any, Any, R]]
 
+_ENQUEUE, _CALL = "{task}.enqueue(...), or await {task}.aenqueue(...)", "{task}.call(...)"
+_LATER = '{task}.options(delay="10m").enqueue(...)'
+_ELSEWHERE = {
+    **dict.fromkeys(("delay", "send", "kiq", "defer", "defer_async", "perform_async", "dispatch", "apply"), _ENQUEUE),
+    **dict.fromkeys(("apply_async", "send_with_options", "perform_in", "schedule", "configure"), _LATER),
+    **dict.fromkeys(("s", "si", "subtask", "message", "kicker"), _CALL),
+    **dict.fromkeys(("map", "starmap", "chunks", "batch_defer", "perform_bulk"), "{task}.enqueue_many([(...), (...)])"),
+}
+"""How others call what we have by another name."""
 
-class Task(Generic[P, R, C]):
+
+class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     """A registered function: call it to run it here, `enqueue` it to run it in a worker."""
 
     batching: Batching | None = None
@@ -114,17 +127,19 @@ class Task(Generic[P, R, C]):
             return (await self._runtime.arun(self._push([job])))[0]
         return await self._gathered(job)
 
-    def enqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
-
-        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
-        error says how many of the first are.
-        """
+    def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         return self._runtime.run(self._push(self._many(arguments)))
 
-    async def aenqueue_many(self, arguments: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """The same for an asyncio task."""
+    async def _aenqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         return await self._runtime.arun(self._push(self._many(arguments)))
+
+    def job(self, id: str) -> Job[R]:
+        """A job of this task that was enqueued elsewhere, found again by its id; nothing is sent yet."""
+        return FoundJob(self._origins(), checked(id, "a job's id"))
+
+    def _origins(self) -> Sequence[Origin]:
+        """Where its jobs may be."""
+        return [self._origin]
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """Return the task so that what it enqueues waits for the commit of a database transaction.
@@ -153,6 +168,14 @@ class Task(Generic[P, R, C]):
             options.keep_result,
             tuple(taken.promises) if taken else (),
         )
+
+    if not TYPE_CHECKING:  # to type checkers, none of these names exists
+
+        def __getattr__(self, name: str) -> Any:
+            said = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if name in _ELSEWHERE:
+                said += ": use " + _ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
+            raise AttributeError(said)
 
     def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
         """The function as its jobs see it, and which of its parameters they do not give."""

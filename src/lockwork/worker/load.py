@@ -8,7 +8,15 @@ import traceback
 from pathlib import Path
 
 from lockwork.app import Lockwork
-from lockwork.errors import ConfigError
+from lockwork.errors import ConfigError, LockworkError
+from lockwork.failures import is_own
+
+_OURS = f"{Path(__file__).parents[1]}/"
+_IMPORTING = f"{Path(importlib.__file__).parent}/"
+
+
+class NotImported(ConfigError):
+    """The app's module cannot be imported; if the traceback says more than the message, it is a note of this error."""
 
 
 def load(reference: str) -> Lockwork:
@@ -28,9 +36,9 @@ def load(reference: str) -> Lockwork:
             dotted = module_name.removesuffix(".py").replace("/", ".").strip(".")
             hint = f": did you mean {dotted}:{attribute}?" if dotted != module_name else ""
             raise ConfigError(f"there is no module {module_name!r} in {here} or on the Python path{hint}") from None
-        raise ConfigError(f"module {module_name!r} cannot be imported: {_where(error)}") from error
+        raise _not_imported(module_name, error) from error
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"module {module_name!r} cannot be imported: {_where(error)}") from error
+        raise _not_imported(module_name, error) from error
     found = module
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -43,8 +51,23 @@ def load(reference: str) -> Lockwork:
     return found
 
 
-def _where(error: BaseException) -> str:
-    ours = f"{Path(__file__).parents[1]}/"  # what we raise of an app is told where the app said it
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(ours)]
-    place = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+def _not_imported(module: str, error: BaseException) -> NotImported:
+    """Name the last line of the app's own code, and add the traceback where other lines had a part in it."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_OURS, _IMPORTING, "<frozen importlib"))
+    ]
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        said = f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    elif frames:
+        own = [frame for frame in frames if is_own(frame.filename)]
+        place = (own or frames)[-1]
+        said += f" ({place.filename}, line {place.lineno})"
+    found = NotImported(f"module {module!r} cannot be imported: {said}")
+    if isinstance(error, SyntaxError) or (len(frames) > 1 and not isinstance(error, LockworkError)):
+        shown = traceback.TracebackException.from_exception(error)
+        shown.stack = traceback.StackSummary.from_list(frames)
+        found.add_note("".join(shown.format() if frames else shown.format_exception_only()).rstrip())
+    return found

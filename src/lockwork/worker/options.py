@@ -24,6 +24,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     max_memory: int | None = None
     runners: int | None = None
     """Processes for `executor="process"` tasks, in each child; as many as there are processors unless given."""
+    log_level: str | None = None
+    log_format: str | None = None
 
     @property
     def ends(self) -> bool:

@@ -13,7 +13,6 @@ _SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
 _HELD = "if held[1] and deadline > now then"
 _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 _NOT_ON = "redis.call('HSET', lock, 'd', 0)"
-_LONGER = "now + ARGV[at + 2] * 1000"
 _MINE = "if held[1] == ARGV[1] and held[2] == ARGV[2] and deadline > now then"
 _MINIMUM = "if ARGV[4] and left > 0 then"
 _LOOK = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
@@ -24,7 +23,7 @@ TWINS = (
     Build("adopted too late", (("lock_adopt", "or deadline <= now then return", "then return"),)),
     Build("an adopter's own call sent again is refused", (("lock_adopt", _MINE, "if false then"),)),
     Build("adoption does not warn the line", (("lock_adopt", "if held[5] then warn", "if false then warn"),)),
-    Build("adoption loses the line", (("lock_adopt", "\nkeep(ends)", "\nredis.call('HDEL', lock, 't')"),)),
+    Build("adoption loses the line", (("lock_adopt", "\nkeep(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)),
     Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
     Build("force tells nobody", (("lock_force", _LOOK, ""),)),
     Build("force passes the line by", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
@@ -42,7 +41,7 @@ TWINS = (
     Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),
     Build("a new request leaves its old place", (("parts/ask", "      leave(request)\n", ""),)),
     Build("who does not wait keeps its place", (("parts/ask", "    leave(request)\n    return", "    return"),)),
-    Build("a renewal shortens", (("lock_renew", f"math.max(deadline, {_LONGER})", _LONGER),)),
+    Build("a renewal shortens", (("lock_renew", "if now + lease * 1000 >= deadline then", "if true then"),)),
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build("withdrawn but not handed on", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),

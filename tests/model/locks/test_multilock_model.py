@@ -20,7 +20,9 @@ _TICKET = "local ticket = redis.call('HGET', "
 _GONE = "held[1] ~= ARGV[2] or held[2] ~= ARGV[at + 2] or held[3] == '0'"
 _IN_TIME = "tonumber(held[3]) > now and 1 or 0"
 _PASS = "    pass(held[2], held[4], held[5])\n"
-_WITHDRAW = "  withdraw(ARGV[1], ARGV[2])"
+_PROBLEM = "  if problem then reply[at] = problem end\n"
+_STOP = "  if reply[at] == 0 then return reply end\n"
+_WITHDRAW = "withdraw(ARGV[1], ARGV[2])"
 TWINS = (
     Build("what comes behind is kept while it waits", (("multi_acquire", _BEHIND, ""),)),
     Build("refused, it keeps what comes behind", (("multi_acquire", _BEHIND, f"if wait ~= '0' then {_BEHIND} end"),)),
@@ -45,7 +47,7 @@ TWINS = (
     Build("anybody may release", (("multi_release", _GONE, "not held[1] or held[2] ~= ARGV[at + 2]"),)),
     Build("any fence will do", (("multi_release", _GONE, "held[1] ~= ARGV[2] or held[3] == '0'"),)),
     Build("the first fence is for all", (("multi_release", "ARGV[at + 2]", "ARGV[3]"),)),
-    Build("one that is gone stops the others", (("multi_release", "  else\n", "    return reply\n  else\n"),)),
+    Build("one that is gone stops the others", (("multi_release", _PROBLEM, _STOP),)),
     Build("too late is in time", (("multi_release", _IN_TIME, "1"),)),
     Build("a release sent again is a loss", (("multi_release", "tonumber(ARGV[1])", "0"),)),
     Build("dead waiters are served", (("parts/line", "if waiter[1] > now or waiter[3] == mine then", "if true then"),)),

@@ -22,7 +22,7 @@ TWINS = (
     Build(
         "who becomes the first is not told", ((_LINE, "if waiter[6] <= now + OFTEN * 1000 and not now_too then", "do"),)
     ),
-    Build("revives a lapsed grant", (("permits_renew", " and held[1] > now then", " then"),)),
+    Build("revives a lapsed grant", (("permits_renew", " and held[1] > today then", " then"),)),
     Build("anybody may renew", (("permits_renew", "held and held[2] == ARGV[at] and", "held and"),)),
     Build("dead holders keep their units", ((_PART, "if held[1] <= now then\n      drop(id, held)", "if false then"),)),
     Build("the renewed are swept", ((_PART, "if held[1] <= now then\n      drop", "if key <= now then\n      drop"),)),

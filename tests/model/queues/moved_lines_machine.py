@@ -73,4 +73,6 @@ class MovedLinesMachine(LinesMachine):
         """Where a job is said to be."""
         states = {"scheduled": "scheduled", "ready": "active", "waits for its key": "active", "running": "active"}
         for id in self._special(*states):
-            assert self.bench.run(control.look(self.queue, id)).state == states[self.jobs[id].place]
+            place = self.jobs[id].place
+            assert self.bench.run(control.look(self.queue, id)).state == states[place]
+            assert self.bench.run(control.where(self.queue, id)).state == place.replace("waits for its key", "ready")

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.pushing import NewJob
@@ -187,7 +188,9 @@ class QueueMachine(RuleBasedStateMachine):
         """Give back what a session holds, which is over, or said to be."""
         held = [id for id, (holder, _) in self.leased.items() if holder == session]
         over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
-        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone), twice=twice)
+        # who has beaten since it was found overdue has another deadline
+        ended = self.alive.get(session, 0) - (0 if over else 1)
+        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended), twice=twice)
         assert moved == (len(held) if over and not twice else 0), "a session that is not over keeps its jobs"
         if not over:
             return
@@ -227,6 +230,9 @@ class QueueMachine(RuleBasedStateMachine):
             found = self.bench.run(jobs.standing(self.queue, id)).state
             overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
             assert found == ("overdue" if overdue else state)
+            place = self.bench.run(control.where(self.queue, id))
+            assert place.state == (job.place if job.place in ("ready", "running", "scheduled") else "gone")
+            assert place.workers == sum(ends > self.ms for ends in self.alive.values())
 
     # -- what a machine with more rules adds ------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ TWINS = (
     Build("puts back nothing", (("dq_abandon", "if #pairs > 0 then", "if false then"),)),
     Build("puts back over what is newer", (("dq_abandon", "'NX'", "'CH'"),)),
     Build("an abandoned pop takes", (("dq_abandon", "remember(request, cmsgpack.pack({}), 1)", ""),)),
-    Build("the dead stay first", (("dq_pop", "cmsgpack.unpack(packed)[2] <= now", "false"),)),
+    Build("the dead stay first", (("dq_pop", "if not place or place[2] <= now then", "if not place then"),)),
 )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from simulation.server import Build, Server
 
 _TOKEN = "if tokens[index] ~= token then"
 _KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
+_RUNS = "if redis.call('HEXISTS', KEYS[6 + number], id) == 1 then return at('running') end"
+_ALIVE = "string.format('(%.0f', math.floor(now / 1000))"
 _TRIES = "redis.call('HSET', tries, id, attempt)"
 TWINS = (
     Build("any token settles", (("jobs_settle", _TOKEN, "if not tokens[index] then"),)),
@@ -18,6 +20,8 @@ TWINS = (
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
     Build("low before high", (("jobs_reserve", "for level = 2, 4 do", "for level = 4, 2, -1 do"),)),
     Build("an ended session comes back", (("jobs_beat", "if ARGV[at + 1] == '1' or", "if true or"),)),
+    Build("a running job is said to wait", (("jobs_where", _RUNS, ""),)),
+    Build("a worker whose lease is over serves", (("jobs_where", _ALIVE, "'-inf'"),)),
     Build(
         "a reserve call forgets its jobs",
         (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if false then"),),

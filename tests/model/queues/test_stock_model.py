@@ -17,7 +17,7 @@ TWINS = (
     Build("adds twice", (("stock_state", "if not string.find(added, ARGV[3], 1, true) then", "if true then"),)),
     Build(
         "sells what has expired",
-        (("stock_end", "kept[5] <= now then", "false then"), ("stock_end", "\nexpire()", "")),
+        (("stock_end", "kept[5] <= clock then", "false then"), ("stock_end", "\nexpire()", "")),
     ),
     Build("gives back twice", (("parts/stock", "redis.call('HDEL', books, 'r' .. id)", ""),)),
     Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
@@ -25,14 +25,16 @@ TWINS = (
     Build("withdraws what is sold", (("stock_state", "+ ARGV[2] >= 0 then", "+ ARGV[2] >= -99 then"),)),
     Build("gives back nothing, with a job", (("stock_end", "(done and 1) or 0", "1"),)),
     Build("does not know its own job", (("stock_end", "done = redis.call('HEXISTS', jobs, ARGV[4])", "done = 0"),)),
-    Build("extending shortens", (("stock_extend", "math.max(kept[5], now + ARGV[2] * 1000)", "now + ARGV[2] * 1000"),)),
+    Build(
+        "extending shortens", (("stock_extend", "math.max(kept[5], clock + ARGV[2] * 1000)", "clock + ARGV[2] * 1000"),)
+    ),
     Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
     Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
     Build("hands over beyond the limit", ((_LINE, "has + units <= limit", "true"),)),
     Build("hands over for good", ((_LINE, "math.min(CLAIM, hold)", "hold"),)),
     Build("claims twice", (("stock_wait", "and kept[7] and", "and"),)),
     Build("who leaves keeps what was handed over", (("stock_leave", "kept[7] or ", ""),)),
-    Build("serves the dead", ((_LINE, "if waiter and waiter[1] <= now then", "if false then"),)),
+    Build("serves the dead", ((_LINE, "if waiter and waiter[1] <= clock then", "if false then"),)),
 )
 
 

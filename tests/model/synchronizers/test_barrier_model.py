@@ -40,7 +40,13 @@ TWINS = (
     Build("any order", (("barrier_arrive", "return one[1] < other[1]", "return one[1] > other[1]"),)),
     Build(
         "a place that is not refreshed",
-        (("barrier_arrive", "redis.call('ZADD', places, now", "redis.call('ZADD', places, 'NX', now"),),
+        (
+            (
+                "barrier_arrive",
+                "redis.call('ZADD', places, last, request)",
+                "redis.call('ZADD', places, 'NX', last, request)",
+            ),
+        ),
     ),
 )
 

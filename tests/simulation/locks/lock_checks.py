@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from simulation.faults import MS, SECOND
 from simulation.locks.lock_actors import Players
-from simulation.process import Task
+from simulation.process import NEVER, Task
 from simulation.server import Command
 from simulation.world import EPOCH, Broken, Step, World
 
 _BOUND = SECOND
+LONGEST = 20 * SECOND
+"""The longest lease in these runs."""
 _LOOK = 5 * SECOND
 """After a lost wake-up a waiter looks by itself, and what it missed is made good."""
 _SLACK = 250 * MS
@@ -26,6 +28,8 @@ class Held:
     request: str = ""
     fence: int = 0
     deadline: int = 0
+    length: int = 0
+    """How far ahead the deadline lay when it was set, us."""
 
     def live(self, now: int) -> bool:
         """Whether it keeps others out at server time `now`."""
@@ -44,6 +48,9 @@ class _Seen:
 
 class LockChecker:
     """Checks every step on a lock."""
+
+    asks_all = True
+    """Whether a call that asks for locks asks for each of them."""
 
     def __init__(self, world: World, players: Players) -> None:
         self._world = world
@@ -75,13 +82,26 @@ class LockChecker:
                 self._changed(step, key, before, after, caller)
             elif after.deadline != before.deadline:
                 self._moved(step, before, after, caller)
-            if fields and expiry <= 0:
-                raise Broken(f"L4: {key} has no expiry")
-            if fields and after.live(step.now) and expiry < (after.deadline - step.now) // 1000:
-                raise Broken(f"L4: {key} would go before its lease ends")
+            if fields:
+                self._lasts(step, at, expiry, before, after)
             seen.held = after
             if step.script == "lock_acquire" and step.args[4] == 1:
                 seen.asked.setdefault((step.task, str(step.args[1])), step.true)
+
+    def _lasts(self, step: Step, at: int, expiry: int, before: Held, after: Held) -> None:
+        """Everything that is kept ends: the grant after its own length, the key when nothing of it is needed."""
+        key = step.keys[at]
+        if expiry <= 0:
+            raise Broken(f"L4: {key} has no expiry")
+        # the server's own clock stands still here: after a step only a script that has just written tells
+        told = (after.fence, after.request) != (before.fence, before.request) or self._world.stepped == NEVER
+        if told and after.live(step.now) and expiry < (after.deadline - step.now) // 1000:
+            raise Broken(f"L4: {key} would go before its lease ends")
+        if told and expiry < (after.fence - step.now) // 1000:
+            raise Broken(f"L2: {key} would forget its fence {after.fence} before the clock has passed it")
+        looked = (step.script == "lock_acquire" and self.asks_all) or (step.script == "lock_renew" and step.reply[at])
+        if looked and after.live(step.now) and after.deadline - step.now > min(after.length, LONGEST):
+            raise Broken(f"L4: {key} is kept from everybody for longer than a lease: {after} at {step.now}")
 
     def _changed(self, step: Step, key: str, before: Held, after: Held, caller: tuple[str, str, int]) -> None:
         seen = self._locks[key]
@@ -107,14 +127,16 @@ class LockChecker:
             if not before.live(step.now):
                 raise Broken(f"L1: {step.script} revived {before}, which had ended")
         elif before.live(step.now):
+            if before.deadline > step.now + before.length and after.deadline >= step.now + before.length:
+                return  # the clock was set back, and a lease lasts no longer than a lease
             if not _may_end(step.script, before, caller):
                 raise Broken(f"L3: {step.script} by {caller} shortened {before}")
             self._locks[str(step.keys[0])].ended = step.true
 
     def _beliefs(self, step: Step, key: str, after: Held) -> None:
         """No holder may take itself for the holder while the server grants to somebody else."""
-        if self._world.moved_forward:
-            return  # then clients measure less time than the server
+        if step.true - self._world.jumped <= LONGEST:
+            return  # clients measure less time than the server; but what they renew since is theirs, or they hear of it
         for belief in self._players.beliefs.get(key, ()):
             if belief.held(step.true) and belief.fence != after.fence:
                 raise Broken(f"L1: {after} was granted while {belief.task.name} counts on fence {belief.fence}")
@@ -122,7 +144,7 @@ class LockChecker:
     def _delay(self, step: Step, key: str, before: Held) -> None:
         """Between two grants, nobody who waits without trouble of its own waits longer than a second."""
         seen = self._locks[key]
-        if self._world.ahead:
+        if self._world.stepped > NEVER:
             return
         ended = min(seen.ended, step.true) if seen.ended else 0
         if before.owner and before.deadline and not before.live(step.now):
@@ -151,6 +173,7 @@ def _held(fields: dict[bytes, bytes]) -> Held:
         fields.get(b"r", b"").decode(),
         int(fields.get(b"f", 0)),
         int(fields.get(b"d", 0)),
+        int(fields.get(b"l", 0)) * 1000,
     )
 
 

@@ -18,9 +18,16 @@ LOCKS = {
             (("parts/ask", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
         ),
         Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
-        Build("extends by too little", (("lock_renew", "'d', deadline)", "'d', deadline - 500000)"),)),
+        Build(
+            "extends by too little",
+            (("lock_renew", "'d', deadline, 'l', length)", "'d', deadline - 500000, 'l', length)"),),
+        ),
     ),
     "L2": (
+        Build(
+            "forgets a fence that is ahead of the clock",
+            (("parts/line", "math.max(0, math.ceil((last - now) / 1000)) + MARGIN", "MARGIN"),),
+        ),
         Build(
             "a fence that is not raised",
             (
@@ -39,6 +46,14 @@ LOCKS = {
         Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
     ),
     "L4": (
+        Build(
+            "a lease lasts on by as much as the clock was set back",
+            (("parts/line", "deadline <= now + length * 1000 then", "true then"),),
+        ),
+        Build(
+            "a renewed lease lasts on by as much as the clock was set back",
+            (("lock_renew", "deadline = math.min(deadline, now + length * 1000)", ""),),
+        ),
         Build(
             "dead waiters stay in line",
             (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from simulation.faults import MS, SECOND
 from simulation.locks.lock_actors import Belief
-from simulation.locks.lock_checks import Held, LockChecker
+from simulation.locks.lock_checks import LONGEST, Held, LockChecker
 from simulation.process import Process
 from simulation.world import EPOCH, Broken, Step, World
 
@@ -96,13 +96,15 @@ class WayChecker(LockChecker):
         until = self._least.get(key, 0)
         if step.script == "lock_force" and before.fence == step.args[1]:
             self._least.pop(key, None)
-        elif until > step.now and after.owner and after.fence != before.fence:
-            raise Broken(f"at_least: {key} was granted {(until - step.now) / SECOND:.2f} s before its minimum was over")
+        elif until > step.true > self._world.jumped + LONGEST and after.owner and after.fence != before.fence:
+            raise Broken(
+                f"at_least: {key} was granted {(until - step.true) / SECOND:.2f} s before its minimum was over"
+            )
         elif after.owner:
             self._least.pop(key, None)  # it was over, also when the clock goes back later
         ended = (step.args[1], step.args[2]) == (before.owner, before.fence) if len(step.args) > 3 else False
         if step.script == "lock_release" and ended and before.live(step.now):
-            self._least[key] = step.now + int(step.args[3]) * 1000
+            self._least[key] = step.true + int(step.args[3]) * 1000
             # it is free from then on, and not before
             self._locks[key].ended = step.true + int(step.args[3]) * 1000
 

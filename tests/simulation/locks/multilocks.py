@@ -106,6 +106,8 @@ class Collectors(Players):
 class MultiChecker(LockChecker):
     """What a script does to several locks must be right for each as if it stood alone; and replies must be true."""
 
+    asks_all = False
+
     def applied(self, step: Step) -> None:
         """Judge a step, lock by lock."""
         if step.script not in _ALONE:

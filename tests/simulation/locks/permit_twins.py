@@ -25,6 +25,10 @@ TWINS = (
             ),
         ),
     ),
+    Build(
+        "a lease lasts on by as much as the clock was set back",
+        (("parts/permits", "tonumber(found[8] or 0) - now)", "0)"),),
+    ),
     Build("anybody may release", (("permits_release", _HELD, "if not held then"),)),
     Build(
         "a released grant's units stay taken",
@@ -38,7 +42,7 @@ TWINS = (
         "live holders are swept when they have renewed",
         (("parts/permits", "if held[1] <= now then\n      drop", "if key <= now then\n      drop"),),
     ),
-    Build("revives a lapsed grant", (("permits_renew", " and held[1] > now then", " then"),)),
+    Build("revives a lapsed grant", (("permits_renew", " and held[1] > today then", " then"),)),
     Build("anybody may renew", (("permits_renew", "held and held[2] == ARGV[at] and", "held and"),)),
     Build(
         "an abandoned request keeps its grant",
@@ -78,7 +82,7 @@ TWINS = (
     Build(
         "a key without an expiry",
         (
-            ("parts/permits", "redis.call('PEXPIRE', books, left + MARGIN)", ""),
+            ("parts/permits", "redis.call('PEXPIRE', books, math.max(left,", "local _ = (math.max(left,"),
             ("permits_renew", "redis.call('PEXPIRE', books,", "local _ = ("),
         ),
     ),

@@ -8,7 +8,7 @@ from lockwork.protocol.locks.quorum import validity
 from simulation.server import Build
 
 BUILDS = (
-    Build("the fence is not raised", (("lock_raise", "redis.call('HSET', KEYS[1], 'f', ARGV[3])", "local _ = 1"),)),
+    Build("the fence is not raised", (("lock_raise", "redis.call('HSET', lock, 'f', ARGV[3])", "local _ = 1"),)),
     Build(
         "another's grant is taken for one's own",
         (("lock_raise", "held[1] ~= ARGV[1] or held[2] ~= ARGV[2] or deadline", "deadline"),),

@@ -213,5 +213,5 @@ def delay_queues(server: Server, seed: int, build: Build = RELEASED) -> World:
 
     kill = crowd(world, populate, gap=3 * SECOND)
     world.start(world.process("judge"), "drain", users.drain)
-    incidents(world, kill, 15 * SECOND)
+    incidents(world, kill, 15 * SECOND, set_right=True)
     return finished(world, seed, 25, 200, checker.at_end)

@@ -16,6 +16,7 @@ from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queues.peers import Peers
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queues.queue_view import Made
 from simulation.world import Broken, World
@@ -116,23 +117,22 @@ class Plant:
 
     def _beat(self, crew: list[Child]) -> Actor:
         """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
-        last = steady = yield Clock()
+        peers = Peers(LEASE)
         while True:
             pause = LEASE / 3
             try:
                 mine = {child.session: False for child in crew}
+                sent = yield Clock()
                 answer = yield from jobs.beat(self.queue, mine, int(LEASE * 1000), patience=0.5)
                 now = yield Clock()
-                if now - last > LEASE:
-                    steady = now
-                last = now
+                peers.heard(sent, now, answer.at)
                 for child in crew:
                     if not answer.alive.get(child.session, True):
                         child.over = True
                 if answer.next_deadline is not None:
-                    patience = steady + LEASE - now
+                    patience = peers.patience(now)
                     if answer.overdue is not None and patience <= 0:
-                        yield from jobs.recover(self.queue, answer.overdue, WINDOW_MS, gone=False)
+                        yield from jobs.recover(self.queue, answer.overdue, WINDOW_MS, gone=False, ended=answer.ended)
                         pause = 0.0
                     else:
                         pause = min(pause, max(answer.next_deadline, patience, 0.01))

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.protocol.effects import Argument
-from simulation.queues.queue_actors import Plant
+from lockwork.protocol.server_clock import TOLERANCE
+from simulation.faults import SECOND
+from simulation.queues.queue_actors import LEASE, Plant
 from simulation.queues.queue_line_checks import LineChecker
 from simulation.queues.queue_view import LIVE, Place, View, looks, read
 from simulation.server import Command
@@ -42,6 +44,8 @@ class QueueChecker:
         """Deliveries of each job that count as attempts."""
         self._recount: Counter[str] = Counter()
         """How often jobs were enqueued, cleared and forgotten."""
+        self._beaten: dict[str, int] = {}
+        """True time at which a session's lease was last renewed, us."""
         self._asked: list[str] = []
         self._cancelling: set[str] = set()
         self.again: set[str] = set()
@@ -57,6 +61,9 @@ class QueueChecker:
         """Judge what a script did to the queue's jobs."""
         before, after = self.view, read(step.seen, self._asked, self._plant.made)
         self._single(step, before)
+        for session, deadline in after.leases.items():
+            if deadline != before.leases.get(session):
+                self._beaten[session] = step.true
         for id in before.places.keys() | after.places.keys():
             was, is_ = before.places.get(id), after.places.get(id)
             if was != is_:
@@ -179,8 +186,7 @@ class QueueChecker:
             if f":run:{was[1]}" not in step.keys[9] or is_ is None or is_[0] != "ready":
                 raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
         elif step.script == "jobs_recover" and step.args[1] == was[1]:
-            lapsed = before.leases.get(was[1], 0) <= step.now // 1000
-            if not lapsed and not (step.args[2] == 1 and was[1] in self._plant.gone):
+            if not self._lapsed(step, before, was[1]) and not (step.args[2] == 1 and was[1] in self._plant.gone):
                 raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
             self._deliveries[id] += 1
             buried = self._deliveries[id] >= self._plant.made[id].deliveries
@@ -189,6 +195,13 @@ class QueueChecker:
                 raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")
         else:
             raise Broken(f"Q2: {step.script} {step.args} took {id} from {was[1]}; now {is_}")
+
+    def _lapsed(self, step: Step, before: View, session: str) -> bool:
+        """Whether a session has not beaten for a whole lease, whatever the server's clock was set to meanwhile."""
+        if not before.leases.get(session, 0):
+            return True
+        unnoticed = TOLERANCE + 0.1 if self._world.mix.back or self._world.mix.forth else 0.01
+        return step.true - self._beaten.get(session, 0) >= (LEASE - unnoticed) * SECOND
 
     def _settled(self, step: Step, after: View, id: str, was: Place, is_: Place | None, asked: bool) -> None:
         _, session, token = was

@@ -67,7 +67,7 @@ def staff(world: World, plant: Plant) -> None:
         populate()
     for _ in range(random.choice([0, 0, 1, 3])):
         world.after(random.randint(0, 15 * SECOND), plant.retire)
-    incidents(world, kill, 15 * SECOND, victims)
+    incidents(world, kill, 15 * SECOND, victims, set_right=True)
 
 
 def _others(world: World, mine: Task) -> bool:

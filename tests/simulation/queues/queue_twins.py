@@ -35,10 +35,7 @@ TWINS = {
     "Q2": (
         Build(
             "sessions are given up while their lease lasts",
-            (
-                ("jobs_beat", "if left == 0 then overdue", "if left >= 0 then overdue"),
-                ("jobs_recover", "deadline > now / 1000 then", "deadline > now / 1000 + 1000000 then"),
-            ),
+            (("jobs_beat", "if left == 0 then overdue", "if left >= 0 then overdue"),),
         ),
         Build("a recovered job stays leased", (("jobs_recover", "redis.call('HDEL', run, id)", ""),)),
     ),
@@ -55,6 +52,10 @@ TWINS = {
         ),
         Build(
             "a dead machine is not noticed", (("jobs_beat", "if left == 0 then overdue", "if left < 0 then overdue"),)
+        ),
+        Build(
+            "a session lasts on by as much as the clock was set back",
+            (("jobs_beat", "if today < newest then", "if false then"),),
         ),
         Build("nobody is woken", (("parts/wake", "while count > 0 and", "while false and"),)),
     ),

@@ -6,6 +6,7 @@ from itertools import chain
 
 import pytest
 
+from lockwork.protocol.server_clock import ServerClock
 from simulation.catching import check_caught
 from simulation.queues import queues
 from simulation.queues.queue_twins import TWINS
@@ -29,6 +30,12 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
 @pytest.mark.parametrize("twin", list(chain(*TWINS.values())), ids=lambda twin: twin.name)
 def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
     check_caught(lambda seed: queues.run(simulated, seed, twin), twin.name, _SEEDS)
+
+
+def test_a_heartbeat_that_notices_no_step_is_caught(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It calls all others dead when the server's clock is set forward by a lease, and their jobs run twice."""
+    monkeypatch.setattr(ServerClock, "heard", lambda *_: 0.0)
+    check_caught(lambda seed: queues.run(simulated, seed), "no steps", _SEEDS)
 
 
 def test_every_rule_has_a_twin() -> None:

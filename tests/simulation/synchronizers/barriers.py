@@ -23,7 +23,7 @@ _PLACE = 15 * SECOND
 _SLACK = 250 * MS
 _OLD = "(oldest > first and old[1] > now - KEPT * 1000)"
 _PASSED = "if mine then return {1, mine[2], mine[1]} end"
-_ZADD = "redis.call('ZADD', places, now"
+_ZADD = "redis.call('ZADD', places, last, request)"
 _NOTED = "redis.call('HSET', barrier, 'i' .. member[2], cmsgpack.pack({generation, at - 1}))"
 TWINS = (
     Build(
@@ -51,7 +51,7 @@ TWINS = (
     Build("opens for one too few", (("barrier_arrive", "if others + 1 < parties", "if others + 2 < parties"),)),
     Build("an index for two", (("barrier_arrive", "index = at - 1", "index = 0"),)),
     Build("nobody is told", (("barrier_arrive", "publish(member[3],", "tostring("),)),
-    Build("places that are not refreshed", (("barrier_arrive", _ZADD, _ZADD.replace("now", "'NX', now")),)),
+    Build("places that are not refreshed", (("barrier_arrive", _ZADD, _ZADD.replace("last", "'NX', last")),)),
     Build("a barrier without an expiry", ((_PART, "redis.call('PEXPIRE', barrier, 2 * KEPT)", ""),)),
 )
 

@@ -22,7 +22,7 @@ _LOOK = 5 * SECOND
 _SLACK = 250 * MS
 _GAP = 150 * MS
 """From a look until its answer has come, and until a message sent meanwhile has come, at most."""
-_TURN = "if now - tonumber(found[7] or 0) >= MARGIN * 1000 then"
+_TURN = "if now - since >= MARGIN * 1000 or since > now + MARGIN * 1000 then"
 _BEFORE = "redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)"
 TWINS = (
     Build("counts twice", (("latch_count", _BEFORE, "false"),)),

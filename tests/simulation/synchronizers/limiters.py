@@ -25,6 +25,9 @@ _AFRESH = (
     "books.last, books.full, books.part = 0, 0, 0 return books end if true then"
 )
 TWINS = (
+    Build(
+        "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
+    ),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("books what nobody waits for", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
     Build(
@@ -111,12 +114,15 @@ class Checker:
 
     def looks(self, script: str, keys: Sequence[str]) -> list[Command]:
         """Read how long the keys last."""
-        return [("PTTL", key) for key in keys]
+        return [*(("PTTL", key) for key in keys), ("HMGET", keys[0], "n", "o")]
 
     def applied(self, step: Step) -> None:
         """Judge what a script did."""
-        if -1 in step.seen:
+        *expiries, (newest, ahead) = step.seen
+        if -1 in expiries:
             raise Broken("a key has no expiry")
+        # the books' own clock: where the server's is set back, it goes on
+        clock = max(step.now + int(ahead or 0), int(newest or 0))
         if step.script == "limiter_return":
             if step.reply:
                 request = str(step.args[0])
@@ -126,17 +132,17 @@ class Checker:
                 self.callers.returned.add(request)
             return
         request, n, wait = str(step.args[1]), int(step.args[2]), int(step.args[3])
-        code, ahead, _ = step.reply
+        code, wait_for, _ = step.reply
         known = self.callers.booked.get(request)
         if known is not None:
-            if code != 1 or ahead != max(0, known.slot - step.now):
+            if code != 1 or wait_for != max(0, known.slot - clock):
                 raise Broken(f"{request} took twice: {known}, then {step.reply}")
         elif code == 1:
-            if 0 <= wait < ahead:
-                raise Broken(f"{request} would not wait {ahead} us")
-            self._booked(_Booked(n, step.now + ahead))
-            self.callers.booked[request] = _Booked(n, step.now + ahead)
-        elif not 0 <= wait < ahead:
+            if 0 <= wait < wait_for:
+                raise Broken(f"{request} would not wait {wait_for} us")
+            self._booked(_Booked(n, clock + wait_for))
+            self.callers.booked[request] = _Booked(n, clock + wait_for)
+        elif not 0 <= wait < wait_for:
             raise Broken(f"{request} was refused although it would wait")
 
     def _booked(self, new: _Booked) -> None:
@@ -162,6 +168,7 @@ class Checker:
         """A limiter that rests gives all that it has."""
         for rule in self.callers.rules:
             state = self.world.build.script("limiter_state")
+            # the books' clock may be behind by what they did not see of the time before a step
             rested = self.world.server_now + 3600 * SECOND
             units, left, _ = self.world.server.run(state, rule.keys, [rule.rule], rested).reply
             if (units, left) != (rule.limit, 0):

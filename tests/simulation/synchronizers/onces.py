@@ -26,6 +26,14 @@ _PART = "parts/once"
 _KEY = keys.once("sim", "a")
 _LEASE = 3 * SECOND
 TWINS = (
+    Build(
+        "a lease and a period last on by as much as the clock was set back",
+        (
+            ("parts/once", "if found[7] then", "if false then"),
+            ("parts/once", "if found[8] then", "if false then"),
+            ("once_renew", "if held[6] then", "if false then"),
+        ),
+    ),
     Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
     Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == ARGV[2] then", "if false then"),)),
     Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
@@ -50,6 +58,7 @@ class _Run:
     fence: int
     deadline: int
     ends: int
+    every: int
     state: str = "r"
     value: bytes = b""
     ended: int = 0
@@ -86,6 +95,9 @@ class Checker:
     def _once_begin(self, step: Step) -> None:
         _, request, _, every, _, again, since = step.args
         run, code = self.run, step.reply[0]
+        if run is not None:
+            # what began before the clock was set back lasts no longer than it is long
+            run.deadline, run.ends = min(run.deadline, step.now + _LEASE), min(run.ends, step.now + run.every)
         live = run is not None and run.state == "r" and run.deadline > step.now
         if code == 1 and run is not None and request == run.request and run.state == "r":
             run.deadline = step.reply[2]
@@ -95,7 +107,9 @@ class Checker:
                 raise Broken(f"{step.task.name} may run beside {run}")
             if step.reply[1] <= max(self.runs, default=0):
                 raise Broken(f"the fence {step.reply[1]} does not rise")
-            self.run = _Run(step.task, str(request), step.reply[1], step.reply[2], step.now + int(every) * MS)
+            self.run = _Run(
+                step.task, str(request), step.reply[1], step.reply[2], step.now + int(every) * MS, int(every) * MS
+            )
             self.runs[self.run.fence] = self.run
         elif code == 2:
             if run is None or live or (run.ends <= step.now and run.fence != since):
@@ -188,7 +202,7 @@ class Callers:
     def _alone(self, task: Task) -> None:
         # a reset lets another one run it on purpose
         others = [other for other in self.checker.inside if other is not task and self._holds(other)]
-        if others and not self.checker.resets and not self.world.moved_forward:
+        if others and not self.checker.resets and self.world.now - self.world.jumped > _LEASE:
             raise Broken(f"{task.name} runs beside {[other.name for other in others]}")
 
     def _holds(self, task: Task) -> bool:

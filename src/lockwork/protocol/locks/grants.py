@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lockwork.errors import LockTimeout, LockworkError, NotReplicated
+from lockwork.errors import LockTimeout, NotReplicated, ServerRefused
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import insist
+from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 
@@ -78,8 +77,8 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
             heard = yield from messages.listen(
                 hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2)
             )
-            granted = handed(heard, sent, reply[2]) if isinstance(heard, list) else None
             now = yield Clock()
+            granted = handed(heard, sent, reply[2], now) if isinstance(heard, list) else None
             # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
@@ -90,18 +89,16 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
-    except BaseException:
+    except BaseException as error:
         if not settled:
-            yield from abandon(asked)
+            yield from abandon(asked, error)
         raise
 
 
-def abandon(asked: Request) -> Protocol[None]:
-    """Take a request back, whatever became of it."""
-    # when the server is away, the place in line, or the grant that nobody renews, ends by its deadline
-    with contextlib.suppress(LockworkError):
-        args = [asked.owner, asked.request]
-        yield Call(script(f"{asked.kind}_abandon"), [asked.key], args, patience=1, behind=asked.replicas > 0)
+def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
+    """Take a request back, whatever became of it; `why`: see `undo`."""
+    args = [asked.owner, asked.request]
+    yield from undo(Call(script(f"{asked.kind}_abandon"), [asked.key], args, behind=asked.replicas > 0), why)
 
 
 def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
@@ -136,15 +133,56 @@ class Renewal:
     script: str = "lock_renew"
 
 
+@dataclass(slots=True, eq=False)
+class Refusal:
+    """Why one grant could not be renewed with the others; `over`: its key is another program's by now."""
+
+    error: ServerRefused
+    over: bool
+
+
 def renew(grants: Sequence[Renewal], patience: float | None) -> Protocol[list[float | None]]:
-    """Keep many grants of one kind with one call; per grant its new deadline on the client's clock, None when over."""
+    """Keep many grants of one kind with one call; per grant its new deadline on the client's clock, None when over.
+
+    Raises ServerRefused when one of them cannot be renewed; the others are.
+    """
+    answers = yield from renew_each(grants, patience)
+    deadlines: list[float | None] = []
+    for answer in answers:
+        if isinstance(answer, Refusal):
+            raise answer.error
+        deadlines.append(answer)
+    return deadlines
+
+
+def renew_each(
+    grants: Sequence[Renewal], patience: float | None, heard: Callable[[float, float, float], object] | None = None
+) -> Protocol[list[float | Refusal | None]]:
+    """Do the same, and return why a grant could not be renewed.
+
+    `heard` gets the client's time before and after the call, and the server's in between, in seconds.
+    """
     sent = yield Clock()
     args: list[str | int] = []
     for grant in grants:
         args += (grant.owner, grant.fence, grant.lease_ms)
     reply = yield Call(script(grants[0].script), [grant.key for grant in grants], args, patience=patience)
     now = reply[-1]
-    return [local_deadline(sent, now, ends) if ends else None for ends in reply[:-1]]
+    if heard is not None:
+        heard(sent, (yield Clock()), now / 1_000_000)
+    answers: list[float | Refusal | None] = []
+    for grant, ends in zip(grants, reply[:-1], strict=True):
+        if isinstance(ends, bytes):
+            answers.append(Refusal(foreign(grant.key, ends), b"WRONGTYPE" in ends))
+        else:
+            answers.append(local_deadline(sent, now, ends) if ends else None)
+    return answers
+
+
+def foreign(key: str, said: bytes) -> ServerRefused:
+    """Return the error for one of many keys, from what the server said of it."""
+    problem = said.decode(errors="replace")
+    return ServerRefused(f"a key of ours, {key}, holds somebody else's data ({problem}): use another prefix")
 
 
 def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:
@@ -153,7 +191,10 @@ def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:
     return sent + (server_deadline - server_now) / 1_000_000
 
 
-def handed(grant: Sequence[int], sent: float, server_now: int) -> Granted:
-    """Return the grant of a hand-over: its fence and the server's deadline, told by the difference to our last call."""
-    fence, deadline = grant
-    return Granted(fence, local_deadline(sent, server_now, deadline), waited=True)
+def handed(grant: Sequence[int], sent: float, server_now: int, now: float) -> Granted:
+    """Return the grant of a hand-over: its fence and the server's deadline, told by the difference to our last call.
+
+    A claim is all that it gives: more is left of it only by a clock that was set forward since that call.
+    """
+    fence, ends = grant
+    return Granted(fence, min(local_deadline(sent, server_now, ends), now + CLAIM_MS / 1000), waited=True)

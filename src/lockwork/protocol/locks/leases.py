@@ -23,7 +23,7 @@ _FINEST = 0.008
 class Lease:
     """One grant in the hands of this process; times are on the client's clock, in seconds."""
 
-    __slots__ = ("bucket", "deadline", "lost", "next", "on_lost", "renewal", "renewed", "since")
+    __slots__ = ("__weakref__", "bucket", "deadline", "lost", "next", "on_lost", "renewal", "renewed", "since")
 
     def __init__(
         self, renewal: Renewal, granted: Granted, now: float, *, renewed: bool, on_lost: Callable[[], None]
@@ -85,10 +85,10 @@ class LeaseBook:
             lease.lost = True
             lease.on_lost()
 
-    def hasten(self, keys: Container[str]) -> None:
-        """Let the server be asked about the grants of these keys at once: they may be over."""
+    def hasten(self, keys: Container[str] | None = None) -> None:
+        """Let the server be asked about the grants of these keys, or all, at once: they may be over."""
         for lease in list(self._leases):
-            if lease.renewal.key in keys:
+            if keys is None or lease.renewal.key in keys:
                 self._move(lease, lease.since, 0.0)
 
     def next_event(self) -> float | None:
@@ -101,6 +101,13 @@ class LeaseBook:
         """When the first lease ends unless it is renewed, or a little before; None when nothing is kept."""
         self._sort()
         return min((ends for (_, ends), bucket in self._buckets.items() if bucket), default=None)
+
+    def end(self, now: float) -> None:
+        """Notify the holders of leases that have ended."""
+        for bucket in [bucket for (_, ends), bucket in self._buckets.items() if ends <= now]:
+            for lease in list(bucket):
+                if lease.deadline <= now:
+                    self.lose(lease)
 
     def due(self, now: float) -> list[Lease]:
         """The leases to renew now, some a little early so that they go together; those that ended are told so."""

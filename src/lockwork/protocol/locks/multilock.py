@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, local_deadline
+from lockwork.protocol.insisting import undo
+from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
 from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
@@ -53,7 +54,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
             waited = True
             for group in groups[found.missing + 1 : reached + 1]:
                 # an earlier group was lost: to keep later ones while waiting for it would be a deadlock
-                yield _abandon(asked, group, None)
+                yield _abandon(asked, group)
             reached = found.missing
             until = found.until if give_up is None else min(found.until, give_up)
             heard = yield from listen(hints, asked.request, until)
@@ -63,17 +64,15 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
     except GeneratorExit:
         raise
-    except BaseException:
-        yield from abandon(asked, groups[:entered])
+    except BaseException as error:
+        yield from abandon(asked, groups[:entered], error)
         raise
 
 
-def abandon(asked: Request, groups: Groups) -> Protocol[None]:
-    """Take a request back, whatever became of it."""
+def abandon(asked: Request, groups: Groups, why: BaseException | None = None) -> Protocol[None]:
+    """Take a request back, whatever became of it; `why`: see `undo`."""
     for group in groups:
-        # when the server is away, what it still keeps for us ends by its deadline
-        with contextlib.suppress(LockworkError):
-            yield _abandon(asked, group, 1)
+        yield from undo(_abandon(asked, group), why)
 
 
 def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | None) -> Protocol[_Round]:
@@ -94,8 +93,8 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
     return found
 
 
-def _abandon(asked: Request, group: Sequence[str], patience: float | None) -> Call:
-    return Call(script("multi_abandon"), tuple(group), (asked.owner, asked.request), patience)
+def _abandon(asked: Request, group: Sequence[str]) -> Call:
+    return Call(script("multi_abandon"), tuple(group), (asked.owner, asked.request))
 
 
 def release(
@@ -115,6 +114,9 @@ def release(
         call = Call(script("multi_release"), keys, args, patience if failed is None else 1, marked=True)
         try:
             reply = yield call
+            refused = [said for said in reply if isinstance(said, bytes)]
+            if refused:
+                raise foreign(keys[reply.index(refused[0])], refused[0])
         except GeneratorExit:
             raise
         except LockworkError as error:

@@ -15,6 +15,11 @@ if mine then return {1, mine[2], mine[1]} end
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', places, '-inf', now, 'LIMIT', 0, 500)) do
   if dead ~= request then drop(dead) end
 end
+-- a place lies further ahead than it lasts only when the clock was set back: then it lasts so long from now on
+local last = now + PLACE * 1000
+for _, other in ipairs(redis.call('ZRANGEBYSCORE', places, string.format('(%.0f', last), '+inf', 'LIMIT', 0, 500)) do
+  redis.call('ZADD', places, last, other)
+end
 local books = redis.call('HMGET', barrier, 'p', 'g', 'o')
 local generation = tonumber(books[2] or 0)
 local place = tonumber(redis.call('ZSCORE', places, request) or 0)
@@ -32,7 +37,7 @@ if others + 1 < parties then
     redis.call('HSET', barrier, 'a' .. request, cmsgpack.pack({ticket, ARGV[3], ARGV[4] or ''}))
   end
   redis.call('HSET', barrier, 'p', parties)
-  redis.call('ZADD', places, now + PLACE * 1000, request)
+  redis.call('ZADD', places, last, request)
   keep()
   return {0, others + 1, generation}
 end

@@ -13,7 +13,6 @@ touch('ZCARD', 11, 11)
 touch('HLEN', 12, 13)
 local tries, dead, errors, books = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 -- include: names
-local BYTES = 4194304 -- of records that one call reads, or a little more
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local looked, ids, bytes = 0, {}, 0
 for at = 3, #ARGV, 2 do

@@ -35,14 +35,22 @@ if #found > 0 or channel == '' then
   return answer(found)
 end
 
-local since = waited and cmsgpack.unpack(waited)[3] or now
+-- who comes is behind all who wait, although the clock may have been set back since they came
+local newest = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+local since = waited and cmsgpack.unpack(waited)[3] or math.max(now, (tonumber(newest) or 0) + 1)
 redis.call('HSET', books, 'w' .. request, cmsgpack.pack({channel, now + PLACE * 1000, since}))
 redis.call('ZADD', line, since, request)
 redis.call('PEXPIRE', line, 2 * KEPT)
 redis.call('PEXPIRE', books, 2 * KEPT)
 for _, ahead in ipairs(redis.call('ZRANGE', line, 0, 2)) do
   local packed = redis.call('HGET', books, 'w' .. ahead)
-  if not packed or cmsgpack.unpack(packed)[2] <= now then leave(ahead) end
+  local place = packed and cmsgpack.unpack(packed)
+  if not place or place[2] <= now then
+    leave(ahead)
+  elseif place[2] > now + PLACE * 1000 then -- the clock was set back: it lasts no longer than a place does
+    place[2] = now + PLACE * 1000
+    redis.call('HSET', books, 'w' .. ahead, cmsgpack.pack(place))
+  end
 end
 -- The first in line looks when the next entry is due, the second and third a little later, in case those before them died;
 -- the others are told when they have moved up.

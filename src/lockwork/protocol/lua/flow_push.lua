@@ -16,16 +16,17 @@ local flow, total, first, last = ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1', ARG
 local book = all.book(flow)
 if not book then
   if not first then return 0 end
-  local no_room = crowded(total, dead)
+  local no_room = total > 0 and crowded(total, dead)
   if no_room then return no_room end
   book = all.begin(flow, total)
-  redis.call('ZADD', expiry, math.floor(now / 1000) + 600000, 'flow ' .. flow)
+  redis.call('ZADD', expiry, -math.floor(now / 1000) - 600000, 'flow ' .. flow)
 end
 if book[STATE] == 'x' then return 0 end
 if book[STATE] ~= 'b' then return 1 end -- sent again
 for at = last and 9 or 7, #ARGV, 7 do
   local number = ARGV[at]
   if redis.call('HSETNX', jobs, all.job(flow, number), ARGV[at + 1]) == 1 then book[STORED] = book[STORED] + 1 end
+  weigh(ARGV[at + 1])
   redis.call('HSET', flows, flow .. ' w' .. number, ARGV[at + 3])
   for offset, letter in pairs({[2] = 'l', [4] = 'k', [5] = 'p', [6] = 'x'}) do
     if ARGV[at + offset] ~= '' then redis.call('HSET', flows, flow .. ' ' .. letter .. number, ARGV[at + offset]) end
@@ -37,7 +38,7 @@ if not last then
 end
 if book[STORED] < total then return 0 end
 redis.call('HSET', flows, flow .. ' a', ARGV[7], flow .. ' k0', ARGV[8])
-redis.call('HINCRBY', flows, '#', total)
+if total > 0 then redis.call('HINCRBY', flows, '#', total) end
 redis.call('HINCRBY', stats, 'enqueued', total)
 redis.call('ZREM', expiry, 'flow ' .. flow)
 book[STATE] = 'r'

@@ -2,7 +2,7 @@
 -- KEYS: flows
 -- ARGV: flow, how many, numbers of the jobs
 -- Reply: of the first jobs, one at least: how it ended, or '' when it has not, or nothing is known of it
-local BYTES, read, reply = 4194304, 0, {} -- or a little more
+local BYTES, read, reply = 1048576, 0, {} -- or a little more
 for at = 3, 2 + ARGV[2] do
   if read > BYTES then break end
   local blob = redis.call('HGET', KEYS[1], ARGV[1] .. ' r' .. ARGV[at]) or ''

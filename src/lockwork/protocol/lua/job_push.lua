@@ -12,6 +12,7 @@ if size then
   if waiting >= size and redis.call('HEXISTS', jobs, ARGV[1]) == 0 then return {waiting, size} end
 end
 if redis.call('HSETNX', jobs, ARGV[1], ARGV[2]) == 0 then return 0 end
+if #ARGV[2] > 4096 then redis.call('HSET', stats, 'heavy', 1) end -- as weigh in limits.lua
 local function stand()
   local pushed = redis.pcall('RPUSH', ready, ARGV[1])
   if type(pushed) == 'table' then

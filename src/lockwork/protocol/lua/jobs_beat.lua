@@ -1,13 +1,27 @@
 -- Keeps the leases of worker sessions alive, all jobs of a session at once.
--- KEYS: workers
+-- KEYS: workers, stats
 -- ARGV: lease ms, then for each session: session, 1 to join for the first time
--- Reply: {ms until the next deadline of another session or -1, overdue session or '', then 1 or 0 (it is over) per session}
--- Invariants: a session that is over does not come back
+-- Reply: {now ms, ms until the next deadline of another session or -1, overdue session or '', its deadline, then 1 or 0 (it is over)
+--   per session}
+-- Invariants: a session that is over does not come back; no deadline lies further ahead than its own lease
 -- include: now
-local workers = KEYS[1]
-redis.call('ZREM', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
+local workers, stats = KEYS[1], KEYS[2]
+-- Sessions are kept by a clock that goes on where the server's is set back: beat is the newest time it has shown, ms, and
+-- ahead how far it is ahead of the server's. Else the jobs of a dead session would wait for as long as the step was.
+local shown = redis.call('HMGET', stats, 'beat', 'ahead')
+redis.call('ZREM', workers, '') -- a script that has deleted may go on writing when the server is out of memory
+local newest, ahead = tonumber(shown[1] or 0), tonumber(shown[2] or 0)
+local today = math.floor(now / 1000) + ahead
+if today < newest then
+  today, ahead = newest, ahead + newest - today
+end
+-- a queue that never had a job has no counters, and is not to be found by them
+if redis.call('EXISTS', stats) == 1 then
+  redis.call('HSET', stats, 'beat', string.format('%.0f', today), 'ahead', string.format('%.0f', ahead))
+end
+
 local mine, alive = {}, {}
-local deadline = math.floor(now / 1000) + ARGV[1]
+local deadline = today + ARGV[1]
 for at = 2, #ARGV, 2 do
   local session = ARGV[at]
   mine[session] = true
@@ -18,13 +32,13 @@ for at = 2, #ARGV, 2 do
     alive[#alive + 1] = 0
   end
 end
-local left, overdue = -1, ''
+local left, overdue, ended = -1, '', 0
 local known = redis.call('ZRANGE', workers, 0, #alive, 'WITHSCORES')
 for at = 1, #known, 2 do
   if not mine[known[at]] then
-    left = math.max(0, known[at + 1] - math.floor(now / 1000))
-    if left == 0 then overdue = known[at] end
+    left = math.max(0, known[at + 1] - today)
+    if left == 0 then overdue, ended = known[at], tonumber(known[at + 1]) end
     break
   end
 end
-return {left, overdue, unpack(alive)}
+return {math.floor(now / 1000), left, overdue, ended, unpack(alive)}

@@ -20,7 +20,6 @@ touch('HLEN', 24, 24)
 -- include: lines
 -- include: flows
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-local BYTES = 4194304 -- what one call frees, or a little more: a large record takes its time
 local JOBS = 500
 local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0}, {}, 0, 0
 

@@ -1,5 +1,5 @@
--- Ends jobs that had to begin by now, drops results that were kept for a time of their own, and goes on with flows that left
--- something to do.
+-- Ends jobs that had to begin by now, and goes on with flows that left something to do; then forgets results that were kept for
+-- a time of their own, and flows that ended long ago. A bounded part of that.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
 --   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, flows
 -- ARGV: window ms
@@ -8,24 +8,39 @@
 -- include: now
 -- include: control
 local today = math.floor(now / 1000)
-local outcomes, expired, swept = {}, 0, 0
-local ripe = redis.call('ZRANGEBYSCORE', expiry, '-inf', today, 'LIMIT', 0, 500)
-for _, id in ipairs(ripe) do
-  local record, flow = redis.call('HGET', jobs, id), string.match(id, '^flow (.+)$')
-  if record then
-    outcomes[#outcomes + 1] = id
-    outcomes[#outcomes + 1] = withdraw(id, record, 'x')
-    flow_ended(id, record, 'c', '')
-    expired = expired + 1
-  elseif flow then
-    if swept < 5 then of_flows().sweep(flow) end
-    swept = swept + 1
+local outcomes, expired = {}, 0
+local fits = allowance()
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 250)) do
+  local flow = string.match(id, '^flow (.+)$')
+  if flow then
+    of_flows().resume(flow)
   else
-    redis.call('HDEL', kept, id)
-    redis.call('ZREM', expiry, id)
+    if not fits(id) then break end
+    local record = redis.call('HGET', jobs, id)
+    if record then
+      outcomes[#outcomes + 1] = id
+      outcomes[#outcomes + 1] = withdraw(id, record, 'x')
+      flow_ended(id, record, 'c', '')
+      expired = expired + 1
+    else
+      redis.call('ZREM', expiry, id)
+    end
   end
 end
 carry_on(outcomes, tonumber(ARGV[1]))
 conclude(outcomes, tonumber(ARGV[1]))
 if expired > 0 then redis.call('HINCRBY', stats, 'expired', expired) end
-return redis.call('ZCOUNT', expiry, '-inf', today)
+local left, bytes = 500, 4 * BYTES -- of fields to delete, which is cheaper than to read them
+for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do
+  local flow = string.match(id, '^flow (.+)$')
+  if left <= 0 or bytes <= 0 then break end
+  if flow then
+    local jobs_forgotten, size = of_flows().sweep(flow, left)
+    left, bytes = left - jobs_forgotten, bytes - size
+  else
+    left, bytes = left - 1, bytes - redis.call('HSTRLEN', kept, id)
+    redis.call('HDEL', kept, id)
+    redis.call('ZREM', expiry, id)
+  end
+end
+return redis.call('ZCOUNT', expiry, 0, today) + redis.call('ZCOUNT', expiry, -today, '(0')

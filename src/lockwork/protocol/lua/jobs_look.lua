@@ -5,9 +5,10 @@
 -- Invariants: only `watch` is written
 -- include: now
 -- include: flow_waits
+-- include: kept
 local id = ARGV[1]
 local today = math.floor(now / 1000)
-local blob = redis.call('HGET', KEYS[11], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
+local blob = kept_result(KEYS[11], KEYS[10], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
 local record = redis.call('HGET', KEYS[1], id)
 if not record then
   if not blob then return {'unknown', -1, -1, -1, '', '', '', today} end

@@ -6,8 +6,9 @@
 --   overdue (it should have begun: jobs_expire ends it), or unknown
 -- include: now
 -- include: flow_waits
+-- include: kept
 local id = ARGV[1]
-local blob = redis.call('HGET', KEYS[9], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
+local blob = kept_result(KEYS[9], KEYS[8], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
 if blob then
   local letter, reason = string.match(blob, '^([cx])%d*([^;]*)')
   return {'ended', letter and letter .. reason or blob}

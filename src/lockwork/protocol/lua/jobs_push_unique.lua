@@ -64,6 +64,7 @@ local function become(id, record, delay, latest)
   local at = (delay ~= '0' or meaning == 'b') and math.max(today, moment(delay)) or nil
   if at and latest then at = math.max(today, math.min(at, latest)) end
   redis.call('HSET', jobs, id, record)
+  weigh(record)
   -- what was written down, and tried, was another call's
   redis.call('HDEL', tries, id)
   redis.call('HDEL', notes, id)

@@ -5,7 +5,7 @@
 --   the caller has of this queue: what was offered to it since, and it has not heard of, is its answer; a new secret for sealing offers
 -- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record; or, if it is to be woken, the secret that
 --   seals offers to it}; state 0: the session is over; 2: jobs have
---   expired, and nothing is leased before jobs_expire has ended them; 3: as 1, and last comes {id, note, id, note ...}
+--   expired, and nothing is leased before jobs_expire has ended them, or there is nothing to lease, and something to forget; 3: as 1, and last comes {id, note, id, note ...}
 -- Invariants: a job leaves its ready list or line and enters the session's run hash in one step; a token is never given
 --   twice; a key has one job at a time, a group no more than its limit, and so has the queue; nothing is leased while it is paused
 -- include: now
@@ -17,7 +17,12 @@ touch('HLEN', 10, 11)
 -- include: lines
 local GONE = 60000000 -- us; who sleeps comes again every few seconds
 local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
-local limit = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2]
+local limit, swept = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2], false
+if limit and tonumber(limit) < 0 then
+  -- below 0 is what may be forgotten, when there is nothing else to do
+  swept = true
+  limit = redis.call('ZRANGEBYSCORE', expiry, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+end
 local want, request = tonumber(ARGV[2]), ARGV[3]
 local fence = math.max(now, tonumber(rules[9] or 0) + 1) -- it rises although the clock may be set back
 local reply = {1, fence, -1}
@@ -74,6 +79,16 @@ end
 local today = math.floor(now / 1000)
 if limit and tonumber(limit) <= today then return {2, now, 0} end
 local ripe = redis.call('ZRANGEBYSCORE', due, '-inf', today, 'LIMIT', 0, math.max(want, 100))
+local heavy = rules[10]
+local fits = heavy and allowance()
+if heavy then
+  for at, id in ipairs(ripe) do
+    if not fits(id) then
+      ripe = {unpack(ripe, 1, at - 1)} -- the others are moved by later calls
+      break
+    end
+  end
+end
 if #ripe > 0 then
   local records = redis.call('HMGET', jobs, unpack(ripe))
   for at, id in ipairs(ripe) do
@@ -92,6 +107,8 @@ local room, wait = may_lease(want)
 local budget = want + 2000
 local added, unseen = 0, false
 local retried = redis.call('EXISTS', tries) == 1
+local full = false -- whether the reply is as large as it may be
+fits = heavy and allowance(noted and notes)
 
 local function lease_all(ids)
   local voids = void and redis.call('SMISMEMBER', withdrawn, unpack(ids))
@@ -113,6 +130,35 @@ local function lease_all(ids)
   room = room - #leased / 2
 end
 
+-- Lease up to `want` jobs of groups; returns whether there are groups that were not looked at.
+local function lease_turns(level, want)
+  local ids, more = take_turns(level, heavy and math.min(want, 1) or want)
+  if #ids > 0 then lease_all(ids) end
+  if not heavy then return more end
+  while #ids > 0 do
+    if not fits(ids[1]) then full = true end
+    want = want - 1
+    if full or want < 1 then return more end
+    ids, more = take_turns(level, 1)
+    if #ids > 0 then lease_all(ids) end
+  end
+  return more
+end
+
+-- The first `most` of a ready list, as far as they fit.
+local function take(ready, most)
+  if heavy then
+    local first = redis.call('LRANGE', ready, 0, most - 1)
+    for at, id in ipairs(first) do
+      if not fits(id) then
+        most, full = at - 1, true
+        break
+      end
+    end
+  end
+  return most > 0 and redis.call('LPOP', ready, most)
+end
+
 -- a ring may still name groups of which nothing waits any more
 local grouped = redis.call('EXISTS', lines, sleeping, KEYS[rings], KEYS[rings + 1], KEYS[rings + 2]) > 0
 if grouped then wake_groups() end
@@ -121,20 +167,16 @@ for level = 2, 4 do
     -- the plain jobs are one more in the round
     local turns = redis.call('LLEN', KEYS[rings + level - 2])
     local share = redis.call('LLEN', KEYS[level]) == 0 and room or math.ceil(room * turns / (turns + 1))
-    local ids = take_turns(level - 2, share)
-    if #ids > 0 then lease_all(ids) end
+    lease_turns(level - 2, share)
   end
-  while room > 0 and budget > 0 do
-    local ids = redis.call('LPOP', KEYS[level], math.min(room, 1000))
+  while room > 0 and budget > 0 and not full do
+    local ids = take(KEYS[level], math.min(room, 1000))
     if not ids then break end
     budget = budget - #ids
     lease_all(ids)
   end
-  if grouped and room > 0 then
-    local ids, more = take_turns(level - 2, room)
-    if #ids > 0 then lease_all(ids) end
-    unseen = unseen or more
-  end
+  if grouped and room > 0 and not full then unseen = lease_turns(level - 2, room) or unseen end
+  if full then break end
 end
 
 count_leased(added)
@@ -152,21 +194,24 @@ if limit then look_again(tonumber(limit) - today) end
 if wait then look_again(wait) end
 if room > 0 and (budget <= 0 or unseen) then
   reply[3] = 0 -- many were void, or groups of which nothing may run: look again at once
+elseif swept and #reply == 3 and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
+  return {2, now, 0}
 elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now + (wait or 0) * 1000, ARGV[5]) -- who comes for the rate is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
+  if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
   local mark = redis.call('ZREVRANGEBYSCORE', idle, '(0', '-inf', 'LIMIT', 0, 1)[1]
   -- an offer to a session that is over: its job went back with its others
   if mark and (redis.call('ZSCORE', workers, string.match(mark, '^.*:wake:(.*)$') or '') or '0') == '0' then
     redis.call('ZREM', idle, mark)
   end
-  if not rules[10] and ARGV[7] then
-    rules[10] = ARGV[7]
-    redis.call('HSET', stats, 'seal', rules[10])
+  if not rules[11] and ARGV[7] then
+    rules[11] = ARGV[7]
+    redis.call('HSET', stats, 'seal', rules[11])
   end
-  reply[4] = rules[10]
+  reply[4] = rules[11]
   return reply
-elseif #ripe > 0 and room <= 0 then
+elseif #ripe > 0 and (room <= 0 or full) then
   wake(#ripe)
 end
 return with_notes()

@@ -23,6 +23,7 @@ else
   if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end
   if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)
+  weigh(record)
 end
 redis.call('HDEL', results, id, id .. ' p')
 redis.call('HDEL', older, id, id .. ' p')

@@ -4,7 +4,8 @@
 -- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
 --   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
 --   the error; d: dead, value is the error; g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
--- Reply: per job 1, or 0 when the lease was not the caller's any more (and nothing was written for it)
+-- Reply: per job 1, or 0 when the lease was not the caller's any more (and nothing was written for it), or -1 when it is for another
+--   call, because those before it had large records
 -- Invariants: only the token of the current lease settles; a job is in one place before and after
 -- include: now
 -- include: push
@@ -27,19 +28,29 @@ for at = 2, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', notes, unpack(ids))
 local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
+local fits, put_off = rules[10] and allowance(), false
 local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0, cancelled = 0}
 
 -- A result with a time of its own; what ends it is jobs_expire, as long as anybody works on this queue.
 local function keep(id, blob, time)
   redis.call('HSET', kept, id, blob)
-  redis.call('ZADD', expiry, math.floor(now / 1000) + time, id)
+  redis.call('ZADD', expiry, -(math.floor(now / 1000) + time), id)
   if redis.call('PTTL', kept) < time + 60000 then redis.call('PEXPIRE', kept, time + 60000) end
+end
+
+-- Whether this call may read the job's record, if it has to.
+local function affords(id, token, outcome, mark)
+  local reads = outcome == 'c' or outcome == 'g' or string.find(token, '^%d+%*') or (mark and string.sub(mark, 1, 1) == '1')
+  return not reads or fits(id)
 end
 
 for index, id in ipairs(ids) do
   local at = 2 + (index - 1) * 5
   local token, outcome, value = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  if tokens[index] ~= token then
+  put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
+  if put_off then
+    reply[index] = -1
+  elseif tokens[index] ~= token then
     reply[index] = 0
   else
     reply[index] = 1

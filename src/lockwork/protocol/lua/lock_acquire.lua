@@ -5,13 +5,13 @@
 -- Invariants: no grant while another deadline lies ahead; the fence rises; the line is served in order
 -- include: now
 local held = redis.call('HMGET', KEYS[1], 'f', 'd', 't')
-if not held[3] and tonumber(held[2] or 0) <= now then
-  -- free, and nobody ever waited: the parts below would do the same, but to define their functions takes longer
-  local ms, fence = tonumber(ARGV[3]), math.max((tonumber(held[1]) or 0) + 1, now)
+if not held[3] and (held[2] or '0') == '0' and (tonumber(held[1]) or 0) < now then
+  -- released, and nobody ever waited: the parts below would do the same, but to define their functions takes longer
+  local ms = tonumber(ARGV[3])
   local ends = now + ms * 1000
-  redis.call('HSET', KEYS[1], 'o', ARGV[1], 'r', ARGV[2], 'f', fence, 'd', ends)
+  redis.call('HSET', KEYS[1], 'o', ARGV[1], 'r', ARGV[2], 'f', now, 'd', ends, 'l', ms)
   redis.call('PEXPIRE', KEYS[1], math.max(ms, 15000) + 60000) -- as keep() in line.lua
-  return {1, fence, ends, now}
+  return {1, now, ends, now}
 end
 -- include: line
 -- include: ask

@@ -20,8 +20,8 @@ end
 if ARGV[4] and left > 0 then
   -- held for its minimum: by nobody, until then
   local ends = now + ARGV[4] * 1000
-  redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends)
-  keep(ends)
+  redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends, 'l', ARGV[4])
+  keep(ends, tonumber(held[2]))
   if held[5] then warn(ends) end
 else
   pass(held[2], held[4], held[5])

@@ -27,8 +27,8 @@ local keeping = tonumber(ARGV[4])
 if keeping > 0 then
   -- held for its minimum: by nobody, until then
   local ends = now + keeping * 1000
-  redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends)
-  keep(ends)
+  redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends, 'l', keeping)
+  keep(ends, tonumber(held[2]))
   if held[5] then warn(ends) end
 else
   pass(held[2], held[4], held[5])

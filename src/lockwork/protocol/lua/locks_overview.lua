@@ -27,8 +27,8 @@ local function line(key, head, tail)
 end
 
 local function lock(key, kind)
-  local held = redis.call('HMGET', key, 'o', 'r', 'f', 'd', 'h', 't')
-  local holders, kept, deadline = {}, 0, tonumber(held[4] or 0)
+  local held = redis.call('HMGET', key, 'o', 'r', 'f', 'd', 'h', 't', 'l')
+  local holders, kept, deadline = {}, 0, math.min(tonumber(held[4] or 0), now + tonumber(held[7] or math.huge) * 1000)
   if held[1] and held[1] ~= '' and deadline > now then
     -- a fence is the time of its grant, unless that had to be raised
     holders[1] = {held[1], held[2], tonumber(held[3]), 1, left(deadline - now), ms(now - held[3])}
@@ -40,7 +40,8 @@ local function lock(key, kind)
 end
 
 local function permits(key, kind)
-  local books = redis.call('HMGET', key, 'n', 'k', 'h', 't')
+  local books = redis.call('HMGET', key, 'n', 'k', 'h', 't', 'c', 'z')
+  local now = now + math.max(tonumber(books[6] or 0), tonumber(books[5] or 0) - now) -- as in permits.lua
   local holders, count = {}, tonumber(books[2] or 0)
   work = work - math.min(count, most)
   for at = 1, math.min(count, most) do

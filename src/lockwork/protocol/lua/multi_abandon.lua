@@ -5,11 +5,11 @@
 -- Invariants: grants of other requests stay as they are
 -- include: now
 -- include: line
+-- include: alone
 -- include: withdraw
-redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-for _, key in ipairs(KEYS) do redis.call('HLEN', key) end -- reads from every key before anything is written
+redis.pcall('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 for _, key in ipairs(KEYS) do
   lock = key
-  withdraw(ARGV[1], ARGV[2])
+  alone(function() withdraw(ARGV[1], ARGV[2]) end)
 end
 return 1

@@ -10,9 +10,13 @@
 if found[1] == 'r' and request == ARGV[2] then
   -- our own run, met again after a lost reply; it has not begun yet, so it does not matter how long that took
   deadline = math.max(deadline, now + ARGV[3] * 1000)
-  redis.call('HSET', once, 'd', deadline)
+  redis.call('HSET', once, 'd', deadline, 'l', ARGV[3])
   keep(math.max(ends, deadline))
   return {1, fence, deadline, now}
+end
+-- the clock was set back: once.lua has shortened one of them
+if state ~= '' and (string.format('%.0f', deadline) ~= found[5] or string.format('%.0f', ends) ~= found[6]) then
+  redis.call('HSET', once, 'd', string.format('%.0f', deadline), 'e', string.format('%.0f', ends))
 end
 if state == 'r' then
   if ARGV[5] ~= '' then
@@ -29,7 +33,7 @@ if known('x', ARGV[2]) then return {0, 0, LOOK * 1000} end -- its caller has giv
 fence = math.max(fence + 1, now)
 deadline = now + ARGV[3] * 1000
 ends = now + ARGV[4] * 1000
-redis.call('HSET', once, 's', 'r', 'o', ARGV[1], 'q', ARGV[2], 'f', fence, 'd', deadline, 'e', ends)
+redis.call('HSET', once, 's', 'r', 'o', ARGV[1], 'q', ARGV[2], 'f', fence, 'd', deadline, 'l', ARGV[3], 'e', ends, 'p', ARGV[4])
 redis.call('HDEL', once, 'v')
 keep(math.max(ends, deadline))
 return {1, fence, deadline, now}

@@ -26,6 +26,11 @@ end
 local ticket = tonumber(known[2] or nil)
 if not ticket or units > capacity then capacity = tonumber(ARGV[8]) end
 sweep()
+-- leases have run out, by a clock that may have been set: their holders' processes are to ask at once whether they still hold
+local channels = string.match(ARGV[6], '^.*:wake:')
+for _, other in ipairs(channels and lapsed or {}) do
+  publish(channels .. string.match(other, '^[^:]*'), '! look ' .. books)
+end
 local fence, ends, more = serve(request, lease)
 if not fence and not ticket and not more and head > tail and used + units <= capacity then
   fence, ends = grant(owner, request, lease, units)

@@ -13,7 +13,7 @@ local running, channels = tonumber(rules[2] or 0), rules[3] or ''
 local blocked = waiting + running == 0 and redis.call('HGET', KEYS[9], '#')
 if blocked then
   -- a flow of which something is left to do: its jobs may run as soon as somebody has done it
-  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], '-inf', math.floor(now / 1000), 'LIMIT', 0, 1000)) do
+  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], 0, math.floor(now / 1000), 'LIMIT', 0, 1000)) do
     local flow = string.match(entry, '^flow (.+)$')
     if flow and redis.call('HEXISTS', KEYS[9], flow .. ' t') == 1 then waiting = tonumber(blocked) end
   end

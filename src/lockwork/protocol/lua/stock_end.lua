@@ -16,7 +16,7 @@ expire()
 local verb, id = ARGV[2], ARGV[3]
 local kept = reservation(id)
 -- a reservation that ran out is over, even if it is not yet its turn to be put back
-if kept and kept[1] == 'h' and kept[5] <= now then kept = nil end
+if kept and kept[1] == 'h' and kept[5] <= clock then kept = nil end
 local wrong = kept and ((verb == 'r' and kept[1] == 'c' and -1) or (verb == 'f' and kept[1] == 'h' and -2))
 if not kept or wrong or (verb == 'c' and kept[1] == 'c') then
   serve()

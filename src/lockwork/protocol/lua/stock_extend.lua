@@ -6,9 +6,9 @@
 -- include: now
 -- include: stock
 local id, kept = ARGV[1], reservation(ARGV[1])
-if not kept or (kept[1] == 'h' and kept[5] <= now) then return {0, 0} end
+if not kept or (kept[1] == 'h' and kept[5] <= clock) then return {0, 0} end
 if kept[1] == 'c' then return {-1, 0} end
-local expiry = math.max(kept[5], now + ARGV[2] * 1000)
+local expiry = math.max(kept[5], clock + ARGV[2] * 1000)
 store(id, 'h', kept[2], kept[3], kept[4], expiry, kept[6], kept[7])
 redis.call('ZADD', holds, expiry, id)
-return {1, math.floor((expiry - now) / 1000)}
+return {1, math.floor((expiry - clock) / 1000)}

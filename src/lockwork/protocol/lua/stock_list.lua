@@ -9,8 +9,8 @@ local found = redis.call('HSCAN', books, ARGV[1], 'MATCH', 'r*', 'COUNT', ARGV[3
 local reply = {found[1]}
 for at = 1, #found[2], 2 do
   local kept = cmsgpack.unpack(found[2][at + 1])
-  if (kept[1] == 'c' or kept[5] > now) and (ARGV[2] == '' or kept[2] == ARGV[2]) then
-    local left = kept[1] == 'h' and math.ceil((kept[5] - now) / 1000) or 0
+  if (kept[1] == 'c' or kept[5] > clock) and (ARGV[2] == '' or kept[2] == ARGV[2]) then
+    local left = kept[1] == 'h' and math.ceil((kept[5] - clock) / 1000) or 0
     for _, part in ipairs({string.sub(found[2][at], 2), kept[1], kept[2], kept[3], left, kept[6]}) do
       reply[#reply + 1] = part
     end

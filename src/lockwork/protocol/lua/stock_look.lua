@@ -5,5 +5,5 @@
 -- include: now
 -- include: stock
 local kept = reservation(ARGV[1])
-if not kept or (kept[1] == 'h' and kept[5] <= now) then return {} end
-return {kept[1], kept[2], kept[3], kept[1] == 'h' and math.ceil((kept[5] - now) / 1000) or 0, kept[6]}
+if not kept or (kept[1] == 'h' and kept[5] <= clock) then return {} end
+return {kept[1], kept[2], kept[3], kept[1] == 'h' and math.ceil((kept[5] - clock) / 1000) or 0, kept[6]}

@@ -26,7 +26,7 @@ if limit > 0 and (tonumber(counts[4] or 0)) + units > limit then return {-1, '',
 if counts[1] - counts[2] - counts[3] < units then return {0, '', '', 0, 0, 0, 0} end
 if no_room then return {-3, '', '', no_room[1], no_room[2], 0, 0} end
 
-local fence = set_aside(id, buyer, units, key, now + ARGV[6] * 1000)
+local fence = set_aside(id, buyer, units, key, clock + ARGV[6] * 1000)
 if #ARGV > 7 then push(8, true) end -- sent again long after, its job may have ended
 if counts[5] then alert() end
 return {1, id, 'h', units, tonumber(ARGV[6]), fence, 1}

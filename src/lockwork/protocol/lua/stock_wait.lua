@@ -29,10 +29,10 @@ end
 
 serve()
 local kept = reservation(id)
-if kept and kept[1] == 'h' and kept[7] and kept[5] > now then
+if kept and kept[1] == 'h' and kept[7] and kept[5] > clock then
   if no_room then return turned_away() end
-  store(id, 'h', buyer, units, key, now + hold * 1000, kept[6])
-  redis.call('ZADD', holds, now + hold * 1000, id)
+  store(id, 'h', buyer, units, key, clock + hold * 1000, kept[6])
+  redis.call('ZADD', holds, clock + hold * 1000, id)
   return reserved(kept[6])
 end
 local known = earlier(id, buyer, key)
@@ -49,7 +49,7 @@ end
 if counts[1] - counts[2] - counts[3] >= units then
   if no_room then return turned_away() end
   leave(id)
-  return reserved(set_aside(id, buyer, units, key, now + hold * 1000))
+  return reserved(set_aside(id, buyer, units, key, clock + hold * 1000))
 end
 if channel == '' then
   leave(id)
@@ -63,9 +63,10 @@ if not ticket then
   redis.call('HSETNX', books, 'h', ticket)
   redis.call('HSET', books, 'i' .. id, ticket)
 end
-redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack({now + PLACE * 1000, id, channel, buyer, units, hold, key, limit}))
+redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack({clock + PLACE * 1000, id, channel, buyer, units, hold, key, limit}),
+  'clock', clock, 'ahead', ahead)
 -- The first in line looks when the next reservation runs out, the two behind it a little later, in case it died.
-local look, ahead = LOOK * 1000, ticket - tonumber(redis.call('HGET', books, 'h'))
+local look, place = LOOK * 1000, ticket - tonumber(redis.call('HGET', books, 'h'))
 local next_over = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
-if next_over and ahead <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - now) + ahead * 50000) end
+if next_over and place <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - clock) + place * 50000) end
 return {0, '', '', 0, look, 0, 0}

@@ -1,23 +1,27 @@
 -- Renews many locks whose value is the time at which they end; one that has other digits by now, or is past, is over.
 -- KEYS: key, one or more
 -- ARGV: our digits, fence (unused), lease ms; three for each key
--- Reply: per key the new deadline us, or 0 when the grant is over; last, now us
+-- Reply: per key the new deadline us, or 0 when the grant is over, or an error's text; last, now us
 -- Invariants: a time only grows, and only its owner's
 -- include: now
+-- include: alone
 -- include: endtime
 local reply = {}
 for index, key in ipairs(KEYS) do
   local at = 3 * index - 2
-  reply[index] = 0
-  if redis.call('TYPE', key).ok == 'string' then
-    local _, ends, per, owner = read(key)
-    if ends and owner == ARGV[at] and ends > now then
-      local wanted = now + ARGV[at + 2] * 1000
-      -- also because a script that has done so may go on writing when the server is out of memory
-      redis.call('PEXPIRE', key, math.ceil((ends - now) / 1000))
-      reply[index] = wanted > ends and write(key, owner, wanted, per) or ends - 1000
+  local problem = alone(function()
+    reply[index] = 0
+    if redis.call('TYPE', key).ok == 'string' then
+      local _, ends, per, owner = read(key)
+      if ends and owner == ARGV[at] and ends > now then
+        local wanted = now + ARGV[at + 2] * 1000
+        -- also because a script that has done so may go on writing when the server is out of memory
+        redis.call('PEXPIRE', key, math.ceil((ends - now) / 1000))
+        reply[index] = wanted > ends and write(key, owner, wanted, per) or ends - 1000
+      end
     end
-  end
+  end)
+  if problem then reply[index] = problem end
 end
 reply[#reply + 1] = now
 return reply

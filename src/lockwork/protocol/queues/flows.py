@@ -15,6 +15,7 @@ from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.queues.jobs import RECHECK, WINDOW_MS, control_keys, expire
 from lockwork.protocol.queues.limits import room_for
+from lockwork.protocol.queues.pushing import CALL_BYTES
 from lockwork.protocol.scripts import script
 
 MOST_JOBS = 20_000
@@ -22,7 +23,6 @@ MOST_JOBS = 20_000
 MOST_LINKS = 100_000
 """How often, in one flow, a job waits for a job."""
 _BATCH = 500
-_BYTES = 4 << 20
 _READ = 1000
 _ID = re.compile(r"(.+)\.(\d+)u?")
 _MARK = re.compile(rb"\d,\d+,[^,;]*,[^,;]*,[^;]*>;")
@@ -86,10 +86,11 @@ def push(
     for number, job in enumerate(jobs, 1):
         record, undo = marked(job.record), job.undo and marked(job.undo)
         linked = pack(children[number]) if number in children else b""
-        size += len(record) + len(undo) + len(linked)
-        if size > _BYTES or len(batches[-1]) >= 7 * _BATCH:
+        more = len(record) + len(undo) + len(linked)
+        size += more
+        if (size > CALL_BYTES and batches[-1]) or len(batches[-1]) >= 7 * _BATCH:
             batches.append([])
-            size = 0
+            size = more
         waits = len(set(job.parents)) or 1
         batches[-1] += (number, record, job.delay_ms or "", waits, linked, POLICIES[job.policy], undo)
     for at, batch in enumerate(batches):

@@ -62,7 +62,8 @@ class Heads:
 
 def heads(queue: QueueKeys) -> Protocol[Heads]:
     """Read the heads of the ready lists; what it costs does not depend on what waits."""
-    at_ms, left, *lists = yield Call(script("jobs_heads"), [*queue.ready, queue.workers, queue.withdrawn], [FIRST])
+    keys = [*queue.ready, queue.workers, queue.withdrawn, queue.stats]
+    at_ms, left, *lists = yield Call(script("jobs_heads"), keys, [FIRST])
     return Heads(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
 
 

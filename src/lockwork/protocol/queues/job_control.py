@@ -63,6 +63,29 @@ def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) 
     return Sight(state.decode(), _or_none(attempts), _or_none(due), _or_none(expires), Note.read(note), blob, record)
 
 
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """Where a job is: scheduled, blocked, ready, running, or gone; how many worker processes serve its queue."""
+
+    state: str
+    workers: int
+    paused: bool
+
+
+def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
+    """Find out where a job is that has not ended: two calls at most, unless workers come meanwhile."""
+    sessions: list[str] = []
+    while True:
+        keys = (
+            queue.jobs, queue.due, queue.dead, queue.books, queue.workers, queue.stats, queue.flows,
+            *map(queue.run, sessions)
+        )  # fmt: skip
+        state, workers, paused, *listed = yield Call(script("jobs_where"), keys, [id, *sessions])
+        if state != b"look":
+            return Whereabouts(state.decode(), workers, bool(paused))
+        sessions = [session.decode() for session in listed]
+
+
 def changed(id: str, hints: Hints) -> Protocol[None]:
     """Wait, after a look with a channel, until the job may have come further."""
     yield from listen(hints, id, (yield Clock()) + RECHECK)
@@ -103,7 +126,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
     """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
-    keys = (queue.run(session), queue.notes, queue.watch)
+    keys = (queue.run(session), queue.notes, queue.watch, queue.stats)
     written: int = yield Call(script("jobs_note"), keys, [job.id, job.token, cap, step, value])
     return written
 

@@ -11,7 +11,7 @@ from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
-from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.queues.pushing import CALL_BYTES, push_keys
 from lockwork.protocol.scripts import script
 
 SETTLE_BATCH = 500
@@ -71,8 +71,12 @@ def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, .
 
 def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
     """End the jobs that should have begun by now."""
-    while (yield Call(script("jobs_expire"), control_keys(queue), [window_ms])):
+    while (yield _expire(queue, window_ms)):
         pass
+
+
+def _expire(queue: QueueKeys, window_ms: int) -> Call:
+    return Call(script("jobs_expire"), control_keys(queue), [window_ms])
 
 
 def reserve(
@@ -104,7 +108,7 @@ def reserve(
     )
     state, fence, left, *found = yield call
     while state == 2:
-        yield from expire(queue, window_ms)
+        yield _expire(queue, window_ms)
         state, fence, left, *found = yield call
     if not state:
         raise SessionOver(session)
@@ -159,17 +163,30 @@ class Outcome(NamedTuple):
 
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
+    settled: list[bool] = []
+    while len(settled) < len(outcomes):
+        settled += yield from settle_some(
+            queue, session, outcomes[len(settled) : len(settled) + SETTLE_BATCH], window_ms
+        )
+    return settled
+
+
+def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+    """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
         queue.notes, queue.expiry, queue.kept, queue.flows
     )  # fmt: skip
-    settled: list[bool] = []
-    for at in range(0, len(outcomes), SETTLE_BATCH):
-        args: list[Argument] = [window_ms]
-        for outcome in outcomes[at : at + SETTLE_BATCH]:
-            args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
-        settled += map(bool, (yield Call(script("jobs_settle"), keys, args)))
-    return settled
+    args: list[Argument] = [window_ms]
+    size = 0
+    for outcome in outcomes:
+        size += len(outcome.value)
+        if size > CALL_BYTES and len(args) > 1:
+            break
+        args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+    reply: list[int] = yield Call(script("jobs_settle"), keys, args)
+    # those that the server left for another call are the last ones
+    return [done == 1 for done in reply if done >= 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +196,10 @@ class Beat:
     alive: dict[str, bool]
     overdue: str | None
     next_deadline: float | None
+    ended: int = 0
+    """The deadline of the session that is overdue, as the server keeps it."""
+    at: float = 0.0
+    """The server's time, s."""
 
 
 def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: float) -> Protocol[Beat]:
@@ -186,15 +207,16 @@ def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: f
     args: list[Argument] = [lease_ms]
     for session, joins in sessions.items():
         args += (session, int(joins))
-    left, overdue, *alive = yield Call(script("jobs_beat"), [queue.workers], args, patience)
+    at, left, overdue, ended, *alive = yield Call(script("jobs_beat"), [queue.workers, queue.stats], args, patience)
     known = dict(zip(sessions, map(bool, alive), strict=True))
-    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000)
+    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000, ended, at / 1000)
 
 
-def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Protocol[int]:
+def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool, ended: int = 0) -> Protocol[int]:
     """Give back what a dead session held, and return how many jobs that were.
 
-    `gone`: the caller knows that the session's process has ended; otherwise its lease must have run out.
+    `gone`: the caller knows that the session's process has ended; otherwise a beat has found it overdue, with the
+    deadline `ended`, and it is left alone if it has beaten since.
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
@@ -202,7 +224,7 @@ def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool) -> Pr
     )  # fmt: skip
     moved, left = 0, 1
     while left:
-        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone)])
+        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone), ended])
         moved += count
     return moved
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
 from lockwork.errors import JobNotReplicated, QueueFull
@@ -14,6 +16,8 @@ from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.scripts import script
 
 PUSH_BATCH = 1000
+CALL_BYTES = 1 << 20
+"""Bytes of records or results in one call, unless a single one is larger: a large call holds up all others."""
 _PLAIN = re.compile(rb"[012],\d+,,;")
 
 
@@ -36,6 +40,15 @@ def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
     args: list[Argument] = []
     for job in jobs:
         args += (job.id, job.record, job.delay_ms)
+    return args
+
+
+def batch_arguments(jobs: Sequence[NewJob], at: int, most: int = PUSH_BATCH) -> list[Argument]:
+    """Return what one call can take of the jobs from number `at` on: at least one."""
+    args = push_arguments(jobs[at : at + most])
+    sizes = list(map(len, args[1::3]))  # type: ignore[arg-type]  # the records
+    if sum(sizes) > CALL_BYTES:
+        del args[3 * max(1, bisect_right(list(accumulate(sizes)), CALL_BYTES)) :]
     return args
 
 
@@ -62,18 +75,23 @@ def push(
         name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
     args: list[Argument] = [0, int(some) if expires_ms is None else expires_ms]
     call = Call(script(name), keys, args, marked=True, finds_ended=True, ordered=True)
-    if replicas or len(jobs) <= PUSH_BATCH:
+    if replicas:
         if also is not None:
             also(jobs)
-        if replicas:
-            return (yield from push_replicated(queue, call, jobs, replicas))
-        args += push_arguments(jobs)
+        return (yield from push_replicated(queue, call, jobs, replicas))
+    first = batch_arguments(jobs, 0)
+    if len(first) == 3 * len(jobs):
+        if also is not None:
+            also(jobs)
+        args += first
         if name == "jobs_push" and len(jobs) == 1 and not jobs[0].delay_ms and _PLAIN.match(jobs[0].record):
             return (yield from _one(queue, jobs[0], call))
         return room_for(queue, (yield call), jobs=len(jobs))
-    new, batches = 0, _Batches(call, jobs, also)
+    new, before, batches = 0, 0, _Batches(call, jobs, also)
     while (one := batches.take()) is not None:
-        new += room_for(queue, (yield one), batches.before, jobs=batches.taken)
+        count = (len(one.args) - len(args)) // 3
+        new += room_for(queue, (yield one), before, jobs=count)
+        before += count
     return new
 
 
@@ -104,28 +122,19 @@ class _Batches:
         self._also = also
         self._prepared = 0
         self._next: Call | None = None
-        self.before = -PUSH_BATCH
-        """Jobs in the batches before the one that was taken last."""
-
-    @property
-    def taken(self) -> int:
-        """Jobs in that one."""
-        return min(PUSH_BATCH, len(self._jobs) - self.before)
 
     def take(self) -> Call | None:
         """Return the next call, None when there is no more."""
         call, self._next = self._ahead(), None
-        self.before += PUSH_BATCH
         return call
 
     def _ahead(self) -> Call | None:
         if self._next is None and self._prepared < len(self._jobs):
-            batch = self._jobs[self._prepared : self._prepared + PUSH_BATCH]
-            self._prepared += PUSH_BATCH
+            batch = batch_arguments(self._jobs, self._prepared)
+            begin, self._prepared = self._prepared, self._prepared + len(batch) // 3
             if self._also is not None:
-                self._also(batch)
-            args = [*self._call.args, *push_arguments(batch)]
-            self._next = replace(self._call, args=args, ahead=self._ahead)
+                self._also(self._jobs[begin : self._prepared])
+            self._next = replace(self._call, args=[*self._call.args, *batch], ahead=self._ahead)
         return self._next
 
 
@@ -137,8 +146,10 @@ def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replic
     """
     new, had, missing = 0, replicas, len(jobs)
     full: QueueFull | None = None
-    for at in range(0, len(jobs), PUSH_BATCH):
-        args = [*call.args, *push_arguments(jobs[at : at + PUSH_BATCH])]
+    at = count = 0
+    while (at := at + count) < len(jobs):
+        batch = batch_arguments(jobs, at)
+        args, count = [*call.args, *batch], len(batch) // 3
         if had < replicas:
             added = yield replace(call, args=args)
         else:
@@ -146,7 +157,7 @@ def push_replicated(queue: QueueKeys, call: Call, jobs: Sequence[NewJob], replic
             if had < replicas:
                 missing = at
         try:
-            new += room_for(queue, added, at, jobs=len(jobs[at : at + PUSH_BATCH]))
+            new += room_for(queue, added, at, jobs=count)
         except QueueFull as error:
             full, jobs = error, jobs[: error.enqueued]
             break

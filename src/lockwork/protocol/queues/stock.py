@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Any
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.insisting import undo
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
@@ -77,8 +77,8 @@ def reserve(
         reply = yield Call(script("stock_reserve"), books.keys, args)
     except (GeneratorExit, LockworkError):
         raise
-    except BaseException:
-        yield from _leave(books, id, job)
+    except BaseException as error:
+        yield from _leave(books, id, job, error)
         raise
     if reply[0] == 0:
         raise SoldOut(f"stock {books.name!r} has fewer than {n} on sale; unpaid reservations may come back later")
@@ -119,16 +119,15 @@ def reserve_waiting(
             yield from listen(hints, id, until if give_up is None else min(until, give_up))
     except (GeneratorExit, SoldOut, LimitReached, ConfigError):
         raise
-    except BaseException:
-        yield from _leave(books, id, job)
+    except BaseException as error:
+        yield from _leave(books, id, job, error)
         raise
 
 
-def _leave(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
+def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
     # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
-    with contextlib.suppress(LockworkError):
-        args: list[Argument] = [id, int(job is None)]
-        yield Call(script("stock_leave"), books.queue.stock(books.name), args, patience=1)
+    args: list[Argument] = [id, int(job is None)]
+    yield from undo(Call(script("stock_leave"), books.queue.stock(books.name), args), why)
 
 
 def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:

@@ -9,7 +9,7 @@ from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.jobs import lines_keys
 from lockwork.protocol.queues.limits import room_for
-from lockwork.protocol.queues.pushing import NewJob, push_arguments, push_keys
+from lockwork.protocol.queues.pushing import NewJob, batch_arguments, push_keys
 from lockwork.protocol.scripts import script
 
 BATCH = 500
@@ -52,13 +52,20 @@ def push_unique(
         *push_keys(queue), *lines_keys(queue), queue.tries, queue.notes, queue.dead, queue.expiry, *queue.unique
     )  # fmt: skip
     time = terms.until if isinstance(terms.until, int) else 0
-    fixed = ("" if expires_ms is None else expires_ms, time, _MEANINGS[terms.meaning], terms.longest_ms)
+    fixed: tuple[Argument, ...] = (
+        "" if expires_ms is None else expires_ms,
+        time,
+        _MEANINGS[terms.meaning],
+        terms.longest_ms,
+    )
     arrived: list[Arrived] = []
-    for at in range(0, len(jobs), BATCH):
-        args: list[Argument] = [0, *fixed, *push_arguments(jobs[at : at + BATCH])]
+    at = count = 0
+    while (at := at + count) < len(jobs):
+        batch = batch_arguments(jobs, at, BATCH)
+        args, count = [0, *fixed, *batch], len(batch) // 3
         call = Call(script("jobs_push_unique"), keys, args, marked=True, finds_ended=True)
         reply: list[Any] = yield call
         if isinstance(reply[0], int):
-            room_for(queue, reply, at, jobs=len(jobs[at : at + BATCH]))
+            room_for(queue, reply, at, jobs=count)
         arrived += [Arrived(id.decode(), _ARRIVALS[sign]) for id, sign in zip(reply[::2], reply[1::2], strict=True)]
     return arrived

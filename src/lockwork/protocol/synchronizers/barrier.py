@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 
-from lockwork.errors import ConfigError, LockworkError, WaitTimeout
+from lockwork.errors import ConfigError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.insisting import undo
 from lockwork.protocol.looking import Looks, patience
 from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.scripts import script
@@ -59,10 +59,8 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
                 return (yield from _give_up(arrival, timeout, answer))
     except (GeneratorExit, ConfigError, WaitTimeout):
         raise
-    except BaseException:
-        # when the server is away, the arrival ends by its deadline
-        with contextlib.suppress(LockworkError):
-            yield Call(script("barrier_leave"), arrival.keys, [arrival.request], patience=1)
+    except BaseException as error:
+        yield from undo(Call(script("barrier_leave"), arrival.keys, [arrival.request]), error)
         raise
 
 

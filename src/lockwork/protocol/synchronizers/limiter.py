@@ -6,13 +6,13 @@ drifts. Window: at most `limit` units in any period, from an exact log.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
 from typing import Literal
 
-from lockwork.errors import ConfigError, LockworkError, RateLimited
+from lockwork.errors import ConfigError, RateLimited
 from lockwork.protocol.effects import Call, Clock, Park, Protocol
+from lockwork.protocol.insisting import undo
 from lockwork.protocol.scripts import script
 
 Algorithm = Literal["bucket", "window"]
@@ -79,10 +79,9 @@ def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protoco
             yield Park(ticket, min(until, now + _LONGEST))
     except (GeneratorExit, RateLimited, ConfigError):
         raise
-    except BaseException:
+    except BaseException as error:
         # when the server is away, what was booked stays booked: nobody gets in too early
-        with contextlib.suppress(LockworkError):
-            yield Call(script("limiter_return"), limits.keys, [request], patience=1)
+        yield from undo(Call(script("limiter_return"), limits.keys, [request]), error)
         raise
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import Literal
 
-from lockwork.errors import LockworkError, WaitTimeout
+from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import insist
+from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.locks.grants import Granted, local_deadline
 from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
@@ -82,10 +81,9 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
             yield from listen(hints, asked.request, until if give_up is None else min(until, give_up))
     except (GeneratorExit, WaitTimeout):
         raise
-    except BaseException:
+    except BaseException as error:
         # when the server is away, a run that was on its way to us counts as lost when its lease ends
-        with contextlib.suppress(LockworkError):
-            yield Call(script("once_abandon"), (asked.key,), [asked.request], patience=1)
+        yield from undo(Call(script("once_abandon"), (asked.key,), [asked.request]), error)
         raise
 
 

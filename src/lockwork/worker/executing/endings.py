@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from lockwork import backoff, codecs
 from lockwork.durations import in_milliseconds
 from lockwork.errors import ConfigError, PayloadTooLarge
-from lockwork.failures import Errors, line
+from lockwork.failures import Errors, exc_info, line
 from lockwork.hooks import Again
 from lockwork.logs import Log
 from lockwork.protocol.queues import heads
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.tasks.settings import TaskOptions
 from lockwork.worker.executing.batching import WrongResults
+from lockwork.worker.executing.job_log import JobLog
 from lockwork.worker.job.context import JobContext
 from lockwork.worker.job.telling import CANCEL, SUCCESS, End
 from lockwork.worker.job.threads import killed_after
@@ -41,8 +42,10 @@ class Settled(NamedTuple):
 class Endings:
     """Settles the jobs of one queue, and says what hooks are to be told."""
 
-    def __init__(self, settler: Settles, errors: Errors, max_result: int) -> None:
+    def __init__(self, settler: Settles, errors: Errors, max_result: int, queue: str, job_log: JobLog) -> None:
         self._settler = settler
+        self._queue = queue
+        self._job_log = job_log
         self._errors = errors
         self._max_result = max_result
 
@@ -53,7 +56,7 @@ class Endings:
     def cancelled(self, job: Leased) -> None:
         """Settle a job that was to be cancelled, and has not finished."""
         self._settler.add(Outcome(job.id, job.token, "c"))
-        log.info("job %s was cancelled", job.id)
+        log.info("job %s was cancelled", job.id, extra={"job": job.id})
 
     def put_off(self, job: Leased, delay_ms: int) -> None:
         """Let a job run again after a while, uncounted."""
@@ -67,7 +70,8 @@ class Endings:
         if isinstance(error, WrongResults):
             # as below: its work is done
             end = self.dead(job, error)
-            log.error("%s ran, but has no result, and goes to the dead set: %s", shown(job, context.task), line(error))
+            said = "%s ran, but has no result, and goes to the dead set: %s"
+            log.error(said, shown(job, context.task), line(error), **self.facts(job, context.task, error))
             return end
         if not isinstance(error, Again):
             return self.failed(job, error, options, context.task)
@@ -77,8 +81,8 @@ class Endings:
         self.put_off(job, delay_ms)
         return End("snooze", None, delay_ms / 1000)
 
-    def returned(self, job: Leased, task: str, value: object, options: TaskOptions) -> End | None:
-        """Settle what did return; None when hooks were told of it elsewhere."""
+    def returned(self, job: Leased, task: str, value: object, options: TaskOptions, seconds: float) -> End | None:
+        """Settle what did return, after so many seconds; None when hooks were told of it elsewhere."""
         if type(value) is Settled:
             self._settler.add(value.outcome)
             return None
@@ -92,9 +96,11 @@ class Endings:
             except (ConfigError, PayloadTooLarge) as error:
                 # its work is done, so running it again would only do it twice
                 end = self.dead(job, error)
-                log.error("%s ran, but goes to the dead set without its result: %s", shown(job, task), line(error))
+                said = "%s ran, but goes to the dead set without its result: %s"
+                log.error(said, shown(job, task), line(error), **self.facts(job, task, error))
                 return end
         self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
+        self._job_log.succeeded(job, task, self._queue, seconds)
         return SUCCESS
 
     def failed(
@@ -110,7 +116,10 @@ class Endings:
             end, level, how = End("retry", error, delay_ms / 1000), logging.WARNING, "failed"
         else:
             end, level, how = self.dead(job, error), logging.ERROR, "failed for good"
-        log.log(level, "%s %s, attempt %d of %d: %s", shown(job, task), how, job.attempt, deliveries, line(error))
+        said = "%s %s, attempt %d of %d: %s"
+        log.log(
+            level, said, shown(job, task), how, job.attempt, deliveries, line(error), **self.facts(job, task, error)
+        )
         return end
 
     def dead(self, job: Leased, error: BaseException) -> End:
@@ -126,11 +135,17 @@ class Endings:
             return Outcome(job.id, job.token, "d", stored)
         return Outcome(job.id, job.token, "r", stored, self._pause(job, options))
 
+    def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
+        """What a log record carries of a job that failed, for tools: the stack, and which job it is."""
+        fields = {"job": job.id, "task": task, "queue": self._queue, "attempt": job.attempt}
+        return {"exc_info": exc_info(error), "extra": fields}
+
     def _pause(self, job: Leased, options: TaskOptions) -> int:
         try:
             return in_milliseconds(backoff.pause(job.attempt, options.backoff))
-        except BaseException as error:  # noqa: BLE001 - a function of the app's; its job shall run again all the same
-            log.error("the back-off of job %s cannot be had, so it waits a second: %s", job.id, line(error))
+        except BaseException as error:
+            said = "the back-off of job %s cannot be had, so it waits a second: %s"
+            log.error(said, job.id, line(error), exc_info=exc_info(error), extra={"job": job.id})
             return 1000
 
 

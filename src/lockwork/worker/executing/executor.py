@@ -26,6 +26,7 @@ from lockwork.worker.children.overruns import Limits
 from lockwork.worker.executing import flow_jobs
 from lockwork.worker.executing.batching import Batcher, WrongResults
 from lockwork.worker.executing.endings import Endings, Settled, Settles, shown
+from lockwork.worker.executing.job_log import JobLog
 from lockwork.worker.job.calls import call
 from lockwork.worker.job.context import Desk, JobContext, Slot, meant
 from lockwork.worker.job.lanes import Lanes
@@ -50,6 +51,7 @@ class Executor:
         threads: Threads,
         caller: Caller,
         lanes: Lanes,
+        job_log: JobLog,
         processes: Processes | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -59,7 +61,7 @@ class Executor:
         self._threads = threads
         self._caller = caller
         self._hooks = registry.around.hooks
-        self._endings = Endings(settler, registry.around.errors, config.max_result)
+        self._endings = Endings(settler, registry.around.errors, config.max_result, desk.queue, job_log)
         self._teller = Teller(self._hooks, threads)
         self._lanes = lanes
         self._processes = processes
@@ -84,7 +86,7 @@ class Executor:
             return
         slot.job = context = JobContext(job, task.name, self.desk, options.tags)
         watched = self._hooks.in_worker
-        began = perf_counter() if watched else 0.0
+        began = perf_counter()
         value: Any = None
         end: End | None
         try:
@@ -95,15 +97,15 @@ class Executor:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
                 # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
-                said = meant(error)
-                if self.giving_back and not isinstance(said, Again | WrongResults):
+                wanted = meant(error)
+                if self.giving_back and not isinstance(wanted, Again | WrongResults):
                     self._cut_short(job, in_thread=not task.is_async and not options.in_process)
                     if isinstance(error, asyncio.CancelledError):
                         raise
                     return
-                end = self._endings.raised(job, said, context, options)
+                end = self._endings.raised(job, wanted, context, options)
             else:
-                end = self._endings.returned(job, task.name, value, options)
+                end = self._endings.returned(job, task.name, value, options, perf_counter() - began)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if watched and end is not None:
@@ -113,7 +115,8 @@ class Executor:
         except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
             # without an outcome its job would be active for ever
             self._endings.dead(job, error)
-            log.error("%s has ended, but goes to the dead set, for: %s", shown(job, task.name), line(error))
+            said = "%s has ended, but goes to the dead set, for: %s"
+            log.error(said, shown(job, task.name), line(error), **self._endings.facts(job, task.name, error))
         finally:
             slot.job = None
 
@@ -179,7 +182,8 @@ class Executor:
             self._endings.put_off(job, 1000)
             return
         else:
-            log.error("job %s cannot be read, and goes to the dead set: %s", job.id, line(error))
+            said = "job %s cannot be read, and goes to the dead set: %s"
+            log.error(said, job.id, line(error), **self._endings.facts(job, "", error))
             end = self._endings.dead(job, error)
         if self._hooks.in_worker:
             await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)

@@ -58,24 +58,28 @@ class Settler:
         try:
             while self._waiting:
                 outcomes, self._waiting = self._waiting, []
-                for at in range(0, len(outcomes), SETTLE_BATCH):
-                    await self._settle(outcomes[at : at + SETTLE_BATCH])
+                at = 0
+                while at < len(outcomes):
+                    at += await self._settle(outcomes[at : at + SETTLE_BATCH])
         finally:
             self._task = None
             self.failing = False
 
-    async def _settle(self, batch: list[Outcome]) -> None:
-        """Settle, however long the server is away, read-only or full: a job whose outcome is lost would run again."""
+    async def _settle(self, batch: list[Outcome]) -> int:
+        """Settle the first of them, and return how many those are.
+
+        It takes as long as the server is away, read-only or full: a job whose outcome is lost would run again.
+        """
         failures = faults = 0
-        while (problem := await self._try(batch)) is not None:
+        while isinstance(problem := await self._try(batch), Exception):
             failures += 1
             self._complain(batch, problem)
-            if isinstance(problem, ServerRefused) and await self._try([_NOBODYS]) is None:
+            if isinstance(problem, ServerRefused) and await self._try([_NOBODYS]) == 1:
                 # not the server or the queue is the trouble, but one of these
                 if len(batch) > 1:
                     for outcome in batch:
                         await self._settle([outcome])
-                    return
+                    return len(batch)
                 faults += 1
                 if faults == _FAULTS:
                     log.error(
@@ -84,22 +88,23 @@ class Settler:
                         batch[0].id,
                         problem,
                     )
-                    return
+                    return 1
             await asyncio.sleep(backoff(failures))
+        return problem
 
-    async def _try(self, batch: list[Outcome]) -> Exception | None:
-        """Make one call; returns what it failed with."""
+    async def _try(self, batch: list[Outcome]) -> int | Exception:
+        """Make one call; returns for how many of the first it was answered, or what it failed with."""
         try:
-            settled = await self._driver.run(jobs.settle(self._keys, self._session, batch, self._window_ms))
+            settled = await self._driver.run(jobs.settle_some(self._keys, self._session, batch, self._window_ms))
         except Exception as error:  # noqa: BLE001 - whatever it is, outcomes must not be lost by it
             self.failing = True
             return error
         self.failing = False
         if not all(settled):
-            for outcome, kept in zip(batch, settled, strict=True):
+            for outcome, kept in zip(batch, settled, strict=False):
                 if not kept and outcome is not _NOBODYS:
                     log.warning("job %s: the lease was over, or its outcome had been written before", outcome.id)
-        return None
+        return len(settled)
 
     def _complain(self, batch: list[Outcome], problem: Exception) -> None:
         if now() >= self._complaint:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextvars import copy_context
-from typing import Protocol
+from typing import Any, Protocol
 
 from lockwork import owners
 from lockwork.protocol.queues.jobs import Leased
@@ -37,6 +38,8 @@ class Lanes:
 
     def __init__(self, size: int) -> None:
         self.free: int = size
+        self.on_start: Callable[[], None] = _nothing
+        """Called when jobs are about to run."""
         self._size = size
         self._inbox: deque[tuple[Leased, Runner]] = deque()
         self._idle: list[asyncio.Future[None]] = []
@@ -83,6 +86,7 @@ class Lanes:
     def start(self, jobs: list[Leased], runner: Runner) -> None:
         """Run jobs in places that were taken for them."""
         self._inbox.extend((job, runner) for job in jobs)
+        self.on_start()
         if self._inbox and not self._starting:
             self._start_one()
 
@@ -126,6 +130,10 @@ class Lanes:
         for one in self._slots:
             if one.job is not None and one.job.queue == queue and one.job.id in ids:
                 one.stop()
+
+    def slot_of(self, task: asyncio.Task[Any]) -> Slot | None:
+        """The slot of the lane that this task is; for any thread."""
+        return next((one for one in list(self._slots) if one.task is task), None)
 
     async def close(self) -> None:
         """End all lanes."""
@@ -178,3 +186,7 @@ class Lanes:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle
+
+
+def _nothing() -> None:
+    pass

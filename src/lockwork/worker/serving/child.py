@@ -18,7 +18,7 @@ from lockwork.worker import loops
 from lockwork.worker.children.control import Control
 from lockwork.worker.children.process import FAILED
 from lockwork.worker.children.reports import Reporter
-from lockwork.worker.logs import configure
+from lockwork.worker.load import NotImported
 from lockwork.worker.options import ChildOrders
 from lockwork.worker.serving.leaving import leave_after, leave_within
 from lockwork.worker.serving.lifetime import work
@@ -63,7 +63,6 @@ def _own_input() -> BinaryIO:
 def main() -> None:
     """Entry of `python -m lockwork.worker.serving.child LOOP DESCRIPTOR`; orders come as JSON on standard input."""
     line = _own_input()
-    configure()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
     leave_to_supervisor()
@@ -74,7 +73,7 @@ def main() -> None:
         leave_within(_LAST, status)
         runner.close()
     except LockworkError as error:
-        log.error("%s", one_line(str(error)))
+        log.error("%s", one_line(str(error)), exc_info=error.__cause__ if isinstance(error, NotImported) else None)
         status = FAILED
     except BaseException:
         # also the SystemExit of what a job has left behind: other jobs shall not fail by that, so none is cancelled

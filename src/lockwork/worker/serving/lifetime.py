@@ -17,6 +17,7 @@ from lockwork.worker.children.reports import Reporter
 from lockwork.worker.job.telling import LIMIT
 from lockwork.worker.job.threads import Threads
 from lockwork.worker.load import load
+from lockwork.worker.logs import configured
 from lockwork.worker.options import READY, ChildOrders
 from lockwork.worker.serving.parts import Parts
 from lockwork.worker.serving.readiness import ready
@@ -29,11 +30,13 @@ _ANSWER = 0.5
 
 async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:
     """Set up, run jobs, and take down; returns the exit status."""
-    app = load(orders.options.app)
-    threads = Threads(orders.options.concurrency)
+    options = orders.options
+    with configured(options.log_level, options.log_format):
+        app = load(options.app)
+    threads = Threads(options.concurrency)
     status: int | None = None
     try:
-        async with ready(app, orders.options, threads, control) as caller:
+        async with ready(app, options, threads, control) as caller:
             if caller is None:
                 status = DONE  # told to end before there was anything to end
             else:

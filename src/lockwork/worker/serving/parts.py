@@ -20,6 +20,8 @@ from lockwork.worker.children.reports import Reporter
 from lockwork.worker.children.runners import RunnerReports
 from lockwork.worker.executing.canceller import cancel
 from lockwork.worker.executing.executor import Executor
+from lockwork.worker.executing.job_log import JobLog
+from lockwork.worker.executing.loop_watch import LoopWatch
 from lockwork.worker.fetching import order
 from lockwork.worker.fetching.fetcher import Fetcher
 from lockwork.worker.fetching.settler import Settler
@@ -56,6 +58,9 @@ class Parts:
         self._window_ms = window_ms = in_milliseconds(app.config.result_ttl)
         self.lanes: Lanes = Lanes(options.concurrency)
         self.processes: Processes = Processes(orders, RunnerReports(reporter))
+        self.job_log: JobLog = JobLog()
+        self._loop_watch = LoopWatch(self.lanes)
+        self.lanes.on_start = self._loop_watch.begin
         _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
@@ -79,7 +84,16 @@ class Parts:
             desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
             limits = Limits(reporter, name)
             executor = Executor(
-                desk, app.registry, app.config, settler, threads, caller, self.lanes, self.processes, limits
+                desk,
+                app.registry,
+                app.config,
+                settler,
+                threads,
+                caller,
+                self.lanes,
+                self.job_log,
+                self.processes,
+                limits,
             )
             listening = cancel(driver, desk, self.lanes, executor)
             self.hearing.append(asyncio.create_task(listening, name="lockwork-cancel"))
@@ -138,6 +152,8 @@ class Parts:
         await self.lanes.close()
         await self.processes.close()
         await self.listener.close()
+        self.job_log.close()
+        self._loop_watch.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self.settled()

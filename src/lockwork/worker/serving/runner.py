@@ -29,11 +29,12 @@ from lockwork.protocol.queues.jobs import Outcome
 from lockwork.worker import loops
 from lockwork.worker.children.control import Urgency
 from lockwork.worker.executing.executor import Executor
+from lockwork.worker.executing.job_log import JobLog
 from lockwork.worker.job.context import Desk, Slot, slot
 from lockwork.worker.job.lanes import Lanes
 from lockwork.worker.job.threads import Threads
-from lockwork.worker.load import load
-from lockwork.worker.logs import configure
+from lockwork.worker.load import NotImported, load
+from lockwork.worker.logs import configured
 from lockwork.worker.pool import frames
 from lockwork.worker.pool.frames import Begun, Ended, Free, Order, Stop
 from lockwork.worker.serving.readiness import ready
@@ -60,6 +61,7 @@ class _Runner:
         self._orders: asyncio.Queue[Order | None] = asyncio.Queue()
         self._threads = threads
         self._caller = caller
+        self._job_log = JobLog()
         self._lanes = Lanes(1)  # for batches, which meet in the worker process only
         self._busy = False
         self._slot = Slot()
@@ -72,6 +74,7 @@ class _Runner:
             self._tell(Free())
             order = await self._orders.get()
             if order is None:
+                self._job_log.close()
                 return
             self._busy = True
             # a task of its own: what a job leaves behind in context variables is not there for the next
@@ -95,7 +98,7 @@ class _Runner:
             keys = QueueKeys(app.config.prefix, queue)
             desk = Desk(queue, keys, app.runtime, self._session, app.config.max_result)
             found = self._executors[queue] = Executor(
-                desk, app.registry, app.config, self, self._threads, self._caller, self._lanes
+                desk, app.registry, app.config, self, self._threads, self._caller, self._lanes, self._job_log
             )
         return found
 
@@ -149,8 +152,11 @@ async def _main(connection: socket.socket) -> None:
     orders = frames.orders(connection)
     if orders is None:
         return  # the child is gone already
-    app, threads = load(orders.options.app), Threads(1)
-    async with ready(app, orders.options, threads, _Never()) as caller:
+    options = orders.options
+    with configured(options.log_level, options.log_format):
+        app = load(options.app)
+    threads = Threads(1)
+    async with ready(app, options, threads, _Never()) as caller:
         assert caller is not None
         await _Runner(app, orders.session, connection, threads, caller).run()
     await app.aclose()
@@ -160,7 +166,6 @@ def main() -> None:
     """Entry of `python -m lockwork.worker.serving.runner LOOP DESCRIPTOR PARENT`; the descriptor brings the orders."""
     loop, descriptor, parent = sys.argv[1:]
     _die_with(int(parent))
-    configure()
     faulthandler.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
@@ -172,7 +177,7 @@ def main() -> None:
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)
     except LockworkError as error:
-        log.error("%s", one_line(str(error)))
+        log.error("%s", one_line(str(error)), exc_info=error.__cause__ if isinstance(error, NotImported) else None)
     except BaseException:
         log.exception("this runner process stops by an error of its own")
     _leave(1)

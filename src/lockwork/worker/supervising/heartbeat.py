@@ -13,6 +13,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.jobs import Leased
+from lockwork.protocol.queues.peers import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
@@ -58,9 +59,7 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
-        self._heard = dict.fromkeys(queues, now())
-        self._steady_since = dict.fromkeys(queues, now())
-        """Since when the server has heard us for each queue without a pause of a lease."""
+        self._peers = {name: Peers(lease) for name in queues}
         self._complained = now() - AGAIN
         self.last: float = now()
         """When the server last answered a beat, on the client's clock."""
@@ -175,13 +174,15 @@ class Heartbeat:
         with self._lock:
             sessions = {session: False for session, refused in self._sessions.items() if name not in refused}
             outside = self._sessions.keys() - sessions.keys()
+        sent = now()
         answer = self._runtime.run(jobs.beat(keys, sessions, in_milliseconds(self._lease), _PATIENCE))
         at = now()
         if at - self.last > self._lease:
             log.info("the server answers again, after %.0f s", at - self.last)
-        if at - self._heard[name] > self._lease:
-            self._steady_since[name] = at
-        self.last = self._heard[name] = at
+        self.last = at
+        peers = self._peers[name]
+        if step := peers.heard(sent, at, answer.at):
+            log.warning("the clock of the server of queue %s was set %s by %.1f s", name, *_direction(step))
         for session, alive in answer.alive.items():
             if not alive and session in self._sessions:
                 self._on_over(session)
@@ -189,13 +190,15 @@ class Heartbeat:
             self._on_possible(session)
         if answer.next_deadline is None:
             return self._lease / 3
-        # After an outage everybody's lease has run out. Who was there all along beats again within a lease, so only who
-        # has been heard by the server for a whole lease may call others dead.
-        patience = self._steady_since[name] + self._lease - at
+        patience = peers.patience(at)
         if answer.overdue is not None and patience <= 0:
-            ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False)
+            ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False, ended=answer.ended)
             given_back = self._runtime.run(hands.within(_PATIENCE, ending))
             counted = several(given_back, "job", "jobs")
             log.warning("worker session %s is dead: %s of queue %s given back", answer.overdue, counted, name)
             return 0.0
         return max(answer.next_deadline, patience, 0.01)
+
+
+def _direction(step: float) -> tuple[str, float]:
+    return ("forward" if step > 0 else "back", abs(step))

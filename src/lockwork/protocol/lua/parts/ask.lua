@@ -3,8 +3,9 @@
 -- `secret` seals the message that hands the lock over.
 -- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time.
 local function ask(owner, request, lease, claim, wait, channel, secret)
-  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
-  local deadline = tonumber(held[4] or 0)
+  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't', 'l')
+  local deadline = deadline_of(held[4], held[7])
+  local channels = string.match(channel, '^.*:wake:')
   local free = false
 
   if held[1] and deadline > now then
@@ -12,8 +13,8 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
       if held[2] == request then
         -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
         local ends = math.max(deadline, now + lease * 1000)
-        redis.call('HSET', lock, 'd', ends)
-        keep(ends)
+        redis.call('HSET', lock, 'd', ends, 'l', math.max(lease, tonumber(held[7] or 0)))
+        keep(ends, tonumber(held[3]))
         return {1, tonumber(held[3]), ends, now}
       end
       -- granted to an earlier call of this owner that never learned of it: nobody uses that grant
@@ -21,6 +22,10 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
       free = true
     end
   else
+    -- the lease has run out, by a clock that may have been set: its holder's process is to ask at once whether it still holds
+    if (held[1] or '') ~= '' and held[4] ~= '0' and channels then
+      publish(channels .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
+    end
     local waiter, more = first(request, held[5], held[6])
     if waiter and waiter[3] ~= request then
       hand(waiter, held[3])
@@ -33,14 +38,14 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   end
   if free then
     local fence, ends = grant(owner, request, lease, held[3])
-    keep(ends)
+    keep(ends, fence)
     if held[6] then warn(ends) end
     return {1, fence, ends, now}
   end
 
   -- a process that keeps a lock it does not need (its request begins with ~) is asked to give it back
   local keeper = held[2] and deadline > now and string.match(held[2], '^~([^;]*)%.')
-  if keeper then publish(string.match(channel, '^.*:wake:') .. keeper, '! asked ' .. lock) end
+  if keeper then publish(channels .. keeper, '! asked ' .. lock) end
 
   if wait == '0' then
     leave(request)
@@ -70,6 +75,6 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   check = math.max(check, 1)
   local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, now + check * 1000, since, secret or ''}
   redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack(place))
-  keep(deadline)
+  keep(deadline, tonumber(held[3] or 0))
   return {0, check, now}
 end

@@ -13,8 +13,9 @@
 local function flow_engine()
   local STATE, TOTAL, STORED, SUCCEEDED, FAILED, CANCELLED, BAD = 1, 2, 3, 4, 5, 6, 7
   local STOP, UNDO, TOP, UNDOING, UNDONE, LOST = 8, 9, 10, 11, 12, 13
-  local STEPS = 1000 -- jobs that are moved or cancelled in one call
+  local STEPS = 500 -- jobs that are moved or cancelled in one call
   local flow_books, flow_todo, flow_running = {}, {}, {}
+  local dropped = 0 -- bytes of the records of those that this call has cancelled
 
   local function flow_of(id, record)
     if not string.find(record, '^[012],%d+,[^,;]*,[^,;]*,[^;]*>;') then return nil end
@@ -127,6 +128,7 @@ local function flow_engine()
       local reason = cause ~= '' and '>' .. flow_job(flow, cause) or ''
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'c' .. (redis.call('HGET', tries, id) or 0) .. reason .. ';' .. record
+      dropped = dropped + #record
       redis.call('HDEL', jobs, id)
       redis.call('HDEL', tries, id)
       redis.call('HDEL', notes, id)
@@ -157,7 +159,12 @@ local function flow_engine()
     local letter, cause = string.sub(blob, 1, 1), number
     if letter == 'c' and #blob > 1 then cause = tonumber(string.sub(blob, 2)) end
     local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'
-    for at = position, math.min(count, position + left - 1) do
+    local next_one = math.min(count, position + left - 1) + 1
+    for at = position, next_one - 1 do
+      if dropped > BYTES then
+        next_one = at
+        break
+      end
       if not children then
         flow_stop(flow, book, at, outcomes)
       else
@@ -167,7 +174,7 @@ local function flow_engine()
         moved = moved + flow_release(flow, book, children[at])
       end
     end
-    return position + left <= count and position + left or nil, moved, math.min(left, count - position + 1)
+    return next_one <= count and next_one or nil, moved, next_one - position
   end
 
   -- Run the next compensation, the latest success first; false when there is none.
@@ -203,7 +210,7 @@ local function flow_engine()
     for flow, book in pairs(flow_books) do
       if book and (book[STATE] == 'r' or book[STATE] == 'u') then
         local todo, first = flow_todo[flow], 1
-        while todo[first] and left > 0 do
+        while todo[first] and left > 0 and dropped <= BYTES do
           local goes_on, moved, steps = flow_pass(flow, book, todo[first], todo[first + 1], left, outcomes)
           released, left = released + moved, left - math.max(1, steps)
           if goes_on then todo[first + 1] = goes_on else first = first + 2 end
@@ -226,7 +233,7 @@ local function flow_engine()
             released = released + 1
           else
             book[STATE] = 'e'
-            redis.call('ZADD', expiry, math.floor(now / 1000) + window, 'flow ' .. flow)
+            redis.call('ZADD', expiry, -(math.floor(now / 1000) + window), 'flow ' .. flow)
             flow_tell(flow)
           end
         end
@@ -238,31 +245,48 @@ local function flow_engine()
     wake(released + (#outcomes > before and 1 or 0))
   end
 
-  -- Forget some of a flow that ended long ago, or that nobody has stored to its end; one that has something to do goes on.
-  local function flow_sweep(flow)
+  -- A flow that has left something to do: carry_on does it.
+  local function flow_resume(flow)
     local book = flow_book(flow)
-    if book and (book[STATE] == 'r' or book[STATE] == 'u') then return redis.call('ZREM', expiry, 'flow ' .. flow) end
-    local fields, ids = {flow .. ' a', flow .. ' t'}, {''}
+    local runs = book and (book[STATE] == 'r' or book[STATE] == 'u')
+    if runs and flow_todo[flow][1] then return end
+    redis.call('ZADD', expiry, -math.floor(now / 1000), 'flow ' .. flow) -- it has nothing to do: flow_sweep looks at it
+  end
+
+  -- Forget up to `most` jobs of a flow that ended long ago, or that nobody has stored to its end; returns how many those were, and
+  -- their bytes.
+  local function flow_sweep(flow, most)
+    local book = flow_book(flow)
+    if book and (book[STATE] == 'r' or book[STATE] == 'u') then
+      redis.call('ZREM', expiry, 'flow ' .. flow)
+      return 1, 0
+    end
+    local fields, ids, size = {flow .. ' a', flow .. ' t'}, {''}, 0
     local last = book and book[TOTAL] or 0
-    for number = math.max(0, last - 199), last do
+    local number, stop = last, math.max(-1, last - math.min(most, 200))
+    while number > stop and size <= BYTES do
       for letter in string.gmatch('kwrlpxy', '%l') do fields[#fields + 1] = flow .. ' ' .. letter .. number end
-      ids[#ids + 1] = flow_job(flow, number)
+      local id = flow_job(flow, number)
+      ids[#ids + 1] = id
+      size = size + redis.call('HSTRLEN', flows, flow .. ' r' .. number) + redis.call('HSTRLEN', jobs, id)
+      number = number - 1
     end
     redis.call('HDEL', flows, unpack(fields))
     local never = book and (book[STATE] == 'b' or book[STATE] == 'x')
     if never then redis.call('HDEL', jobs, unpack(ids)) end
-    if last >= 200 then
-      book[STATE], book[TOTAL] = never and 'x' or 'g', last - 200
+    if number >= 0 then
+      book[STATE], book[TOTAL] = never and 'x' or 'g', number
       redis.call('HSET', flows, flow, cmsgpack.pack(book))
     else
       redis.call('HDEL', flows, flow)
       redis.call('ZREM', expiry, 'flow ' .. flow)
       flow_books[flow] = false
     end
+    return last - number, size
   end
 
   return {begin = flow_begin, book = flow_book, todo = flow_todo, running = flow_running, job = flow_job, ended = flow_ended,
-    carry_on = carry_on, sweep = flow_sweep, holds = flow_holds, STATE = STATE, STORED = STORED, STOP = STOP}
+    carry_on = carry_on, resume = flow_resume, sweep = flow_sweep, holds = flow_holds, STATE = STATE, STORED = STORED, STOP = STOP}
 end
 
 -- Made when it is needed: most calls have no job of a flow.

@@ -20,7 +20,8 @@ end
 -- Begin a round: its number is higher than any before, also when the latch was forgotten in between.
 local function begin(size, ttl)
   count, left, round = size, size, math.max(round + 1, now)
-  if now - tonumber(found[7] or 0) >= MARGIN * 1000 then
+  local since = tonumber(found[7] or 0)
+  if now - since >= MARGIN * 1000 or since > now + MARGIN * 1000 then -- or the clock was set back
     turn = 1 - turn
     redis.call('UNLINK', KEYS[2 + turn])
     redis.call('HSET', latch, 'k', turn, 'x', now)

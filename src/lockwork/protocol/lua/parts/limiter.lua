@@ -1,11 +1,13 @@
 -- A limiter's books. The hash: s its rule; c units ever booked; l the last slot; z the count of the last entry dropped;
 -- t, u when the bucket is full again, us and parts of a us; x when the keys expire, us; e<request> = {slot us, units, then
--- t, u after and before it}.
+-- t, u after and before it};
+-- n newest time that was written (us), o how far these books' clock is ahead of the server's (us).
 -- The log: requests by the count of units booked up to and with them, so also by slot: bookings are served in order.
 local limiter, log = KEYS[1], KEYS[2]
 local KEPT = 60000000 -- us that a request is remembered after its slot, so that a call that is sent again takes once
 local MANY = 1000 -- requests remembered only for that; more go early
 local size = redis.call('ZCARD', log)
+local server, ahead = now, 0
 
 -- A rule: b(ucket) or w(indow); a unit comes back every whole + rest / parts us; at most limit units, in period us if a window.
 local function parsed(text)
@@ -32,7 +34,7 @@ end
 -- Nothing is written.
 local function read(text, request)
   local rule = parsed(text)
-  local found = redis.call('HMGET', limiter, 's', 'c', 'l', 't', 'u', 'z', 'x', 'e' .. request)
+  local found = redis.call('HMGET', limiter, 's', 'c', 'l', 't', 'u', 'z', 'x', 'e' .. request, 'n', 'o')
   local books = {rule = rule, text = text, count = 0, last = 0, full = 0, part = 0, dropped = 0, expires = 0}
   if not found[1] then
     books.fresh = true
@@ -41,6 +43,9 @@ local function read(text, request)
   books.count, books.last = tonumber(found[2]), tonumber(found[3])
   books.full, books.part = tonumber(found[4]), tonumber(found[5])
   books.dropped, books.expires = tonumber(found[6]), tonumber(found[7])
+  -- Where the server's clock is set back, the books' goes on: so nobody waits longer than before for what was booked.
+  ahead = math.max(tonumber(found[10] or 0), tonumber(found[9] or 0) - server)
+  now = server + ahead
   books.mine = found[8] and cmsgpack.unpack(found[8])
   if found[1] == text then return books end
   local old = parsed(found[1])
@@ -100,7 +105,7 @@ local function save(books, ...)
   local renewed = books.expires < kept or size == 0
   if renewed then books.expires = kept + KEPT end
   redis.call('HSET', limiter, 's', books.text, 'c', books.count, 'l', books.last, 't', books.full, 'u', books.part,
-    'z', books.dropped, 'x', books.expires, ...)
+    'z', books.dropped, 'x', books.expires, 'n', now, 'o', ahead, ...)
   if renewed then
     local ms = math.max(0, math.ceil((books.expires - now) / 1000)) + KEPT / 1000
     redis.call('PEXPIRE', limiter, ms)

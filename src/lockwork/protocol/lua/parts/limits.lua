@@ -1,13 +1,36 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
 -- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
--- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; and seal, the secret that
--- seals offers (offer.lua).
+-- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; seal, the secret that seals
+-- offers (offer.lua); and heavy, whether the
+-- queue has had a record or a note of more than HEAVY bytes since it was last empty.
 -- The script that includes this names: jobs, due, idle, stats
 -- include: publish
-local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'seal')
+local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy', 'seal')
+local HEAVY = 4096
+local BYTES = 1048576 -- of records that one call reads, or one record: larger calls would hold up everybody else
 local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
 local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
 rate_jobs, rate_us = tonumber(rate_jobs), tonumber(rate_us or 0) * 1000
+
+-- A record has come: if it is large, whoever reads many of them counts their bytes from now on.
+local function weigh(record)
+  if #record > HEAVY and not rules[10] then
+    rules[10] = '1'
+    redis.call('HSET', stats, 'heavy', 1)
+  end
+end
+
+-- Counts the bytes of what a call reads: returns a function that says whether these records, and their notes, still fit. The
+-- first ones always do.
+local function allowance(notes)
+  local read = 0
+  return function(id)
+    local size = redis.call('HSTRLEN', jobs, id) + (notes and redis.call('HSTRLEN', notes, id) or 0)
+    if read > 0 and read + size > BYTES then return false end
+    read = read + size
+    return true
+  end
+end
 
 -- Whether nothing may be leased now, whatever waits. Who changes that wakes the workers that sleep.
 local function at_rest()

@@ -1,5 +1,5 @@
 -- The waiting line inside a lock's hash.
--- o owner, r request, f fence, d deadline (us, 0: released) of the grant;
+-- o owner, r request, f fence, d deadline (us, 0: released) of the grant, l its length (ms) when it was set;
 -- h, t first and last ticket, if anybody ever waited;
 -- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us, secret}; i<request> = ticket
 -- include: publish
@@ -10,16 +10,26 @@ local MARGIN = 60000 -- ms that a key outlives its last deadline
 local LOOK = 4900 -- ms after which every waiter looks again by itself
 local LATE = 900 -- ms that the next in line may look too late when a grant runs out; a claim (4 s) and that are LOOK
 
--- Deadlines decide; the key's expiry only collects what nobody needs any more.
-local function keep(deadline)
-  redis.call('PEXPIRE', lock, math.max(math.ceil((deadline - now) / 1000), WAITER) + MARGIN)
+-- Deadlines decide; the key's expiry only collects what nobody needs any more. The fence is needed until the clock has passed
+-- it: it is ahead of a clock that was set back.
+local function keep(deadline, fence)
+  redis.call('PEXPIRE', lock, math.max(math.ceil((math.max(deadline, fence) - now) / 1000), WAITER) + MARGIN)
+end
+
+-- A grant's deadline. It lies further ahead than its length only when the clock was set back: then that counts from now on.
+local function deadline_of(deadline, length)
+  deadline, length = tonumber(deadline or 0), tonumber(length or nil)
+  if not length or deadline <= now + length * 1000 then return deadline end
+  deadline = now + length * 1000
+  redis.call('HSET', lock, 'd', deadline)
+  return deadline
 end
 
 local function grant(owner, request, ms, last)
   local fence = (tonumber(last) or 0) + 1
   if fence < now then fence = now end
   local deadline = now + ms * 1000
-  redis.call('HSET', lock, 'o', owner, 'r', request, 'f', fence, 'd', deadline)
+  redis.call('HSET', lock, 'o', owner, 'r', request, 'f', fence, 'd', deadline, 'l', ms)
   return fence, deadline
 end
 
@@ -70,7 +80,7 @@ end
 -- Hand the lock to a waiter: it owns it from now on, for the short time it has to claim it, and only its process is told.
 local function hand(waiter, last)
   local fence, deadline = grant(waiter[4], waiter[3], waiter[2], last)
-  keep(deadline)
+  keep(deadline, fence)
   publish(waiter[5], sealed(waiter[8] or '', waiter[3], string.format('%.0f %.0f', fence, deadline)))
   warn(deadline)
 end
@@ -81,10 +91,10 @@ local function pass(last, head, tail)
   if waiter then
     hand(waiter, last)
   elseif more then
-    redis.call('HDEL', lock, 'o', 'r', 'd')
+    redis.call('HDEL', lock, 'o', 'r', 'd', 'l')
   else
     redis.call('DEL', lock)
     redis.call('HSET', lock, 'f', last)
-    redis.call('PEXPIRE', lock, MARGIN)
+    redis.call('PEXPIRE', lock, math.max(0, math.ceil((last - now) / 1000)) + MARGIN)
   end
 end

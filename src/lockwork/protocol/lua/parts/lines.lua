@@ -149,9 +149,9 @@ local function turn_of(group)
 end
 
 -- Up to `want` jobs of this level's groups, one of each in turn; and whether there are groups that were not looked at.
+local passed_over = 0 -- groups of which nothing may run: a call looks at so many at most
 local function take_turns(level, want)
   local ids, ring = {}, KEYS[rings + level]
-  local idle = 0
   while #ids < want do
     local group = redis.call('LPOP', ring)
     if not group then break end
@@ -170,16 +170,25 @@ local function take_turns(level, want)
     else
       redis.call('HDEL', books, 'r ' .. level .. ' ' .. group)
       if at and at > 0 then redis.call('ZADD', sleeping, at, level .. ' ' .. group) end
-      idle = idle + 1
-      if idle > 1000 then break end -- the others in a later call: what is out of the ring is not looked at again
+      passed_over = passed_over + 1
+      if passed_over > 1000 then break end -- the others in a later call: what is out of the ring is not looked at again
     end
   end
-  return ids, idle > 1000
+  return ids, passed_over > 1000
 end
 
 -- Groups whose rate allows a job again, and those whose rate can be forgotten.
 local function wake_groups()
   local today = math.floor(now / 1000)
+  for _ = 1, 100 do
+    -- who is to sleep for longer than a period of its rate fell asleep before the clock was set back
+    local last = redis.call('ZRANGE', sleeping, -1, -1, 'WITHSCORES')
+    local level, group = string.match(last[1] or '', '^(%d) (.*)$')
+    local per = level and tonumber(string.match(redis.call('HGET', books, 'l ' .. group) or '', '(%d+)$') or 0)
+    if not per or last[2] - today <= per + 1 then break end
+    redis.call('ZREM', sleeping, last[1])
+    if first('g ' .. level .. ' ' .. group) then enter_ring(level, group) end
+  end
   local awake = redis.call('ZRANGEBYSCORE', sleeping, 0, today, 'LIMIT', 0, 100)
   for _, entry in ipairs(awake) do
     local level, group = string.match(entry, '^(%d) (.*)$')

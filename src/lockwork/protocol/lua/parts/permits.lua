@@ -1,22 +1,28 @@
 -- The books of permits, one hash for any number of holders.
 -- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders, h, t first and last ticket;
+-- c newest time that was written (us), z how far these books' clock is ahead of the server's (us);
 -- g<fence> = {deadline us, owner, request, units, since us}; r<request> = fence of its grant;
 -- p<1..k> = 'key fence', the holders as a heap: a key is the holder's deadline, which may have grown since; x<fence> = place
 local books = KEYS[1]
 local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
-local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't')
+local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'c', 'z')
 local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
 local count, head, tail = tonumber(found[5] or 0), tonumber(found[6] or 1), tonumber(found[7] or 0)
+-- Where the server's clock is set back, the books' goes on: so no deadline ever lies further ahead than its own length.
+local ahead = math.max(tonumber(found[9] or 0), tonumber(found[8] or 0) - now)
+now = now + ahead
 local soonest -- the earliest deadline of all holders (us), once sweep() has looked
 
 -- Deadlines decide; the key's expiry only collects what nobody needs any more.
 local function save()
   if count == 0 then used, latest = 0, 0 end
-  redis.call('HSET', books, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'h', head, 't', tail)
+  redis.call('HSET', books, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'h', head, 't', tail,
+    'c', now, 'z', ahead)
   local left = 0
   if count > 0 or head <= tail then left = math.max(math.ceil((latest - now) / 1000), 3 * PLACE) end
-  redis.call('PEXPIRE', books, left + MARGIN)
+  -- the last fence is needed until the server's clock has passed it
+  redis.call('PEXPIRE', books, math.max(left, math.ceil((last - now + ahead) / 1000)) + MARGIN)
 end
 
 local function parsed(entry)
@@ -87,6 +93,7 @@ end
 
 -- Those who let their deadline pass lose their units; then `soonest` is known. At most 100 steps a call: when there would be
 -- more, it is now. A step may also go to a holder that has renewed.
+local lapsed = {} -- their owners
 local function sweep()
   soonest = math.huge
   for _ = 1, 100 do
@@ -95,6 +102,7 @@ local function sweep()
     local held = holder(id)
     if held[1] <= now then
       drop(id, held)
+      lapsed[#lapsed + 1] = held[2]
     elseif held[1] > key then
       sink(1, held[1], string.format('%.0f %s', held[1], id))
     else

@@ -41,6 +41,7 @@ local function push(from, again, first)
     local id, record, delay = ARGV[at], ARGV[at + 1], ARGV[at + 2]
     local ended = again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1)
     if not ended and redis.call('HSETNX', jobs, id, record) == 1 then
+      weigh(record)
       pushed = pushed + 1
       local level = delay == '0' and plain(record)
       if level then

@@ -1,9 +1,13 @@
 -- A stock's books, one hash: total, sold, held, expired; f last fence; b<buyer> units held or bought; k<key> reservation of that
 -- key; r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence, hold ms if it was handed over and not yet claimed}.
+-- clock newest time that was written (us), ahead how far this stock's clock is ahead of the server's (us).
 -- And the held reservations by expiry. The last two keys are the stock's: books, holds
 local books, holds = KEYS[#KEYS - 1], KEYS[#KEYS]
-redis.call('HLEN', books)
 redis.call('ZCARD', holds)
+-- Where the server's clock is set back, the stock's goes on: so nothing is held for longer than it was reserved for.
+local shown = redis.call('HMGET', books, 'clock', 'ahead')
+local ahead = math.max(tonumber(shown[2] or 0), tonumber(shown[1] or 0) - now)
+local clock = now + ahead
 
 local function open(total)
   if redis.call('HSETNX', books, 'total', total) == 1 then
@@ -17,12 +21,13 @@ local function reservation(id)
 end
 
 local function store(id, state, buyer, units, key, expiry, fence, claim)
-  redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence, claim}))
+  redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence, claim}),
+    'clock', clock, 'ahead', ahead)
 end
 
 -- Set units aside for a buyer; returns the reservation's fence, which is higher than any before it.
 local function set_aside(id, buyer, units, key, expiry, claim)
-  local fence = math.max(now, tonumber(redis.call('HGET', books, 'f') or 0) + 1)
+  local fence = math.max(clock, tonumber(redis.call('HGET', books, 'f') or 0) + 1)
   redis.call('HSET', books, 'f', fence)
   store(id, 'h', buyer, units, key, expiry, fence, claim)
   redis.call('ZADD', holds, expiry, id)
@@ -44,7 +49,7 @@ end
 
 -- End reservations that ran out, at most 500; returns true when there are more.
 local function expire()
-  local over = redis.call('ZRANGEBYSCORE', holds, '-inf', now, 'LIMIT', 0, 500)
+  local over = redis.call('ZRANGEBYSCORE', holds, '-inf', clock, 'LIMIT', 0, 500)
   for _, id in ipairs(over) do
     local kept = reservation(id)
     if kept then put_back(id, kept) else redis.call('ZREM', holds, id) end

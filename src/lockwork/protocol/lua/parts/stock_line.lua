@@ -29,7 +29,7 @@ local function alert()
   for ticket = tonumber(range[1]), math.min(tonumber(range[2]), range[1] + 9) do
     local packed = redis.call('HGET', books, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
-    if waiter and waiter[1] > now and publish(waiter[3], waiter[2]) > 0 then return end
+    if waiter and waiter[1] > clock and publish(waiter[3], waiter[2]) > 0 then return end
   end
 end
 
@@ -43,7 +43,7 @@ local function serve()
     if free <= 0 or handed == 20 then break end
     local packed = redis.call('HGET', books, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
-    if waiter and waiter[1] <= now then
+    if waiter and waiter[1] <= clock then
       drop(ticket, waiter[2])
     elseif waiter and waiter[5] <= free then
       local id, buyer, units, hold, key, limit = waiter[2], waiter[4], waiter[5], waiter[6], waiter[7], waiter[8]
@@ -53,7 +53,7 @@ local function serve()
         drop(ticket, id)
         -- who meets a reservation of its key, made meanwhile, is only told
         if not met then
-          set_aside(id, buyer, units, key, now + math.min(CLAIM, hold) * 1000, hold)
+          set_aside(id, buyer, units, key, clock + math.min(CLAIM, hold) * 1000, hold)
           free, handed = free - units, handed + 1
         end
         publish(waiter[3], id)

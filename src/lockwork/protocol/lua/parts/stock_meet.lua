@@ -3,13 +3,13 @@
 local function meet(known, id, buyer)
   local kept = reservation(known)
   if not kept then return nil end
-  if kept[1] == 'h' and kept[5] <= now then
+  if kept[1] == 'h' and kept[5] <= clock then
     put_back(known, kept)
     redis.call('HINCRBY', books, 'expired', 1)
     return nil
   end
   if kept[2] ~= buyer then return {-2, '', '', 0, 0, 0, 0} end
-  local left = kept[1] == 'h' and math.ceil((kept[5] - now) / 1000) or 0
+  local left = kept[1] == 'h' and math.ceil((kept[5] - clock) / 1000) or 0
   return {1, known, kept[1], kept[3], left, kept[6], known == id and 1 or 0}
 end
 

@@ -1,5 +1,6 @@
 -- Reading what may hold anything: a key of another type is no error here, but a text in `problem`.
-local BYTES = 4194304 -- of records and errors that one call reads, or a little more
+local BYTES = 1048576 -- of records and errors that one call reads, or a little more
+local MOST = 4194304 -- a larger one is not read at all
 local problem = ''
 
 local function ask(command, ...)
@@ -18,5 +19,5 @@ end
 
 -- A field if it is there, and not too large to be read at all.
 local function field(key, id, size)
-  return size <= BYTES and ask('HGET', key, id) or ''
+  return size <= MOST and ask('HGET', key, id) or ''
 end

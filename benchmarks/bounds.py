@@ -1,0 +1,324 @@
+"""The longest script of each kind of call, by the server's slow log: while one runs, everybody else waits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from functools import cache
+from importlib.resources import files
+from time import perf_counter
+from typing import Any, TypeVar
+
+import redis
+
+from benchmarks.figures import Bench, Figure
+from lockwork import Lockwork
+from lockwork.protocol import keys as names
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import (
+    dead,
+    dead_moves,
+    flows,
+    hands,
+    heads,
+    job_control,
+    jobs,
+    limits,
+    pushing,
+    status,
+    waiting,
+)
+from lockwork.protocol.queues.flows import FlowJob
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.scripts import script
+from lockwork.protocol.synchronizers import once
+
+LARGE = 1 << 20
+MOST_MS = 10.0
+"""Milliseconds that any script may take, however slow the machine is not; or ten times the floor."""
+_ROUNDS = 3
+_WINDOW_MS = 600_000
+_SESSION = "host/1/bench"
+_QUEUE = QueueKeys("lw", "bounds")
+_HEAD = heads.head(1, 5)
+_SMALL, _BIG = _HEAD + b'["nothing",[42]]', _HEAD + b"x" * LARGE
+T = TypeVar("T")
+
+
+def bounds(bench: Bench) -> list[Figure]:
+    """Let each kind of call meet very many or very large things; compare its longest script with a SET and a GET."""
+    figures = []
+    with Lockwork(bench.url) as lw, redis.Redis.from_url(bench.url) as client:
+        client.config_set("slowlog-log-slower-than", 0)
+        client.config_set("slowlog-max-len", 200_000)
+        meter = _Meter(lw, client)
+        for kind in _KINDS:
+            floor, rounds = [], []
+            for _ in range(min(bench.rounds, _ROUNDS)):
+                client.flushall()
+                floor.append(_floor(client))
+                lw.runtime.run(jobs.beat(_QUEUE, {_SESSION: True}, 3_600_000, 5.0))
+                rounds.append(max(kind(meter, bench)))
+            # the machine's other programs interrupt the server, too: the round that met the fewest of them counts
+            longest, name = min(rounds)
+            title = (kind.__doc__ or "").rstrip(".").lower()
+            goal = max(MOST_MS, 10 * min(floor))
+            figures.append(
+                Figure(f"{title}: {name}", "ms", longest, min(floor), "SET, GET of 1 MiB", goal, less_is_better=True)
+            )
+        client.config_resetstat()
+        client.config_set("slowlog-max-len", 128)
+        client.config_set("slowlog-log-slower-than", 10_000)
+        client.flushall()
+    return figures
+
+
+class _Meter:
+    """Runs protocols, and knows how long their scripts took."""
+
+    def __init__(self, lw: Lockwork, client: redis.Redis) -> None:
+        self.lw = lw
+        self.client = client
+
+    def run(self, protocol: Generator[Any, Any, T]) -> T:
+        return self.lw.runtime.run(protocol)
+
+    @contextlib.contextmanager
+    def watching(self, found: list[tuple[float, str]]) -> Iterator[None]:
+        self.client.slowlog_reset()
+        yield
+        for entry in self.client.slowlog_get(200_000):
+            command = entry["command"].split(b" ", 2)
+            if command[0].upper() in (b"EVAL", b"EVALSHA"):
+                found.append((entry["duration"] / 1000, _name(entry["command"])))
+
+    def longest(self, *protocols: Generator[Any, Any, Any]) -> list[tuple[float, str]]:
+        found: list[tuple[float, str]] = []
+        with self.watching(found):
+            for protocol in protocols:
+                self.run(protocol)
+        return found
+
+    def push(self, record: bytes, count: int, delay: int = 0, expires: int | None = None) -> list[str]:
+        ids = [f"{number:07}" for number in range(count)]
+        for at in range(0, count, 1000):
+            self.run(pushing.push(_QUEUE, [NewJob(id, record, delay) for id in ids[at : at + 1000]], 0, expires))
+        return ids
+
+    def lease(self, count: int) -> list[Leased]:
+        held: list[Leased] = []
+        while len(held) < count:
+            some = self.run(jobs.reserve(_QUEUE, _SESSION, count - len(held), f"l{len(held)}", "")).jobs
+            assert some
+            held += some
+        return held
+
+    def bury(self, record: bytes, error: bytes, count: int) -> list[str]:
+        self.push(record, count)
+        held = self.lease(count)
+        self.run(jobs.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "d", error) for job in held], _WINDOW_MS))
+        return [job.id for job in held]
+
+
+@cache
+def _known() -> dict[bytes, str]:
+    lua = files("lockwork.protocol").joinpath("lua")
+    stems = [entry.name.removesuffix(".lua") for entry in lua.iterdir() if entry.name.endswith(".lua")]
+    found = {script(stem).sha.encode(): stem for stem in stems}
+    return found | {script(stem).source.encode()[:60]: stem for stem in stems}
+
+
+def _name(command: bytes) -> str:
+    _, rest = command.split(b" ", 1)
+    return next((name for begins, name in _known().items() if rest.startswith(begins)), "a script")
+
+
+def _floor(client: redis.Redis) -> float:
+    """Milliseconds of one SET and one GET."""
+    value, times = b"x" * LARGE, []
+    for _ in range(20):
+        began = perf_counter()
+        client.set("floor", value)
+        client.get("floor")
+        times.append((perf_counter() - began) * 1000)
+    client.delete("floor")
+    return sorted(times)[len(times) // 2]
+
+
+Kind = Callable[[_Meter, Bench], list[tuple[float, str]]]
+
+
+def _push(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Enqueue 300 jobs of 1 MiB."""
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        meter.push(_BIG, bench.count(300))
+    return found
+
+
+def _push_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Enqueue 1,000,000 jobs."""
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        meter.push(_SMALL, bench.count(1_000_000))
+    return found
+
+
+def _reserve(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Lease 300 jobs of 1 MiB."""
+    meter.push(_BIG, bench.count(300))
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        meter.lease(bench.count(300))
+    return found
+
+
+def _reserve_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Lease and settle 10,000 of 1,000,000 jobs, a thousand at a time."""
+    meter.push(_SMALL, bench.count(1_000_000))
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        for _ in range(10):
+            held = meter.lease(1000)
+            done = [Outcome(job.id, job.token, "s", b"null") for job in held]
+            meter.run(jobs.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
+    return found
+
+
+def _reserve_due(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Lease one job while 100 of 1 MiB are due."""
+    meter.push(_BIG, bench.count(100), -1)
+    return meter.longest(jobs.reserve(_QUEUE, _SESSION, 1, "r", ""))
+
+
+def _expire(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """End 100 jobs of 1 MiB that had to begin."""
+    meter.push(_BIG, bench.count(100), 0, -1)
+    return meter.longest(jobs.expire(_QUEUE, _WINDOW_MS))
+
+
+def _expire_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """End 20,000 jobs that had to begin."""
+    meter.push(_SMALL, bench.count(20_000), 0, -1)
+    return meter.longest(jobs.expire(_QUEUE, _WINDOW_MS))
+
+
+def _recover(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Give the 100 jobs of 1 MiB of a dead worker back."""
+    meter.push(_BIG, bench.count(100))
+    meter.lease(bench.count(100))
+    return meter.longest(jobs.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
+
+
+def _recover_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Give the 5,000 jobs of a dead worker back."""
+    meter.push(_SMALL, bench.count(5_000))
+    meter.lease(bench.count(5_000))
+    return meter.longest(jobs.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
+
+
+def _give_back(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Give the 100 jobs of 1 MiB of a stopped worker back."""
+    meter.push(_BIG, bench.count(100))
+    meter.lease(bench.count(100))
+    return meter.longest(hands.give_back(_QUEUE, _SESSION, _WINDOW_MS))
+
+
+def _settle(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Settle 100 results of 1 MiB."""
+    meter.push(_SMALL, bench.count(100))
+    done = [Outcome(job.id, job.token, "s", b"x" * LARGE) for job in meter.lease(bench.count(100))]
+    return meter.longest(jobs.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
+
+
+def _clear(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Clear a queue of 100 due jobs of 1 MiB and 20,000 small ones."""
+    meter.push(_BIG, bench.count(100), -1)
+    meter.run(pushing.push(_QUEUE, [NewJob(f"s{number}", _SMALL) for number in range(bench.count(20_000))]))
+    return meter.longest(waiting.clear(_QUEUE, "bench", _WINDOW_MS))
+
+
+def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """List, retry and delete 100 dead jobs of 1 MiB, with errors of 1 MiB."""
+    meter.bury(_BIG, b'{"type":"E","message":"%b"}' % (b"x" * LARGE), bench.count(100))
+    everything = dead.Filter()
+    listed = meter.longest(
+        dead.page(_QUEUE, everything, "", 100, newest=True), dead.groups(_QUEUE, dead.Filter(task="x"))
+    )
+    moved = meter.longest(
+        dead_moves.retry(_QUEUE, everything, "r", bench.count(100) // 2, anew=True),
+        dead_moves.delete(_QUEUE, everything, "d", None),
+    )
+    return listed + moved
+
+
+def _trim(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Trim 20,000 dead jobs."""
+    meter.bury(_SMALL, b'{"type":"E","message":"m"}', bench.count(20_000))
+    return meter.longest(*(dead_moves.trim(_QUEUE, dead_moves.Bounds(0, 0)) for _ in range(bench.count(40))))
+
+
+def _cancel(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Look at, watch and cancel a job of 1 MiB that 20,000 ask for."""
+    (id,) = meter.push(_BIG, 1, 3_600_000)
+    for number in range(bench.count(20_000)):
+        meter.run(jobs.standing(_QUEUE, id, f"lw:wake:asker-{number}"))
+    return meter.longest(job_control.look(_QUEUE, id), job_control.cancel(_QUEUE, id, "lw"))
+
+
+def _status(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Read the state of a queue of 1,000,000 jobs, and wake its workers."""
+    meter.push(_SMALL, bench.count(1_000_000))
+    return meter.longest(status.status(_QUEUE), limits.rules(_QUEUE), hands.heads(_QUEUE))
+
+
+def _forget_flows(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Lease a job while 5,000 flows are to be forgotten."""
+    count = bench.count(5_000)
+    flow = [FlowJob(_SMALL), FlowJob(_SMALL), FlowJob(_SMALL, (1, 2))]
+    for number in range(count):
+        meter.run(flows.push(_QUEUE, f"f{number}", flow, None, 1))
+    for _ in range(2):
+        held = meter.lease(count) + meter.lease(count) if _ == 0 else meter.lease(count)
+        meter.run(jobs.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s", b"1") for job in held], 1))
+    meter.push(_SMALL, 1)
+    return meter.longest(*(jobs.reserve(_QUEUE, _SESSION, 1, f"r{number}", "") for number in range(2)))
+
+
+def _cancel_flow(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Cancel a flow of 100 jobs of 1 MiB and 10,000 small ones."""
+    large = [FlowJob(_BIG, (1,)) for _ in range(bench.count(100))]
+    small = [FlowJob(_SMALL, (1,)) for _ in range(bench.count(10_000))]
+    pushed = meter.longest(flows.push(_QUEUE, "f", [FlowJob(_SMALL), *large, *small], None))
+    return pushed + meter.longest(flows.cancel(_QUEUE, "f"), jobs.expire(_QUEUE, _WINDOW_MS))
+
+
+def _barrier(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """Open a barrier for 10,000."""
+    parties, places = bench.count(10_000), names.barrier("lw", "bench")
+    found: list[tuple[float, str]] = []
+    with meter.watching(found):
+        pipeline = meter.client.pipeline(transaction=False)
+        source = script("barrier_arrive").source
+        for number in range(parties):
+            pipeline.eval(source, 2, *places, parties, f"r{number}", f"lw:wake:p{number % 100}")
+        pipeline.execute()
+    return found
+
+
+def _once(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
+    """End a run for which 100,000 of 1,000 processes wait."""
+    key = names.once("lw", "bench")
+    source = script("once_begin").source
+    pipeline = meter.client.pipeline(transaction=False)
+    for number in range(bench.count(100_000) + 1):
+        pipeline.eval(source, 1, key, "o", f"r{number}", 60_000, 60_000, f"lw:wake:p{number % 1000}", 0, 0)
+    fence = pipeline.execute()[0][1]
+    return meter.longest(once.end(key, "o", fence, "d", b"null"))
+
+
+_KINDS: tuple[Kind, ...] = (
+    _push, _push_small, _reserve, _reserve_small, _reserve_due, _expire, _expire_small, _recover, _recover_small,
+    _give_back, _settle, _clear, _dead, _trim, _cancel, _status, _forget_flows, _cancel_flow, _barrier, _once,
+)  # fmt: skip

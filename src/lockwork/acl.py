@@ -1,0 +1,96 @@
+"""What users of the server may do, by role: the rules of its access control lists.
+
+A role names its commands, the beginnings of its keys, and its channels. The rules also load on Redis 6.2, which knows
+neither `%R~` for keys that are only read nor `-command|subcommand`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import checked
+
+_CALLS = "client|id client|kill eval evalsha info ping select subscribe wait"
+_SCRIPTS = (
+    "del exists get hdel hexists hget hgetall hincrby hlen hmget hset hsetnx pexpire pttl publish set time unlink"
+)
+_SETS = "zadd zcard zcount zrange zrangebyscore zrank zrem zscore"
+_QUEUES = "hscan hstrlen llen lpop pubsub|numsub rename rpush sadd scard srem zpopmin zrangebylex"
+_RUNNING = "lpush lrange sismember smismember zremrangebyscore zrevrangebyscore"
+_LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "latch", "once")
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role: key patterns follow the prefix and a colon; commands are those of its calls and of its scripts."""
+
+    about: str
+    keys: tuple[str, ...]
+    commands: frozenset[str]
+    channels: tuple[str, ...] = ("wake:*",)
+
+
+def _commands(*groups: str) -> frozenset[str]:
+    return frozenset(" ".join(groups).split())
+
+
+ROLES: dict[str, Role] = {
+    "producer": Role(
+        "enqueues jobs, waits for results, cancels jobs; flows, stocks, delay queues",
+        ("{q:*", "{dq:*"),
+        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES),
+    ),
+    "worker": Role(
+        "runs jobs and schedules, and may do all that a producer may",
+        ("{q:*", "{dq:*"),
+        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING),
+    ),
+    "locks": Role(
+        "locks, semaphores, elections, quorums, limiters, barriers, latches, once, fenced values",
+        tuple(f"{{{kind}:*" for kind in _LOCK_KEYS),
+        _commands(_CALLS, _SCRIPTS, _SETS, "type"),
+    ),
+    "operator": Role(
+        "everything that Lockwork does: the dead, limits, lists of all queues and locks",
+        ("*",),
+        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "scan type zrevrange"),
+    ),
+}
+
+
+def rules(roles: Sequence[str], prefix: str = "lw") -> list[str]:
+    """Return the rules of a user with these roles, for `ACL SETUSER` or a file; raises ConfigError.
+
+    They replace what the user had, but for its passwords: there is none among them.
+    """
+    unknown = [role for role in roles if role not in ROLES]
+    if unknown or not roles:
+        raise ConfigError(f"a role is one of {', '.join(ROLES)}, not {', '.join(unknown) or 'none'}")
+    start = _literal(_word(prefix, "the prefix"))
+    chosen = [ROLES[role] for role in dict.fromkeys(roles)]
+    keys = dict.fromkeys(f"~{start}:{pattern}" for role in chosen for pattern in role.keys)
+    channels = dict.fromkeys(f"&{start}:{pattern}" for role in chosen for pattern in role.channels)
+    commands = sorted(frozenset().union(*(role.commands for role in chosen)))
+    return ["on", "resetkeys", *keys, "resetchannels", *channels, "-@all", *(f"+{command}" for command in commands)]
+
+
+def user_name(name: str) -> str:
+    """Return the name of a user if the server takes it; raises ConfigError."""
+    if _word(name, "a user's name") == "default":
+        raise ConfigError("the user named default is every client that names no user: choose another name")
+    return name
+
+
+def _word(text: str, what: str) -> str:
+    """Return a text that is one word to redis-cli, and in an ACL file."""
+    if re.search(r"[\"'\s]", checked(text, what)):
+        raise ConfigError(f"{what} must have no quotes, or redis-cli would read them: not {text!r}")
+    return text
+
+
+def _literal(text: str) -> str:
+    """Escape the signs that mean something in the server's patterns."""
+    return re.sub(r"([*?\[\]^\\])", r"\\\1", text)

@@ -1,0 +1,120 @@
+"""The types of `enqueue_many`: each tuple has what `enqueue` of the same task takes, position by position.
+
+A ParamSpec says nothing about tuples. So the methods ask with how many arguments `enqueue` can be called, and of which
+types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeVar, overload
+
+from lockwork.jobs.job import Job
+
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+A_contra = TypeVar("A_contra", contravariant=True)
+B_contra = TypeVar("B_contra", contravariant=True)
+C_contra = TypeVar("C_contra", contravariant=True)
+D_contra = TypeVar("D_contra", contravariant=True)
+
+
+class _Takes0(Protocol[R]):
+    def enqueue(self) -> Job[R]: ...
+
+
+class _Takes1(Protocol[A_contra, R]):
+    def enqueue(self, a: A_contra, /) -> Job[R]: ...
+
+
+class _Takes2(Protocol[A_contra, B_contra, R]):
+    def enqueue(self, a: A_contra, b: B_contra, /) -> Job[R]: ...
+
+
+class _Takes3(Protocol[A_contra, B_contra, C_contra, R]):
+    def enqueue(self, a: A_contra, b: B_contra, c: C_contra, /) -> Job[R]: ...
+
+
+class _Takes4(Protocol[A_contra, B_contra, C_contra, D_contra, R]):
+    def enqueue(self, a: A_contra, b: B_contra, c: C_contra, d: D_contra, /) -> Job[R]: ...
+
+
+class _Takes5(Protocol[R]):
+    def enqueue(self, a: Any, b: Any, c: Any, d: Any, e: Any, /) -> Job[R]: ...
+
+
+class _Takes6(Protocol[R]):
+    def enqueue(self, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, /) -> Job[R]: ...
+
+
+class _Takes7(Protocol[R]):
+    def enqueue(self, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, /) -> Job[R]: ...
+
+
+class _Takes8(Protocol[R]):
+    def enqueue(self, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, /) -> Job[R]: ...
+
+
+_Rows = Iterable[tuple[Any, Any, Any, Any, Any, *tuple[Any, ...]]]
+
+
+class EnqueuesMany:
+    """What has `enqueue`, and enqueues many calls at once."""
+
+    @overload
+    def enqueue_many(self: _Takes1[A, R], arguments: Iterable[tuple[A]]) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes2[A, B, R], arguments: Iterable[tuple[A, B]]) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes3[A, B, C, R], arguments: Iterable[tuple[A, B, C]]) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes4[A, B, C, D, R], arguments: Iterable[tuple[A, B, C, D]]) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes0[R], arguments: Iterable[tuple[()]]) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes5[R], arguments: _Rows) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes6[R], arguments: _Rows) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes7[R], arguments: _Rows) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(self: _Takes8[R], arguments: _Rows) -> list[Job[R]]: ...
+
+    def enqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
+        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
+
+        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
+        error says how many of the first are.
+        """
+        return self._enqueue_all(arguments)  # type: ignore[attr-defined, no-any-return]
+
+
+class AEnqueuesMany:
+    """The same in asyncio tasks."""
+
+    @overload
+    async def aenqueue_many(self: _Takes1[A, R], arguments: Iterable[tuple[A]]) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes2[A, B, R], arguments: Iterable[tuple[A, B]]) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes3[A, B, C, R], arguments: Iterable[tuple[A, B, C]]) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes4[A, B, C, D, R], arguments: Iterable[tuple[A, B, C, D]]) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes0[R], arguments: Iterable[tuple[()]]) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes5[R], arguments: _Rows) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes6[R], arguments: _Rows) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes7[R], arguments: _Rows) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(self: _Takes8[R], arguments: _Rows) -> list[Job[R]]: ...
+
+    async def aenqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
+        """Async version of `enqueue_many`."""
+        found: list[Any] = await self._aenqueue_all(arguments)  # type: ignore[attr-defined]
+        return found

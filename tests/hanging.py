@@ -1,0 +1,53 @@
+"""Addresses where nothing comes back: a server that does not move, a port that accepts nobody, a name in limbo."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+
+@contextlib.contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """The process does not move within the block."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def black_hole() -> Iterator[int]:
+    """A port whose line of connections to accept is full: a further SYN gets no answer."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, contextlib.ExitStack() as stack:
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(server.getsockname())
+        yield server.getsockname()[1]
+
+
+@contextlib.contextmanager
+def hanging_resolver(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[threading.Event]:
+    """From when the event is set to the end of the block nobody learns this name's address, which is 127.0.0.1."""
+    over, hangs, resolve = threading.Event(), threading.Event(), socket.getaddrinfo
+
+    def slow(host: object, *args: object, **more: object) -> object:
+        if host != name:
+            return resolve(host, *args, **more)  # type: ignore[arg-type]
+        if hangs.is_set():
+            over.wait()
+        return resolve("127.0.0.1", *args, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", slow)
+        try:
+            yield hangs
+        finally:
+            over.set()

@@ -1,0 +1,156 @@
+"""No call to the server reads more than about a megabyte of jobs, however many and however large they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import hands, heads, job_control, jobs, pushing
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.pushing import NewJob
+
+SESSION = "host/1/bounds"
+LARGE = 1 << 20
+MANY = 20
+FEW = 2
+"""Large records that one call may read: one may be read for each thing that the call does."""
+
+
+@pytest.fixture
+def queue(lw: Lockwork, admin: redis.Redis) -> Iterator[QueueKeys]:
+    """A queue with a worker session."""
+    keys = QueueKeys("lw", "bounds")
+    lw.runtime.run(jobs.beat(keys, {SESSION: True}, 60_000, 1.0))
+    yield keys
+    admin.delete(keys.run(SESSION))
+
+
+def fill(lw: Lockwork, queue: QueueKeys, *, delay: int = 0, group: str = "", expires: int | None = None) -> list[str]:
+    """Enqueue many large jobs; returns their ids."""
+    record = heads.head(1, 5, "", group) + b"x" * LARGE
+    ids = [f"{number:05}" for number in range(MANY)]
+    lw.runtime.run(pushing.push(queue, [NewJob(id, record, delay) for id in ids], 0, expires))
+    return ids
+
+
+def lease(lw: Lockwork, queue: QueueKeys, want: int, request: str = "r") -> list[Leased]:
+    """Make one call."""
+    return lw.runtime.run(jobs.reserve(queue, SESSION, want, request, "")).jobs
+
+
+def lease_all(lw: Lockwork, queue: QueueKeys) -> list[Leased]:
+    """Call until nothing comes."""
+    found: list[Leased] = []
+    for number in itertools.count():
+        some = lease(lw, queue, MANY, str(number))
+        if not some:
+            return found
+        assert len(some) <= FEW
+        found += some
+    raise AssertionError
+
+
+@pytest.mark.parametrize("delay", [0, -1], ids=["ready", "due"])
+@pytest.mark.parametrize("group", ["", "g"], ids=["plain", "grouped"])
+def test_large_jobs_are_leased_by_many_calls_in_order(lw: Lockwork, queue: QueueKeys, delay: int, group: str) -> None:
+    ids = fill(lw, queue, delay=delay, group=group)
+    assert [job.id for job in lease_all(lw, queue)] == ids
+
+
+def test_small_jobs_behind_large_ones_are_leased_together(lw: Lockwork, queue: QueueKeys) -> None:
+    fill(lw, queue)
+    small = [NewJob(f"s{number}", heads.head(1, 5) + b"x") for number in range(100)]
+    lw.runtime.run(pushing.push(queue, small))
+    for number in range(MANY):
+        lease(lw, queue, 1, str(number))
+    assert [job.id for job in lease(lw, queue, 200, "s")] == [job.id for job in small]
+
+
+def test_one_free_place_moves_few_of_the_large_jobs_that_are_due(
+    lw: Lockwork, queue: QueueKeys, admin: redis.Redis
+) -> None:
+    fill(lw, queue, delay=-1)
+    assert len(lease(lw, queue, 1)) == 1
+    assert admin.zcard(queue.due) >= MANY - FEW
+
+
+def test_notes_count_like_records(lw: Lockwork, queue: QueueKeys) -> None:
+    record = heads.head(1, 5) + b"x"
+    lw.runtime.run(pushing.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
+    held = lease(lw, queue, MANY)
+    for job in held:
+        value = b'"' + b"x" * LARGE + b'"'
+        assert lw.runtime.run(job_control.note(queue, SESSION, job, "step", value, 2 * LARGE)) == 1
+    lw.runtime.run(jobs.settle(queue, SESSION, [Outcome(job.id, job.token, "r") for job in held], 60_000))
+    again = lease_all(lw, queue)
+    assert [len(job.note) > LARGE // 2 for job in again] == [True] * MANY
+
+
+def test_large_jobs_of_a_dead_session_come_back_by_many_calls(
+    lw: Lockwork, queue: QueueKeys, admin: redis.Redis
+) -> None:
+    ids = fill(lw, queue)
+    lease_all(lw, queue)
+    admin.config_resetstat()
+    assert lw.runtime.run(jobs.recover(queue, SESSION, 60_000, gone=True)) == MANY
+    assert calls(admin) >= MANY / FEW
+    assert sorted(waiting(admin, queue)) == ids
+
+
+def test_large_jobs_are_given_back_by_many_calls(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    ids = fill(lw, queue)
+    lease_all(lw, queue)
+    admin.config_resetstat()
+    assert lw.runtime.run(hands.give_back(queue, SESSION, 60_000)) == MANY
+    assert calls(admin) >= MANY / FEW
+    assert waiting(admin, queue) == ids
+
+
+def test_large_jobs_expire_by_many_calls(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    fill(lw, queue, expires=-1)
+    admin.config_resetstat()
+    assert lease(lw, queue, MANY) == []
+    assert calls(admin) >= MANY / FEW
+    assert admin.hget(queue.stats, "expired") == str(MANY).encode()
+
+
+def test_large_results_are_settled_by_many_calls(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    record = heads.head(1, 5) + b"x"
+    lw.runtime.run(pushing.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
+    held = lease(lw, queue, MANY)
+    admin.config_resetstat()
+    done = [Outcome(job.id, job.token, "s", b"x" * LARGE) for job in held]
+    assert lw.runtime.run(jobs.settle(queue, SESSION, done, 60_000)) == [True] * MANY
+    assert calls(admin) >= MANY / FEW
+
+
+def test_large_jobs_are_enqueued_by_many_calls(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    admin.config_resetstat()
+    ids = fill(lw, queue)
+    assert calls(admin) >= MANY / FEW
+    assert waiting(admin, queue) == ids
+
+
+def test_a_queue_that_was_empty_counts_no_bytes_any_more(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    lw.runtime.run(pushing.push(queue, [NewJob("1", heads.head(1, 5) + b"x" * 5000)]))
+    assert admin.hexists(queue.stats, "heavy")
+    (job,) = lease(lw, queue, 1)
+    lw.runtime.run(jobs.settle(queue, SESSION, [Outcome(job.id, job.token, "s")], 60_000))
+    lw.runtime.run(jobs.reserve(queue, SESSION, 1, "2", "lw:wake:nobody"))
+    assert not admin.hexists(queue.stats, "heavy")
+
+
+def calls(admin: redis.Redis) -> int:
+    """How many scripts the server has run since its figures were set back."""
+    stats = admin.info("commandstats")
+    return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
+
+
+def waiting(admin: redis.Redis, queue: QueueKeys) -> list[str]:
+    """The ready jobs in their order."""
+    return [str(id, "ascii") for id in admin.lrange(queue.ready[1], 0, -1) if isinstance(id, bytes)]

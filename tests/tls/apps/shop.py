@@ -1,0 +1,12 @@
+"""The task of the worker that connects by TLS."""
+
+from __future__ import annotations
+
+from lockwork import Lockwork
+
+lw = Lockwork()
+
+
+@lw.task
+async def add(a: int, b: int) -> int:
+    return a + b
