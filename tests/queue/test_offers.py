@@ -7,15 +7,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 import redis
 
 from history import History
+from lockwork.protocol import messages
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import hands, heads, jobs, pushing
 from lockwork.protocol.queues.jobs import Batch, Leased
 from lockwork.protocol.queues.pushing import NewJob
-from lockwork.runtime.subscription import message
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -76,19 +75,15 @@ def test_a_worker_without_a_place_is_handed_nothing(
 
 def _heard(text: str, fence: int) -> Leased | None:
     """What a worker makes of a message when it found nothing while the next fence was that one."""
-    sleeping = jobs.idle(KEYS, Batch([], None, fence))
-    next(sleeping)
-    sleeping.send(0.0)
-    with pytest.raises(StopIteration) as done:
-        sleeping.send(text)
-    found: Leased | None = done.value.value
-    return found
+    return jobs.offered(KEYS, Batch([], None, fence, "secret"), text)
 
 
 def test_a_record_comes_as_it_was_made() -> None:
     """Whatever its bytes are; a record is no text."""
     record = b"1,4,,;" + bytes(range(256)) + b" \xff\xfe "
-    ticket, text = message([b"message", b"lw:wake:a", KEYS.jobs.encode() + b" 1 1800000000000007 ~ j1 " + record])
+    words = b"1 1800000000000007 ~ j1 " + record
+    mark = messages.seal("secret", KEYS.jobs, words.decode(errors="surrogateescape"))
+    ticket, text = messages.split(f"{KEYS.jobs} {mark} ".encode() + words)
     assert ticket == KEYS.jobs
     assert _heard(text, 1800000000000007) == Leased("j1", b"1 1800000000000007 ~", record, 1, 1800000000000007)
     assert _heard(text, 1800000000000008) is None, "it was dealt with when the worker asked"

@@ -17,6 +17,8 @@ class Mix:
     """The connection breaks before the server has the call."""
     unanswered: float = 0.0
     """It breaks after the server applied it."""
+    forged: float = 0.0
+    """A stranger, who has heard a wake-up, sends one of its own making to some process."""
     tardy: float = 0.0
     """It breaks on the client's side only: the call is still under way, and may arrive up to ten seconds later."""
     slow: float = 0.0
@@ -44,7 +46,7 @@ class Mix:
         return not (calls or self.kills or self.pauses or self.cancels or self.back or self.forth)
 
 
-def draw(random: Random) -> Mix:
+def draw(random: Random, stranger: Random) -> Mix:
     """Draw a mix: every kind of trouble is absent from half of the runs."""
 
     def chance(most: float) -> float:
@@ -67,4 +69,5 @@ def draw(random: Random) -> Mix:
         back=1 if random.random() < 0.15 else 0,
         forth=1 if random.random() < 0.15 else 0,
         tardy=chance(0.2),
+        forged=stranger.uniform(0, 0.5) if stranger.random() < 0.5 else 0.0,
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
 from typing import TYPE_CHECKING
 
 from lockwork.errors import ServerUnavailable
 from lockwork.protocol.effects import Call
+from lockwork.protocol.messages import split
 from simulation.faults import MS, SECOND, Mix
 from simulation.process import Link, Process, Task
 
@@ -13,6 +16,18 @@ if TYPE_CHECKING:
     from simulation.world import World
 
 _PATIENCE = 5.0
+_NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
+_SEAL = re.compile(r"(?<= )[0-9a-f]{40} ")
+_ODD = ("", "x", "look", "1", "1 2", f"-1 {10**25}", "1 1 ~", "1 1 ~ id 1,4,,;[]", "\x00\udcff", "9" * 5000)
+
+
+def forged(random: Random, text: str) -> str:
+    """A message that a stranger makes of one that it has heard: with other numbers, or without its seal, or neither."""
+    ticket = text.partition(" ")[0]
+    far = random.choice([1, 1000, 20 * SECOND, 3600 * SECOND])
+    moved = _NUMBER.sub(lambda found: str(int(found[0]) + far), text)
+    bare, odd = _SEAL.sub("", moved), f"{ticket} {random.choice(_ODD)}"
+    return random.choice([text, moved, bare, _SEAL.sub("", text), _SEAL.sub("0" * 40 + " ", moved), odd])
 
 
 class Network:
@@ -117,11 +132,23 @@ class Network:
         world.note(process.name, f"wake-up {text} in {delay / MS:.1f} ms")
         for _ in range(2 if random.random() < mix.twice else 1):
             world.after(delay, self._deliver, process, text)
+        if mix.forged:
+            self._forge(process, text)
+
+    def _forge(self, process: Process, text: str) -> None:
+        """A stranger, who has heard a message, may send one of its own making, soon or later, there or elsewhere."""
+        world, random = self._world, self._world.stranger
+        if random.random() >= world.mix.forged:
+            return
+        to = process if random.random() < 0.7 else random.choice(world.processes)
+        made = forged(random, text)
+        delay = random.choice([0, random.randint(0, 20 * MS), random.randint(0, 2 * SECOND)])
+        world.note(to.name, f"FORGED {made!r} in {delay / MS:.1f} ms")
+        world.after(delay, self._deliver, to, made)
 
     def _deliver(self, process: Process, text: str) -> None:
         if process.alive:
-            ticket, _, rest = text.partition(" ")
-            process.mail.deliver(ticket, rest)
+            process.mail.deliver(*split(text.encode(errors="surrogateescape")))
 
     def _latency(self) -> int:
         if not self._world.calm and self._world.random.random() < self._world.mix.slow:

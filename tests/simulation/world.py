@@ -61,7 +61,8 @@ class World:
 
     def __init__(self, server: Server, seed: int, build: Build, mix: Mix | None = None) -> None:
         self.random: Random = Random(seed)
-        self.mix: Mix = draw(self.random) if mix is None else mix
+        self.stranger: Random = Random(f"a stranger in {seed}")
+        self.mix: Mix = draw(self.random, self.stranger) if mix is None else mix
         self.build: Build = build
         self.server: Server = server
         self.now: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
+from typing import cast
 
 import pytest
 import redis
@@ -110,7 +111,7 @@ async def test_waiters_are_woken_not_polling(alw: Lockwork, admin: redis.Redis) 
     while script_calls(admin) < before + 29:
         await asyncio.sleep(0.005)
     # one field for all that wait in this process
-    assert [field for field in admin.hkeys("lw:{once:report}") if bytes(field).startswith(b"w")] == [
+    assert [field for field in admin.hkeys("lw:{once:report}") if cast("bytes", field).startswith(b"w")] == [
         b"w" + alw.runtime.channel.encode()
     ]
     go.set()

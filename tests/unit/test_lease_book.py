@@ -156,7 +156,7 @@ def test_hastened_grants_are_due_at_once_and_no_others() -> None:
     mine, other = lease(0.0, key="mine"), lease(0.0, key="other")
     book.add(mine)
     book.add(other)
-    book.hasten("mine")
+    book.hasten({"mine"})
     assert book.next_event() == 0.0
     assert book.due(0.5) == [mine]
 
@@ -225,13 +225,13 @@ def test_threads_add_and_remove_while_the_engine_works() -> None:
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        book.hasten("k")
+        book.hasten({"k"})
         renew(book, book.due(1.0), 1.0, 1e6)
         book.first_deadline()
         book.next_event()
     for thread in threads:
         thread.join()
-    book.hasten("k")
+    book.hasten({"k"})
     due = book.due(1.0)
     assert len(due) == len(kept) == 160
     assert set(due) == set(kept)

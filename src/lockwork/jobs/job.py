@@ -24,6 +24,7 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.views import ENDINGS, JobError, JobView, State, view
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import hands
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import jobs as protocol
@@ -130,7 +131,7 @@ class Job(Generic[R]):
 
         Of values that follow each other quickly, some may be left out, never the last before a pause or the end.
         """
-        last = ""
+        last, hints = "", Hints()
         while True:
             found = self._from.runtime.run(self._look(self._from.runtime.channel))
             if found.note.progress not in ("", last):
@@ -138,11 +139,11 @@ class Job(Generic[R]):
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            self._from.runtime.run(control.changed(self.id))
+            self._from.runtime.run(control.changed(self.id, hints))
 
     async def awatch(self) -> AsyncIterator[Any]:
         """The same for a task: `async for progress in job.awatch()`."""
-        last = ""
+        last, hints = "", Hints()
         while True:
             found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
             if found.note.progress not in ("", last):
@@ -150,7 +151,7 @@ class Job(Generic[R]):
                 yield codecs.decode(last.encode())
             if found.state not in protocol.UNENDED:
                 return
-            await self._from.runtime.arun(control.changed(self.id))
+            await self._from.runtime.arun(control.changed(self.id, hints))
 
     def cancel(self) -> bool:
         """Cancel the job; False when it had ended already, or is unknown.

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import undo
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
 
 BATCH = 1000
@@ -64,7 +65,7 @@ def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) 
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    requests = [request]
+    requests, hints = [request], Hints()
     taken: list[Entry] = []
     try:
         while True:
@@ -80,7 +81,7 @@ def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) 
                 return taken
             else:
                 until = (yield Clock()) + look / 1_000_000
-                yield Park(requests[-1], until if give_up is None else min(until, give_up))
+                yield from listen(hints, requests[-1], until if give_up is None else min(until, give_up))
     except GeneratorExit:
         raise
     except BaseException as error:

@@ -13,6 +13,7 @@ import threading
 
 from lockwork.logs import Log
 from lockwork.protocol.locks.leases import Lease, LeaseBook
+from lockwork.protocol.messages import Hints
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.hearing import Hearing
@@ -26,6 +27,8 @@ log: Log = Log("lockwork")
 
 _SHORT = 0.9
 """Seconds; a lease of the usual length is not due before that."""
+_MOST = 1000
+"""Keys of which it is remembered that a message named them."""
 
 
 class Engine:
@@ -36,6 +39,11 @@ class Engine:
         self._channel = channel
         self._mail = Mailboxes()
         self._book = LeaseBook()
+        self._hints = Hints()
+        self._suspects: set[str] = set()
+        """Keys of locks that were taken away, as messages say."""
+        self._turn = 0.0
+        """When the server may be asked about them."""
         self._keeper = keeper
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
@@ -188,6 +196,7 @@ class Engine:
                     else:
                         subscription.read()
                 self._planned = 0.0
+                self._hasten()
                 if self._renewing.renew():
                     self._listen = True  # who holds for long hears at once when a lock is taken away
                 self._renewing.give_back()
@@ -201,7 +210,8 @@ class Engine:
 
     def _pause(self, at: float | None) -> float | None:
         """Plan when to look again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
-        upcoming = [at for at in (self._book.next_event(), at) if at is not None]
+        suspected = self._turn if self._suspects else None
+        upcoming = [at for at in (self._book.next_event(), at, suspected) if at is not None]
         if self._busy:
             # where many short locks come and go, it looks again before any is due, and is not woken for each
             self._busy = False
@@ -223,8 +233,18 @@ class Engine:
             lease = self._keeper.asked(key)
             if lease is not None:
                 self._renewing.back.append(lease)
-        elif what == "look":
-            self._book.hasten(key)
+        elif what == "look" and len(self._suspects) < _MOST:
+            self._suspects.add(key)
+            self._turn = 0.0
+
+    def _hasten(self) -> None:
+        """Ask the server about the locks that were taken away, as messages say, within the limit for such hints."""
+        at = now()
+        if self._suspects and self._turn <= at:
+            self._turn = self._hints.take(at)
+            if self._turn <= at:
+                self._book.hasten(self._suspects)
+                self._suspects.clear()
 
 
 def _heard(rung: socket.socket) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 import hiredis
 
 from lockwork.logs import Log
+from lockwork.protocol.messages import split
 from lockwork.runtime.asyncdialing import opened_within
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
 from lockwork.runtime.mailboxes import Mailboxes
 from lockwork.runtime.packing import NOTHING, new_reader, pack
 from lockwork.runtime.replies import unforeseen
-from lockwork.runtime.subscription import PING, SILENCE, message
+from lockwork.runtime.subscription import PING, SILENCE
 from lockwork.runtime.trying import backoff
 
 log: Log = Log("lockwork")
@@ -95,7 +96,7 @@ class _Ear(asyncio.Protocol):
                 self.refused = True
                 self.connection_lost(None)
         elif words[:1] == [b"message"] and len(words) == 3:
-            self._mail.deliver(*message(words))
+            self._mail.deliver(*split(words[2]))
         elif words[:1] == [b"subscribe"]:
             self.confirmed = True
             self._mail.wake_all()  # what was sent before we listened is lost

@@ -12,6 +12,8 @@ from typing import Protocol
 from lockwork.runtime.clock import now
 
 _KEPT = 1000
+_KEPT_SIZE = 1 << 20
+"""Characters in all messages that are kept, tickets included."""
 _JUST = 1.0
 """Seconds that may pass from a caller's question to the server until its mailbox is open."""
 
@@ -33,6 +35,8 @@ class Mailboxes:
         self._lock = threading.Lock()
         self._boxes: dict[str, list[Callable[[str], None]]] = {}
         self._early: OrderedDict[str, str] = OrderedDict()
+        self._size = 0
+        """Characters in `_early`."""
         self._missed = float("-inf")
         self._told: set[str] = set()
 
@@ -40,6 +44,8 @@ class Mailboxes:
         """Register a waiter; returns a message that came early instead, and then nothing is registered."""
         with self._lock:
             early = self._early.pop(ticket, None)
+            if early is not None:
+                self._size -= len(ticket) + len(early)
             if early is None and ticket not in self._told and now() - self._missed < _JUST:
                 # its message may have been among the lost ones: its caller asked the server before that
                 self._told.add(ticket)
@@ -62,9 +68,12 @@ class Mailboxes:
         with self._lock:
             waiting = self._boxes.pop(ticket, None)
             if waiting is None:
+                known = self._early.pop(ticket, None)
                 self._early[ticket] = text
-                if len(self._early) > _KEPT:
-                    self._early.popitem(last=False)
+                self._size += len(ticket) + len(text) - (len(ticket) + len(known) if known is not None else 0)
+                while len(self._early) > _KEPT or self._size > _KEPT_SIZE:
+                    oldest, dropped = self._early.popitem(last=False)
+                    self._size -= len(oldest) + len(dropped)
         for deliver in waiting or ():
             deliver(text)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import hiredis
 
 from lockwork.logs import Log
+from lockwork.protocol.messages import split
 from lockwork.runtime.clock import now
 from lockwork.runtime.dialing import Dial
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
@@ -22,12 +23,6 @@ PING = 5.0
 """Seconds between two pings."""
 SILENCE = 12.0
 """Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
-
-
-def message(reply: list[bytes]) -> tuple[str, str]:
-    """The ticket and the text of a message as the server brings it; bytes that are no text can be had back."""
-    ticket, _, text = reply[2].decode(errors="surrogateescape").partition(" ")
-    return ticket, text
 
 
 def _refusal(error: hiredis.ReplyError, channel: str) -> str:
@@ -106,7 +101,7 @@ class Subscription:
                 continue
             words = reply if isinstance(reply, list) else []
             if words[:1] == [b"message"] and len(words) == 3:
-                self._deliver(*message(words))
+                self._deliver(*split(words[2]))
             elif words[:1] == [b"subscribe"]:
                 self._confirmed = True
                 self._tries, self._traced = 0, False

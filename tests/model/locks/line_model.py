@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 from lockwork.protocol.locks.grants import CLAIM_MS
 from lockwork.protocol.locks.lock import LockState
+from lockwork.protocol.messages import seal
 from model.bench import SECOND
+
+SECRET = "a waiter's secret"
 
 CHANNELS = "sim:wake:"
 PLACE = 15 * SECOND
@@ -49,6 +52,11 @@ class Wakes:
         if channel in self.heard:
             self.messages.append((channel, text))
         return channel in self.heard
+
+
+def sealed(request: str, words: str) -> str:
+    """A message as it comes to somebody who gave this secret."""
+    return f"{request} {seal(SECRET, request, words)} {words}"
 
 
 @dataclass
@@ -193,7 +201,7 @@ class LineModel:
 
     def _hand(self, waiter: Waiter, now: int) -> None:
         grant = self._give(waiter.asker, waiter.claim, now)
-        self.wakes.tell(waiter.asker.channel, f"{waiter.asker.request} {grant.fence} {grant.ends}")
+        self.wakes.tell(waiter.asker.channel, sealed(waiter.asker.request, f"{grant.fence} {grant.ends}"))
         self._warn(now)
 
     def _warn(self, now: int) -> None:

@@ -11,8 +11,11 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
 from lockwork.protocol.locks import grants, lock
 from lockwork.protocol.locks.grants import CLAIM_MS, Renewal
+from lockwork.protocol.messages import numbers
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
+
+_SECRET = "a waiter's secret"
 
 _PLACE = 15 * SECOND
 """How long a place in the line lasts unless it is asked for again."""
@@ -67,10 +70,12 @@ class LockMachine(RuleBasedStateMachine):
             if first.until > self.bench.now:
                 assert self.bench.messages, "the next in line is told"
                 _, text = self.bench.messages[0]
-                request, fence, ends = text.split()
-                assert request == self._request(first.owner), "the line is served in order"
-                given = self._give(first.owner, first.claim, int(fence))
-                assert int(ends) == given.ends, "a waiter has as long to claim as it asked for"
+                request = self._request(first.owner)
+                assert text.partition(" ")[0] == request, "the line is served in order"
+                handed = numbers(_SECRET, request, text.partition(" ")[2], 2)
+                assert handed, "the server has sealed it"
+                given = self._give(first.owner, first.claim, handed[0])
+                assert handed[1] == given.ends, "a waiter has as long to claim as it asked for"
                 return False
         return False
 
@@ -80,7 +85,7 @@ class LockMachine(RuleBasedStateMachine):
     @rule(owner=st.sampled_from(_OWNERS), lease=st.sampled_from([500, 2000, 20_000]), wait=st.booleans())
     def acquire(self, owner: str, lease: int, wait: bool) -> None:
         self.bench.messages.clear()
-        args = (owner, self._request(owner), lease, CLAIM_MS, int(wait), CHANNEL)
+        args = (owner, self._request(owner), lease, CLAIM_MS, int(wait), CHANNEL, _SECRET)
         code, *reply = self.bench.call(Call(script("lock_acquire"), [self.key], args))
         if self._live():
             assert self.grant is not None

@@ -10,7 +10,7 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.locks.grants import CLAIM_MS
 from model.bench import Bench
 from model.locks.exact_machine import EVERYBODY, LEASES, ONCE, PROCESSES, SENT, WHO, ExactMachine, Given, Sent
-from model.locks.line_model import Asker
+from model.locks.line_model import SECRET, Asker
 
 _KEY = keys.lock("sim", "a")
 _MINIMUM = st.sampled_from([0, 0, 1, 800, 10_000])
@@ -117,7 +117,7 @@ class LockWaysMachine(ExactMachine):
             self._acquire(self.askers[who], 2000, ONCE, wait=True)
 
     def _acquire(self, asker: Asker, lease: int, sent: Sent, *, wait: bool) -> Given | None:
-        args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel)
+        args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel, SECRET)
         granted, fence, *_ = self.answers(
             "lock_acquire", [_KEY], args, lambda now, _: self.lock.ask(asker, lease, now, wait=wait), sent
         )

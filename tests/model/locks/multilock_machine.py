@@ -9,7 +9,7 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.locks.grants import CLAIM_MS
 from model.bench import Bench
 from model.locks.exact_machine import EVERYBODY, ONCE, SENT, WHO, ExactMachine, Given, Sent
-from model.locks.line_model import Asker
+from model.locks.line_model import SECRET, Asker
 
 _LEASES = st.sampled_from([2, 500, 2000, 2000, 20_000, 20_000])
 
@@ -115,7 +115,7 @@ class MultilockMachine(ExactMachine):
             chosen = data.draw(st.sets(st.sampled_from(sorted(self.locks)), min_size=1, max_size=most))
             self.wanted[asker.request] = sorted(chosen)
         at = self.wanted[asker.request]
-        args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel)
+        args = (asker.owner, asker.request, lease, CLAIM_MS, int(wait), asker.channel, SECRET)
 
         def expected(now: int, _: bool) -> list[int]:
             if self._alone(asker):

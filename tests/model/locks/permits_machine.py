@@ -11,8 +11,11 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
 from lockwork.protocol.locks import grants, permits
 from lockwork.protocol.locks.grants import CLAIM_MS, Renewal
+from lockwork.protocol.messages import seal
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
+
+_SECRET = "a waiter's secret"
 
 _KEY = keys.semaphore("sim", "a")
 _PLACE = 5 * SECOND
@@ -98,8 +101,9 @@ class PermitsMachine(RuleBasedStateMachine):
                     served = True
                 else:
                     assert handed, "who is next is told"
-                    request, fence, ends = handed.pop(0)
+                    request, mark, fence, ends = handed.pop(0)
                     assert request == first.request, "the line is served in order"
+                    assert mark == seal(_SECRET, request, f"{fence} {ends}"), "the server has sealed it"
                     assert int(ends) == self._give(request, first.units, int(fence), first.claim)
             self.line.pop(0)
         assert not (handed and once), f"nobody else gets anything: {handed}"
@@ -129,7 +133,7 @@ class PermitsMachine(RuleBasedStateMachine):
         units = place.units if place else min(data.draw(st.sampled_from(self.sizes)), capacity)
         capacity = max(capacity, units)
         self.bench.messages.clear()
-        args = (request, request, lease, CLAIM_MS, int(wait), CHANNEL, units, capacity)
+        args = (request, request, lease, CLAIM_MS, int(wait), CHANNEL, units, capacity, _SECRET)
         reply = self.bench.call(Call(script("permits_acquire"), [_KEY], args))
         if mine := self._mine(request):
             fence, grant = mine

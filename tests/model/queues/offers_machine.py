@@ -6,6 +6,7 @@ message may be heard, or lost, or heard when its job has long been found by aski
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import hypothesis.strategies as st
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import hands, heads, jobs, pushing
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
@@ -28,6 +30,22 @@ _LARGE = 20_000
 _GONE = 60_000_000
 """Us after which a worker that sleeps would have come again."""
 _RULES: dict[str, tuple[str | int, ...]] = {"paused": (1, ""), "concurrency": (1, ""), "rate": ("5/1000", "")}
+
+
+def _read(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
+    """What a worker that went to sleep after this batch makes of a message."""
+    sleeping = jobs.idle(queue, batch, Hints())
+    assert isinstance(next(sleeping), Clock)
+    effect = sleeping.send(0.0)
+    assert isinstance(effect, Park)
+    try:
+        effect = sleeping.send(text)
+        assert isinstance(effect, Clock)
+        sleeping.send(0.0)
+    except StopIteration as done:
+        found: Leased | None = done.value
+        return found
+    raise AssertionError("it goes on sleeping")
 
 
 class Offers(RuleBasedStateMachine):
@@ -167,7 +185,7 @@ class Offers(RuleBasedStateMachine):
         self.marks.append(taker)
         ((to, text),) = self.bench.messages
         assert to == channel("sim", taker), "who is guessed to sleep is told"
-        key, attempt, fence, mark, its, *body = text.split(" ", 5)
+        key, _, attempt, fence, mark, its, *body = text.split(" ", 6)
         assert (key, attempt, mark, its) == (self.queue.jobs, "1", "~", id)
         assert body == [record.decode()]
         assert int(fence) > self.fence, "fences rise"
@@ -196,18 +214,32 @@ class Offers(RuleBasedStateMachine):
         """The newest message with a job comes to its worker, if that waits; whether it is late, the fence says."""
         if (text := self.said.get(session)) is None or session not in self.slept:
             return
-        sleeping = jobs.idle(self.queue, self.slept.pop(session))
-        effect, heard = next(sleeping), None
-        assert isinstance(effect, Clock)
-        assert isinstance(sleeping.send(0.0), Park)
-        try:
-            sleeping.send(text)
-        except StopIteration as done:
-            heard = done.value
+        batch = self.slept.pop(session)
+        heard = _read(self.queue, batch, text)
+        if heard is None and int(text.split(" ")[2]) < batch.fence:
+            return  # so it seems to be an old one when the clock was set back, too: it gets the job when it asks
         offered = self.offered.pop(session, None)
         assert (heard and heard.id) == offered, "heard once, and not what was found by asking"
         if heard is not None:
             self._take(session, heard)
+
+    @rule(session=st.sampled_from(_SESSIONS), of=st.sampled_from(_SESSIONS), data=st.data())
+    def forge(self, session: str, of: str, data: st.DataObject) -> None:
+        """A stranger sends what it has heard to another worker, or changed, or something of its own."""
+        if session not in self.slept:
+            return
+        said = self.said.get(of, "x")
+        later = re.sub(r" [0-9]{16} ", f" {self.fence + 1000} ", said)
+        texts = [
+            later + "x",
+            said[::-1],
+            said.partition(" ")[2],
+            later.partition(" ")[2],
+            "x",
+            *([said] * (of != session)),
+        ]
+        heard = _read(self.queue, self.slept[session], data.draw(st.sampled_from(texts)))
+        assert heard is None, "nobody but the server hands jobs out"
 
     @rule(session=st.sampled_from(_SESSIONS), awake=st.booleans())
     def pass_on(self, session: str, awake: bool) -> None:

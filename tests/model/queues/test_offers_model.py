@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lockwork.protocol import messages
 from model.bench import check, check_caught
 from model.queues.offers_machine import CancelledOffers, Offers, OpenOffers
 from simulation.server import Build, Server
@@ -23,6 +24,12 @@ def test_offers_of_jobs_that_are_cancelled(simulated: Server) -> None:
     check(CancelledOffers, simulated, Build())
     lost = Build("what is passed on is not cancelled", (("jobs_pass", "if record and mark and", "if false and"),))
     check_caught(CancelledOffers, simulated, lost)
+
+
+def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a stranger who has heard an offer can run jobs of its own making."""
+    monkeypatch.setattr(messages, "opened", lambda _secret, _ticket, text: text.partition(" ")[2] or None)
+    check_caught(OpenOffers, simulated, Build("any seal counts"))
 
 
 @pytest.mark.parametrize(

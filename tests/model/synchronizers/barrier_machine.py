@@ -9,9 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
+from lockwork.protocol.messages import seal
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import barrier
 from model.bench import CHANNEL, SECOND, Bench
+
+_SECRET = "a waiter's secret"
 
 _KEYS = keys.barrier("sim", "a")
 _PLACE = 15 * SECOND
@@ -54,7 +57,7 @@ class BarrierMachine(RuleBasedStateMachine):
 
     def _arrive(self, request: str, parties: int) -> None:
         self.bench.messages.clear()
-        call = Call(script("barrier_arrive"), _KEYS, [parties, request, CHANNEL])
+        call = Call(script("barrier_arrive"), _KEYS, [parties, request, CHANNEL, _SECRET])
         code, answer, generation = self.bench.call(call)
         if request in self.passed:
             assert (code, generation, answer) == (1, *self.passed[request]), "no request passes twice"
@@ -77,7 +80,11 @@ class BarrierMachine(RuleBasedStateMachine):
         group = [arrived.request for arrived in self._live()]
         self.generation += 1
         assert (code, answer, generation) == (1, group.index(request), self.generation), "the last one opens it"
-        told = [f"{other} {index}" for index, other in enumerate(group) if other != request]
+        told = [
+            f"{other} {seal(_SECRET, other, str(index))} {index}"
+            for index, other in enumerate(group)
+            if other != request
+        ]
         assert self.bench.messages == [(CHANNEL, text) for text in told], "each of the others is told its index"
         self.passed |= {other: (self.generation, index) for index, other in enumerate(group)}
         self.line = []

@@ -9,10 +9,13 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.messages import seal
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import latch
 from lockwork.protocol.synchronizers.latch import Counted
 from model.bench import CHANNEL, SECOND, Bench
+
+_SECRET = "a waiter's secret"
 
 _KEYS = keys.latch("sim", "a")
 _TTL = 60
@@ -106,7 +109,9 @@ class LatchMachine(RuleBasedStateMachine):
         assert not self.bench.messages, "nobody is woken for nothing"
 
     def _opens(self) -> None:
-        told = [(CHANNEL, f"{_KEYS[0]} {self._number()}")] if self.place > self.bench.now else []
+        number = str(self._number())
+        text = f"{_KEYS[0]} {seal(_SECRET, _KEYS[0], number)} {number}"
+        told = [(CHANNEL, text)] if self.place > self.bench.now else []
         assert self.bench.messages == told, "who waits is woken, with one message"
         self.opened, self.place = self._number(), 0
 
@@ -114,7 +119,7 @@ class LatchMachine(RuleBasedStateMachine):
     def look(self, size: int, waits: bool, back: int) -> None:
         """Look whether it, or a round that was closed when the wait began, has opened."""
         since = self.numbers[-back] if 0 < back <= len(self.numbers) else 0
-        args: list[Argument] = [size, _TTL * 1000, since, CHANNEL if waits else ""]
+        args: list[Argument] = [size, _TTL * 1000, since, CHANNEL if waits else "", _SECRET]
         code, left, number = self.bench.call(Call(script("latch_wait"), _KEYS, args))
         round = self._touched(size)
         if round is None:

@@ -21,7 +21,7 @@ TWINS = (
         "wakes everybody each time",
         (("latch_count", "if left == 0 then\n  redis.call('HSET'", "if true then\n  redis.call('HSET'"),),
     ),
-    Build("wakes the dead", (("latch_count", "if tonumber(fields[at + 1]) > now then", "if true then"),)),
+    Build("wakes the dead", (("latch_count", "if tonumber(place) > now then", "if true then"),)),
     Build("takes any count", (("parts/latch", "return count == size", "return true"),)),
     Build("never forgets", (("parts/latch", "if ends <= now then begin", "if ends == 0 then begin"),)),
     Build("forgets that a round had opened", (("latch_count", "redis.call('HSET', latch, 'o', round)", ""),)),

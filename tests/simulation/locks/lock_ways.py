@@ -88,7 +88,7 @@ class Veterans(Players):
             text = yield Park("!", (yield Clock()) + 3600)
             what, _, key = (text or "").partition(" ")
             if what == "look":
-                process.book.hasten(key)
+                process.book.hasten({key})
                 process.mail.deliver("engine", "ring")
             elif what == "asked" and (lease := keeper.asked(key)) is not None:
                 self.world.note(process.name, f"gives back {key}")

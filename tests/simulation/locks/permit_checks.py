@@ -60,7 +60,7 @@ def books(fields: dict[bytes, bytes]) -> Books:
             deadline, owner, request, units, _ = msgspec.msgpack.decode(value)
             found.holders[int(name[1:])] = Held(deadline, owner, request, units)
         elif re.fullmatch(r"w\d+", name):
-            deadline, _, request, _, _, _, _, units = msgspec.msgpack.decode(value)
+            deadline, _, request, _, _, _, _, units, _ = msgspec.msgpack.decode(value)
             found.line.append(Waiting(int(name[1:]), deadline, request, units))
         elif name[0] == "p":
             heap[int(name[1:])] = tuple(map(int, value.split()))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues.jobs import Batch
 from simulation.process import Actor, Sleep, Task
@@ -24,6 +25,7 @@ class Source:
     """A partition as a child sees it."""
 
     desk: Plant
+    hints: Hints = field(default_factory=Hints)
     awake: bool = True
     """Whether it may have jobs."""
     owed: bool = False
@@ -88,7 +90,7 @@ class PartitionedPlant(Plant):
 
     def _doze(self, child: Child, source: Source, batch: Batch) -> Actor:
         """Sleep until the partition may have jobs."""
-        offered = yield from jobs.idle(source.desk.queue, batch)
+        offered = yield from jobs.idle(source.desk.queue, batch, source.hints)
         source.awake = source.owed = True
         if offered is not None and self.takes(child):
             source.owed = False

@@ -11,6 +11,7 @@ from typing import Any
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Effect, Park
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import heads, jobs
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
@@ -190,9 +191,9 @@ class Plant:
 
     def _listen(self, child: Child) -> Actor:
         """Hear which jobs are to be cancelled, as a worker does."""
-        pause = jobs.RECHECK
+        pause, hints = jobs.RECHECK, Hints()
         while True:
-            heard = yield from control.hear(self.queue, pause)
+            heard = yield from control.hear(self.queue, pause, hints)
             asked: set[str] = set()
             with suppress(LockworkError):
                 if child.held:
@@ -201,6 +202,7 @@ class Plant:
             pause = control.SOON if heard and heard not in asked else min(jobs.RECHECK, pause * 2)
 
     def _fetch(self, child: Child) -> Actor:
+        hints = Hints()
         for request in itertools.count():
             while not child.free:
                 yield Park("places", (yield Clock()) + 3600)
@@ -208,7 +210,7 @@ class Plant:
             if batch is None:
                 return
             if not batch.jobs:
-                offered = yield from jobs.idle(self.queue, batch)
+                offered = yield from jobs.idle(self.queue, batch, hints)
                 if offered is not None and self.takes(child):
                     self.begin(child, [offered])
 

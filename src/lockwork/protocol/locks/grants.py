@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lockwork.errors import LockTimeout, NotReplicated, ServerRefused
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol import messages
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
@@ -56,10 +57,12 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
     began = yield Clock()
     give_up = None if wait is None else began + wait
     waited = settled = False
+    secret = "" if wait == 0 else messages.secret(asked.key)
+    hints: messages.Hints | None = None
     try:
         while True:
             sent = yield Clock()
-            reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent))
+            reply = yield _ask(asked, 0 if wait == 0 else 1, patience(give_up, sent), secret)
             if asked.replicas:
                 reply = _replicated(asked, *reply)
             if reply[0] == 1:
@@ -69,14 +72,18 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:
                 raise LockTimeout(f"{asked.noun} {asked.name!r} is held by somebody else")
             waited = True
             until = sent + reply[1] / 1000
-            message = yield Park(asked.request, until if give_up is None else min(until, give_up))
+            hints = hints or messages.Hints()
+            ends = until if give_up is None else min(until, give_up)
+            heard = yield from messages.listen(
+                hints, asked.request, ends, lambda text: messages.numbers(secret, asked.request, text, 2)
+            )
             now = yield Clock()
-            granted = handed(message, sent, reply[2], now)
+            granted = handed(heard, sent, reply[2], now) if isinstance(heard, list) else None
             # a claim is all that a hand-over gives: who needs the whole lease, or replicas, asks once more
             enough = asked.renewed and not asked.whole and not asked.replicas
             if granted is not None and enough and granted.deadline > now:
                 return granted
-            if message is None and give_up is not None and now >= give_up:
+            if heard is None and give_up is not None and now >= give_up:
                 yield from abandon(asked)  # here, so that it is repeated below when it is interrupted
                 settled = True
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")
@@ -94,8 +101,8 @@ def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
     yield from undo(Call(script(f"{asked.kind}_abandon"), [asked.key], args, behind=asked.replicas > 0), why)
 
 
-def _ask(asked: Request, wait: int, trying: float | None) -> Call:
-    args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra)
+def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
+    args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra, secret)
     return Call(script(f"{asked.kind}_acquire"), (asked.key,), args, trying, replicas=asked.replicas)
 
 
@@ -184,13 +191,10 @@ def local_deadline(sent: float, server_now: int, server_deadline: int) -> float:
     return sent + (server_deadline - server_now) / 1_000_000
 
 
-def handed(message: str | None, sent: float, server_now: int, now: float) -> Granted | None:
-    """Read a hand-over; it carries the server's deadline, and our last call tells how far its clock is from ours.
+def handed(grant: Sequence[int], sent: float, server_now: int, now: float) -> Granted:
+    """Return the grant of a hand-over: its fence and the server's deadline, told by the difference to our last call.
 
     A claim is all that it gives: more is left of it only by a clock that was set forward since that call.
     """
-    parts = message.split() if message else []
-    if len(parts) != 2:
-        return None
-    deadline = min(local_deadline(sent, server_now, int(parts[1])), now + CLAIM_MS / 1000)
-    return Granted(int(parts[0]), deadline, waited=True)
+    fence, ends = grant
+    return Granted(fence, min(local_deadline(sent, server_now, ends), now + CLAIM_MS / 1000), waited=True)

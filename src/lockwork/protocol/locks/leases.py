@@ -7,7 +7,7 @@ noted; those that are still there when the engine looks are sorted into buckets 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
 from lockwork.protocol.locks.grants import Granted, Renewal
@@ -85,10 +85,10 @@ class LeaseBook:
             lease.lost = True
             lease.on_lost()
 
-    def hasten(self, key: str | None = None) -> None:
-        """Let the server be asked about the grants of one key, or all, at once: they may be over."""
+    def hasten(self, keys: Container[str] | None = None) -> None:
+        """Let the server be asked about the grants of these keys, or all, at once: they may be over."""
         for lease in list(self._leases):
-            if key is None or lease.renewal.key == key:
+            if keys is None or lease.renewal.key in keys:
                 self._move(lease, lease.since, 0.0)
 
     def next_event(self) -> float | None:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lockwork.errors import LockTimeout, LockworkError
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import undo
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
 
 Groups = Sequence[Sequence[str]]
@@ -39,6 +40,7 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
     began = yield Clock()
     give_up = None if wait is None else began + wait
     waited, reached = False, 0
+    hints = Hints()
     entered = len(groups)
     """How many groups may know of us."""
     try:
@@ -55,8 +57,8 @@ def acquire(asked: Request, groups: Groups, wait: float | None) -> Protocol[dict
                 yield _abandon(asked, group)
             reached = found.missing
             until = found.until if give_up is None else min(found.until, give_up)
-            message = yield Park(asked.request, until)
-            if message is None and give_up is not None and (yield Clock()) >= give_up:
+            heard = yield from listen(hints, asked.request, until)
+            if heard is None and give_up is not None and (yield Clock()) >= give_up:
                 yield from abandon(asked, groups)  # here, so that it is repeated below when it is interrupted
                 entered = 0
                 raise LockTimeout(f"{asked.noun} {asked.name!r} was not granted within {wait:g} s")

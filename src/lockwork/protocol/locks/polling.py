@@ -6,10 +6,11 @@ import contextlib
 from dataclasses import replace
 
 from lockwork.errors import LockTimeout, LockworkError, ServerRefused
-from lockwork.protocol.effects import Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Request, local_deadline
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 
 _FIRST = 0.01
 _LONGEST = 0.25
@@ -40,7 +41,7 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    pauses = Pauses()
+    pauses, hints = Pauses(), Hints()
     sent, calling = began, False
     try:
         while True:
@@ -54,7 +55,7 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
             if give_up is not None and sent >= give_up:
                 break
             until = sent + pauses.next(reply[1], reply[2])
-            yield Park(asked.request, until if give_up is None else min(until, give_up))
+            yield from listen(hints, asked.request, until if give_up is None else min(until, give_up))
             sent = yield Clock()
     except GeneratorExit:
         raise

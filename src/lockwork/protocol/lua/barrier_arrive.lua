@@ -1,12 +1,13 @@
 -- Arrives at a barrier, or stays arrived when called again; the last of the parties lets all of them pass.
 -- KEYS: barrier, places
--- ARGV: parties, request, channel
+-- ARGV: parties, request, channel, secret that seals the message to it
 -- Reply: {1, index, generation} passed (now or before); {0, arrived, generation} not yet; {-1, parties, 0} the barrier is for
 --   another number of parties, and some have arrived
 -- Invariants: each generation passes exactly its parties, all of them live at that moment; no request passes twice
 -- include: now
 -- include: barrier
 -- include: publish
+-- include: seal
 local parties, request = tonumber(ARGV[1]), ARGV[2]
 local mine = passed(request)
 if mine then return {1, mine[2], mine[1]} end
@@ -33,7 +34,7 @@ if others > 0 and tonumber(books[1]) ~= parties then return {-1, tonumber(books[
 if others + 1 < parties then
   if redis.call('HEXISTS', barrier, 'a' .. request) == 0 then
     local ticket = redis.call('HINCRBY', barrier, 't', 1)
-    redis.call('HSET', barrier, 'a' .. request, cmsgpack.pack({ticket, ARGV[3]}))
+    redis.call('HSET', barrier, 'a' .. request, cmsgpack.pack({ticket, ARGV[3], ARGV[4] or ''}))
   end
   redis.call('HSET', barrier, 'p', parties)
   redis.call('ZADD', places, last, request)
@@ -47,7 +48,7 @@ local group, index = {}, nil
 for _, other in ipairs(redis.call('ZRANGEBYSCORE', places, string.format('(%.0f', now), '+inf')) do
   if other ~= request then
     local arrived = cmsgpack.unpack(redis.call('HGET', barrier, 'a' .. other))
-    group[#group + 1] = {arrived[1], other, arrived[2]}
+    group[#group + 1] = {arrived[1], other, arrived[2], arrived[3] or ''}
   end
 end
 local before = redis.call('HGET', barrier, 'a' .. request)
@@ -61,7 +62,7 @@ for at, member in ipairs(group) do
   if member[2] == request then
     index = at - 1
   else
-    publish(member[3], member[2] .. ' ' .. (at - 1))
+    publish(member[3], sealed(member[4], member[2], string.format('%d', at - 1)))
   end
 end
 redis.call('HSET', barrier, 'r' .. generation, cmsgpack.pack(record), 'g', generation, 'p', parties)

@@ -2,8 +2,9 @@
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, workers,
 --   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn
 -- ARGV: again, want, request, session, channel (to be woken on when nothing was ready; '' for none), fence of the last job that
---   the caller has of this queue: what was offered to it since, and it has not heard of, is its answer
--- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record}; state 0: the session is over; 2: jobs have
+--   the caller has of this queue: what was offered to it since, and it has not heard of, is its answer; a new secret for sealing offers
+-- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record; or, if it is to be woken, the secret that
+--   seals offers to it}; state 0: the session is over; 2: jobs have
 --   expired, and nothing is leased before jobs_expire has ended them, or there is nothing to lease, and something to forget; 3: as 1, and last comes {id, note, id, note ...}
 -- Invariants: a job leaves its ready list or line and enters the session's run hash in one step; a token is never given
 --   twice; a key has one job at a time, a group no more than its limit, and so has the queue; nothing is leased while it is paused
@@ -204,6 +205,12 @@ elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now + (wait or 0) * 1000, ARGV[5]) -- who comes for the rate is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
   if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
+  if not rules[11] and ARGV[7] then
+    rules[11] = ARGV[7]
+    redis.call('HSET', stats, 'seal', rules[11])
+  end
+  reply[4] = rules[11]
+  return reply
 elseif #ripe > 0 and (room <= 0 or full) then
   wake(#ripe)
 end

@@ -6,6 +6,7 @@
 -- include: now
 -- include: latch
 -- include: publish
+-- include: seal
 if not touch(tonumber(ARGV[1]), tonumber(ARGV[2])) then return {-1, count} end
 local request = ARGV[3]
 local before = redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)
@@ -21,11 +22,12 @@ redis.call('HSET', KEYS[2 + turn], request, left)
 redis.call('HSET', latch, 'n', left)
 if left == 0 then
   redis.call('HSET', latch, 'o', round)
-  local text = latch .. string.format(' %.0f', round)
+  local words = string.format('%.0f', round)
   local fields = redis.call('HGETALL', latch)
   for at = 1, #fields, 2 do
     if string.sub(fields[at], 1, 1) == 'w' then
-      if tonumber(fields[at + 1]) > now then publish(string.sub(fields[at], 2), text) end
+      local place, secret = string.match(fields[at + 1], '^(%d+) ?(.*)$')
+      if tonumber(place) > now then publish(string.sub(fields[at], 2), sealed(secret, latch, words)) end
       redis.call('HDEL', latch, fields[at])
     end
   end

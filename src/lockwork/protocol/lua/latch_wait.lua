@@ -1,6 +1,6 @@
 -- Looks whether a latch is open, and if not, notes whom to wake.
 -- KEYS: latch, log 0, log 1
--- ARGV: count, ttl ms, round that the caller waits for (0: none yet), channel ('': do not wake)
+-- ARGV: count, ttl ms, round that the caller waits for (0: none yet), channel ('': do not wake), secret that seals the message to it
 -- Reply: {1, 0, round} it is open, or that round was; {0, left, round} it is not; {-1, count, 0} in use with another count
 -- include: now
 -- include: latch
@@ -8,12 +8,12 @@ if not touch(tonumber(ARGV[1]), tonumber(ARGV[2])) then return {-1, count, 0} en
 local since = tonumber(ARGV[3])
 if left == 0 or (since > 0 and opened >= since) then return {1, 0, round} end
 if ARGV[4] ~= '' then
-  local fresh = redis.call('HSET', latch, 'w' .. ARGV[4], now + PLACE * 1000)
+  local fresh = redis.call('HSET', latch, 'w' .. ARGV[4], string.format('%.0f %s', now + PLACE * 1000, ARGV[5] or ''))
   if fresh == 1 and redis.call('HLEN', latch) > 100 then
     -- processes come and go; those that are gone must not pile up
     local fields = redis.call('HGETALL', latch)
     for at = 1, #fields, 2 do
-      if string.sub(fields[at], 1, 1) == 'w' and tonumber(fields[at + 1]) <= now then
+      if string.sub(fields[at], 1, 1) == 'w' and tonumber(string.match(fields[at + 1], '^%d+')) <= now then
         redis.call('HDEL', latch, fields[at])
       end
     end

@@ -1,6 +1,6 @@
 -- Grants the lock, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- KEYS: lock
--- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel
+-- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, secret that seals a hand-over
 -- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time
 -- Invariants: no grant while another deadline lies ahead; the fence rises; the line is served in order
 -- include: now
@@ -15,4 +15,4 @@ if not held[3] and (held[2] or '0') == '0' and (tonumber(held[1]) or 0) < now th
 end
 -- include: line
 -- include: ask
-return ask(ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6])
+return ask(ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7])

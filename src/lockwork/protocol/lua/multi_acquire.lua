@@ -1,7 +1,7 @@
 -- Asks for several locks in one step, in the order of their keys: all that are free up to the first busy one, in whose line
 -- the caller gets a place; called again, it goes on from there.
 -- KEYS: locks, each once, sorted; the same ones whenever the same request asks
--- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel
+-- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, secret that seals a hand-over, if messages are to say of one
 -- Reply: {1, now us, fence, deadline us, fence, deadline us, ...} all granted; {0, check ms, now us} not all, look again
 --   after that time
 -- Invariants: each lock's own, as in lock_acquire. While it waits for one lock it has nothing of those behind it in the
@@ -26,7 +26,7 @@ end
 local reply = {1, now}
 for at, key in ipairs(KEYS) do
   lock = key
-  local answer = ask(owner, request, lease, tonumber(ARGV[4]), wait, ARGV[6])
+  local answer = ask(owner, request, lease, tonumber(ARGV[4]), wait, ARGV[6], ARGV[7])
   if answer[1] == 1 then
     reply[#reply + 1] = answer[2]
     reply[#reply + 1] = answer[3]

@@ -1,6 +1,6 @@
 -- Grants units, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- KEYS: permits
--- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, units, capacity
+-- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, units, capacity, secret that seals a hand-over
 -- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time
 -- Invariants: a grant is given only when the live holders' units and its own are within the capacity; the fence rises; the
 --   line is served in order; a request is granted once
@@ -71,7 +71,7 @@ else
 end
 local claim = math.min(lease, tonumber(ARGV[4]))
 local looks = now + check * 1000
-local place = {looks + PLACE * 1000, claim, request, owner, ARGV[6], looks, since, units}
+local place = {looks + PLACE * 1000, claim, request, owner, ARGV[6], looks, since, units, ARGV[9] or ''}
 redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(place))
 save()
 return {0, check, now}

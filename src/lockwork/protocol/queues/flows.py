@@ -9,9 +9,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.queues.jobs import RECHECK, WINDOW_MS, control_keys, expire
 from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.queues.pushing import CALL_BYTES
@@ -147,12 +148,13 @@ def ended(queue: QueueKeys, flow: str, channel: str, timeout: float | None) -> P
     """Wait until a flow has ended, at most `timeout` seconds; returns how it stands then."""
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
+    hints = Hints()
     while True:
         found = yield from look(queue, flow, channel, patience(give_up, now))
         now = yield Clock()
         if found is None or found.state == "ended" or (give_up is not None and now >= give_up):
             return found
-        yield Park(flow, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
+        yield from listen(hints, flow, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
 
 
 def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | None = None) -> Protocol[list[bytes]]:

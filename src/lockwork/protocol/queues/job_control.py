@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.queues.jobs import RECHECK, WINDOW_MS, Leased, control_keys, expire
 from lockwork.protocol.scripts import script
 
@@ -85,9 +86,9 @@ def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
         sessions = [session.decode() for session in listed]
 
 
-def changed(id: str) -> Protocol[None]:
+def changed(id: str, hints: Hints) -> Protocol[None]:
     """Wait, after a look with a channel, until the job may have come further."""
-    yield Park(id, (yield Clock()) + RECHECK)
+    yield from listen(hints, id, (yield Clock()) + RECHECK)
 
 
 def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
@@ -139,10 +140,14 @@ def asked(queue: QueueKeys, session: str, held: Sequence[Leased]) -> Protocol[se
     return {id.decode() for id in found}
 
 
-def hear(queue: QueueKeys, pause: float) -> Protocol[str | None]:
-    """Wait until this worker is told to cancel a job, at most `pause` seconds; returns its id, or None."""
-    heard: str | None = yield Park(queue.notes, (yield Clock()) + pause)
-    return heard
+def hear(queue: QueueKeys, pause: float, hints: Hints) -> Protocol[str | None]:
+    """Wait at most `pause` seconds for a message to this worker that a job is cancelled.
+
+    Returns the job's id as the message has it, "" if that is not known, or None without a message.
+    """
+    ids: list[str] = []
+    heard = yield from listen(hints, queue.notes, (yield Clock()) + pause, ids.append)
+    return None if heard is None else ids[0] if len(ids) == 1 else ""
 
 
 def _or_none(number: int) -> int | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol import messages
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.looking import patience
 from lockwork.protocol.queues import heads, records
@@ -20,6 +22,7 @@ UNENDED = ("active", "scheduled", "blocked")
 """The states of a job that has not ended."""
 RECHECK = 5.0
 """Seconds after which a wake-up is taken as lost and its cause is looked at again."""
+_OFFER = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ~ ([^ ]+) (.*)", re.DOTALL)
 
 
 def lines_keys(queue: QueueKeys) -> tuple[str, ...]:
@@ -56,6 +59,8 @@ class Batch:
     jobs: list[Leased]
     next_due: float | None
     fence: int = 0
+    secret: str = ""
+    """With which the server seals offers to the caller, if it is to be woken."""
 
 
 class SessionOver(Exception):
@@ -104,7 +109,7 @@ def reserve(
     call = Call(
         script("jobs_reserve"),
         keys,
-        [int(again), min(want, RESERVE_BATCH), request, session, channel, last],
+        [int(again), min(want, RESERVE_BATCH), request, session, channel, last, messages.secret(queue.jobs)],
         marked=True,
     )
     state, fence, left, *found = yield call
@@ -113,6 +118,8 @@ def reserve(
         state, fence, left, *found = yield call
     if not state:
         raise SessionOver(session)
+    if len(found) == 1:
+        return Batch([], None if left < 0 else left / 1000, fence, found[0].decode() + channel)
     notes = found.pop() if state == 3 else None
     jobs = [
         Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
@@ -129,24 +136,27 @@ def _attempt(token: bytes) -> int:
     return int(first) if first.isdigit() else records.counts(first).attempts
 
 
-def idle(queue: QueueKeys, batch: Batch) -> Protocol[Leased | None]:
+def idle(queue: QueueKeys, batch: Batch, hints: messages.Hints) -> Protocol[Leased | None]:
     """Wait, after an empty batch, until a reserve call may bring something; returns a job that came with the word.
 
     That job is leased to the caller. If it cannot begin it, the next reserve call or `hands.pass_on` will deal with it.
     """
     now = yield Clock()
     pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
-    text = yield Park(queue.jobs, now + pause)
-    offered = _offered(text) if text else None
+    heard = yield from messages.listen(hints, queue.jobs, now + pause, lambda text: offered(queue, batch, text))
+    return heard if isinstance(heard, Leased) else None
+
+
+def offered(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
+    """Read a job that came with a wake-up after an empty batch (offer.lua); None if the message is no such thing."""
+    words = messages.opened(batch.secret, queue.jobs, text)
+    found = _OFFER.fullmatch(words) if words else None
     # what was offered before that batch was its answer, or has gone to somebody else
-    return offered if offered is not None and offered.fence >= batch.fence else None
-
-
-def _offered(text: str) -> Leased:
-    """Read a job that was sent along with a wake-up (offer.lua)."""
-    attempt, fence, mark, id, record = text.split(" ", 4)
-    token = f"{attempt} {fence} {mark}"
-    return Leased(id, token.encode(), record.encode(errors="surrogateescape"), int(attempt), int(fence))
+    if not found or int(found[2]) < batch.fence:
+        return None
+    token, id, record = f"{found[1]} {found[2]} ~", found[3], found[4]
+    raw = record.encode(errors="surrogateescape")
+    return Leased(id, token.encode(), raw, int(found[1]), int(found[2]))
 
 
 class Outcome(NamedTuple):
@@ -284,6 +294,7 @@ def outcome(
     """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
+    hints = messages.Hints()
     while True:
         found = yield from standing(queue, id, channel, patience(give_up, now))
         if found.state == "overdue":
@@ -292,4 +303,4 @@ def outcome(
         now = yield Clock()
         if found.state not in UNENDED or (give_up is not None and now >= give_up):
             return found
-        yield Park(id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))
+        yield from messages.listen(hints, id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))

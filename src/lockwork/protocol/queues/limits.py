@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 from lockwork.counts import several
 from lockwork.errors import QueueFull, WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
 
 _RECHECK = 1.0
@@ -74,7 +75,7 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats, queue.expiry, queue.flows)
-    at_once = True
+    at_once, hints = True, Hints()
     while True:
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
@@ -91,7 +92,7 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
                 f"{several(waiting, 'job waits', 'jobs wait')}, {several(running, 'runs', 'run')}{still}"
             )
         until = now + _RECHECK
-        yield Park(queue.stats, until if give_up is None else min(until, give_up))
+        yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up))
 
 
 def _set_keys(queue: QueueKeys) -> tuple[str, ...]:

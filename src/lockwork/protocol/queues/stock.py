@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import undo
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.looking import patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.queues.pushing import NewJob, push_arguments, push_keys
 from lockwork.protocol.scripts import script
@@ -103,6 +104,7 @@ def reserve_waiting(
     began = yield Clock()
     give_up = None if wait is None else began + wait
     jobs = [] if job is None else push_arguments([job])
+    hints = Hints()
     try:
         while True:
             sent = yield Clock()
@@ -114,7 +116,7 @@ def reserve_waiting(
             if not here:
                 raise SoldOut(f"stock {books.name!r} had fewer than {n} on sale for all of {wait:g} s")
             until = (yield Clock()) + reply[4] / 1_000_000
-            yield Park(id, until if give_up is None else min(until, give_up))
+            yield from listen(hints, id, until if give_up is None else min(until, give_up))
     except (GeneratorExit, SoldOut, LimitReached, ConfigError):
         raise
     except BaseException as error:

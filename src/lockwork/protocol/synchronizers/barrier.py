@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockwork.errors import ConfigError, WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import undo
 from lockwork.protocol.looking import Looks, patience
+from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.scripts import script
 
 
@@ -29,11 +30,11 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    looks = Looks(0.5)
+    looks, hints, sealed_with = Looks(0.5), Hints(), secret(arrival.keys[0])
     try:
         while True:
             sent = yield Clock()
-            args: list[Argument] = [arrival.parties, arrival.request, arrival.channel]
+            args: list[Argument] = [arrival.parties, arrival.request, arrival.channel, sealed_with]
             code, answer, _ = yield Call(script("barrier_arrive"), arrival.keys, args, patience(give_up, sent))
             if code == 1:
                 return int(answer)
@@ -46,10 +47,15 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
             if give_up is not None and now >= give_up:
                 return (yield from _give_up(arrival, timeout, answer))
             # a message is the index: it came to this arrival alone
-            message = yield Park(arrival.request, looks.next(now, give_up))
-            if message:
-                return int(message)
-            if message is None and give_up is not None and (yield Clock()) >= give_up:
+            heard = yield from listen(
+                hints,
+                arrival.request,
+                looks.next(now, give_up),
+                lambda text: numbers(sealed_with, arrival.request, text, 1),
+            )
+            if isinstance(heard, list):
+                return heard[0]
+            if heard is None and give_up is not None and (yield Clock()) >= give_up:
                 return (yield from _give_up(arrival, timeout, answer))
     except (GeneratorExit, ConfigError, WaitTimeout):
         raise

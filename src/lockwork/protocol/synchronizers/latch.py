@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockwork.errors import ConfigError
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.looking import Looks, patience
+from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.scripts import script
 
 
@@ -34,12 +35,12 @@ def wait(latch: Counted, channel: str, timeout: float | None) -> Protocol[bool]:
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     # one message wakes all waiters of a process: who has not parked yet when it comes must look again soon
-    looks = Looks(0.1)
+    looks, hints, sealed_with = Looks(0.1), Hints(), secret(latch.keys[0])
     since = 0
     while True:
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
-        args: list[Argument] = [latch.count, latch.ttl_ms, since, here]
+        args: list[Argument] = [latch.count, latch.ttl_ms, since, here, sealed_with]
         code, left, round = yield Call(script("latch_wait"), latch.keys, args, patience(give_up, sent))
         if code == 1:
             return True
@@ -48,8 +49,10 @@ def wait(latch: Counted, channel: str, timeout: float | None) -> Protocol[bool]:
         now = yield Clock()
         if give_up is not None and now >= give_up:
             return False
-        message = yield Park(latch.keys[0], looks.next(now, give_up))
-        if message and int(message) >= since:
+        heard = yield from listen(
+            hints, latch.keys[0], looks.next(now, give_up), lambda text: numbers(sealed_with, latch.keys[0], text, 1)
+        )
+        if isinstance(heard, list) and heard[0] >= since:
             return True
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lockwork.errors import WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.locks.grants import Granted, local_deadline
 from lockwork.protocol.looking import Looks, patience
+from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.scripts import script
 
 State = Literal["idle", "running", "done", "failed", "lost"]
@@ -58,7 +59,7 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
     give_up = None if wait is None else began + wait
     # one message wakes all callers of a process: who has not parked yet when it comes must look again soon
     looks = Looks(0.1)
-    fence = 0
+    fence, hints = 0, None
     try:
         while True:
             sent = yield Clock()
@@ -77,7 +78,8 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
             if give_up is not None and now >= give_up:
                 within = "" if wait == 0 else f" and did not end within {wait:g} s"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
-            yield Park(asked.key, min(now + reply[2] / 1_000_000, looks.next(now, give_up)))
+            hints = hints or Hints()
+            yield from listen(hints, asked.key, min(now + reply[2] / 1_000_000, looks.next(now, give_up)))
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
+from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.jobs import RECHECK
 from lockwork.runtime.aio import AsyncDriver
@@ -16,9 +17,9 @@ log: Log = Log("lockwork.worker")
 
 async def cancel(driver: AsyncDriver, desk: Desk, lanes: Lanes, executor: Executor) -> None:
     """Run until cancelled. A message may be lost, so it asks by itself, too, as long as jobs run here."""
-    pause = RECHECK
+    pause, hints = RECHECK, Hints()
     while True:
-        heard = await driver.run(control.hear(desk.keys, pause))
+        heard = await driver.run(control.hear(desk.keys, pause, hints))
         held = lanes.held(executor, desk.queue)
         asked: set[str] = set()
         try:

@@ -164,6 +164,7 @@ class Fetcher:
             source.failures, source.complaint = 0, 0.0
             log.info("jobs of queue %s can be fetched again", source.name)
         if batch.jobs:
+            source.hints.refund()
             self._take(source, batch.jobs)
             if len(batch.jobs) < min(want, RESERVE_BATCH):
                 await asyncio.sleep(0)  # they begin before the queue, which has no more, is asked again
@@ -171,7 +172,7 @@ class Fetcher:
             source.credit = 0.0
             source.registered = True
             source.timed = batch.next_due is not None
-            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch)))
+            self._sleep(source, self._driver.run(jobs.idle(source.keys, batch, source.hints)))
         return used
 
     def _take(self, source: Source, leased: list[Leased]) -> None:
@@ -211,7 +212,12 @@ class Fetcher:
         source.sleep.add_done_callback(lambda _: waiting.close())  # cancelled early, it has not begun to wait
 
     async def _asleep(self, source: Source, waiting: Coroutine[Any, Any, Leased | None]) -> None:
-        offered = await waiting
+        try:
+            offered = await waiting
+        except Exception:  # whatever it is, this queue must not sleep for good
+            log.exception("waiting for jobs of queue %s failed; the queue is asked again", source.name)
+            offered = None
+            await asyncio.sleep(backoff(1))
         source.awake = True
         source.owed = source.registered
         if offered is not None and self._may_take(source) and self._lanes.take_one():

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.messages import Hints
 from lockwork.worker.fetching.settler import Settler
 from lockwork.worker.job.lanes import Runner
 
@@ -45,5 +46,7 @@ class Source:
     failures: int = 0
     complaint: float = 0.0
     """When the next complaint about them is due."""
+    hints: Hints = field(default_factory=Hints)
+    """How many wake-ups that bring nothing it may follow."""
     settler: Settler | None = None
     sleep: asyncio.Task[None] | None = field(default=None)

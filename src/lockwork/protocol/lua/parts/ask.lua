@@ -1,7 +1,8 @@
 -- Asks for the lock in `lock`, which a script that includes this may point at one key after the other: needs line.
 -- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
+-- `secret` seals the message that hands the lock over.
 -- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time.
-local function ask(owner, request, lease, claim, wait, channel)
+local function ask(owner, request, lease, claim, wait, channel, secret)
   local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't', 'l')
   local deadline = deadline_of(held[4], held[7])
   local channels = string.match(channel, '^.*:wake:')
@@ -72,7 +73,7 @@ local function ask(owner, request, lease, claim, wait, channel)
     check = math.min(left + math.min(ahead * 50, LATE), LOOK)
   end
   check = math.max(check, 1)
-  local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, now + check * 1000, since}
+  local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, now + check * 1000, since, secret or ''}
   redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack(place))
   keep(deadline, tonumber(held[3] or 0))
   return {0, check, now}

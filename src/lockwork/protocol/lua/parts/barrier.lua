@@ -1,4 +1,4 @@
--- A barrier's books. The hash: p parties; t last ticket; a<request> = {ticket, channel} of who has arrived; g how often it has
+-- A barrier's books. The hash: p parties; t last ticket; a<request> = {ticket, channel, secret} of who has arrived; g how often it has
 -- opened; i<request> = {generation, index} of who has passed; r<generation> = {when us, its requests in order}; o the oldest
 -- of these that is kept. The places: requests that have arrived, by the end of their place, us; only live ones count.
 local barrier, places = KEYS[1], KEYS[2]

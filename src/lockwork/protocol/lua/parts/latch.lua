@@ -1,5 +1,5 @@
 -- A latch, one hash: c count, n how much of it is left, e when it is forgotten (us), g its round, o the newest round that has
--- opened; k which of the two logs is written, x since when (us); w<channel> = end of a waiting process's place, us; q, z the
+-- opened; k which of the two logs is written, x since when (us); w<channel> = end of a waiting process's place, us, a space and its secret; q, z the
 -- requests of the last resets and of the last calls that found it open. The logs: request -> what was left after it, for this
 -- round, the one before, and a minute at least, so that a call that is sent again counts once.
 local latch = KEYS[1]

@@ -1,10 +1,11 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
 -- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
--- run hashes together), drain (channels to be told when nothing runs); and fence, the highest of any delivery; heavy, whether the
+-- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; seal, the secret that seals
+-- offers (offer.lua); and heavy, whether the
 -- queue has had a record or a note of more than HEAVY bytes since it was last empty.
 -- The script that includes this names: jobs, due, idle, stats
 -- include: publish
-local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy')
+local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy', 'seal')
 local HEAVY = 4096
 local BYTES = 1048576 -- of records that one call reads, or one record: larger calls would hold up everybody else
 local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)

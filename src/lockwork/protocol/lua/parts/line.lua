@@ -1,8 +1,9 @@
 -- The waiting line inside a lock's hash.
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant, l its length (ms) when it was set;
 -- h, t first and last ticket, if anybody ever waited;
--- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us}; i<request> = ticket
+-- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us, secret}; i<request> = ticket
 -- include: publish
+-- include: seal
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
@@ -80,7 +81,7 @@ end
 local function hand(waiter, last)
   local fence, deadline = grant(waiter[4], waiter[3], waiter[2], last)
   keep(deadline, fence)
-  publish(waiter[5], string.format('%s %.0f %.0f', waiter[3], fence, deadline))
+  publish(waiter[5], sealed(waiter[8] or '', waiter[3], string.format('%.0f %.0f', fence, deadline)))
   warn(deadline)
 end
 

@@ -1,6 +1,7 @@
 -- The waiting line of permits: strictly in order, whoever is first waits until its units are free.
--- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units}; i<request> = ticket
+-- w<ticket> = {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units, secret}; i<request> = ticket
 -- include: publish
+-- include: seal
 local LOOK = 5000 -- ms after which every waiter looks again by itself
 local OFTEN = 1000 -- ms after which the first in line does
 local LATE = 900 -- ms that one further behind looks later than the first, at most
@@ -64,7 +65,7 @@ local function serve(mine, ms)
       fence, ends = grant(waiter[4], mine, ms, waiter[8])
     else
       local given, limit = grant(waiter[4], waiter[3], waiter[2], waiter[8])
-      publish(waiter[5], string.format('%s %.0f %.0f', waiter[3], given, limit))
+      publish(waiter[5], sealed(waiter[9] or '', waiter[3], string.format('%.0f %.0f', given, limit)))
     end
   end
   tell(mine, true)

@@ -1,0 +1,140 @@
+"""What arrives on a wake channel, whoever sent it: a hint to look, unless the server has sealed it.
+
+Every user who may PUBLISH on the channel can send anything. So a message that is acted on without asking the server
+again, a grant for example, carries a seal (parts/seal.lua): a keyed hash of its text. The receiver has given the key to
+the server, and only users who may read the keys of that lock or queue can read it there. Messages that nobody
+understands, such as those of a later version, count as hints. No parser here raises.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from hashlib import blake2b, sha1
+from typing import TypeVar
+
+from lockwork.logs import Log
+from lockwork.protocol.effects import Clock, Park, Protocol
+
+T = TypeVar("T")
+
+log: Log = Log("lockwork")
+
+LARGEST = 64 * 1024
+"""Bytes; of a longer message only the ticket counts. The server sends none that is half as long."""
+LONGEST_TICKET = 4096
+_SEALED = re.compile(r"([0-9a-f]{40}) (.*)", re.DOTALL)
+_NUMBERS = re.compile(r"[0-9]{1,18}(?: [0-9]{1,18})*")
+
+HINT = True
+"""What `listen` returns for a message that says only: look now."""
+_SHOWN = 40
+_AT_ONCE = 100
+_PER_SECOND = 50.0
+
+_process_key = secrets.token_bytes(32)
+_reported: list[str] = []
+"""The message that was logged because it could not be read; one is enough, there may be any number of them."""
+
+
+def split(message: bytes) -> tuple[str, str]:
+    """Return the ticket and the text of a message; bytes that are not UTF-8 become surrogates."""
+    if len(message) > LARGEST:
+        message = message[:LONGEST_TICKET].partition(b" ")[0]
+    ticket, _, text = message.decode(errors="surrogateescape").partition(" ")
+    return ("", "") if len(ticket) > LONGEST_TICKET else (ticket, text)
+
+
+def secret(key: str) -> str:
+    """Return the key with which the server seals messages of `key` to this process: 32 characters, hard to guess."""
+    return blake2b(key.encode(errors="surrogateescape"), key=_process_key, digest_size=16).hexdigest()
+
+
+def seal(secret: str, ticket: str, words: str) -> str:
+    """Compute the seal of a message, as parts/seal.lua does."""
+    text = f"{ticket} {words}".encode(errors="surrogateescape")
+    key = secret.encode()
+    inner = sha1(key + text, usedforsecurity=False).hexdigest()
+    return sha1(key + inner.encode(), usedforsecurity=False).hexdigest()
+
+
+def opened(secret: str, ticket: str, text: str) -> str | None:
+    """Return what a message says if it was sealed with `secret`; None if it is only a hint."""
+    if text in ("", "look"):
+        return None
+    found = _SEALED.fullmatch(text)
+    if secret and found and hmac.compare_digest(found[1], seal(secret, ticket, found[2])):
+        return found[2]
+    if not _reported:
+        _reported.append(text[:_SHOWN])
+        log.warning(
+            "a message on the wake channel has no valid seal and is only a hint to look: %r (others are not logged)",
+            text[:_SHOWN],
+        )
+    return None
+
+
+def numbers(secret: str, ticket: str, text: str, count: int) -> list[int] | None:
+    """Return the `count` numbers of a sealed message; None if it is only a hint."""
+    words = opened(secret, ticket, text)
+    if words is None or not _NUMBERS.fullmatch(words):
+        return None
+    found = [int(word) for word in words.split(" ")]
+    return found if len(found) == count else None
+
+
+class Hints:
+    """Limits how many calls messages can cause: 100 at once, and 50 a second.
+
+    Anybody who may publish can send hints without end. Beyond the limit a hint is followed up to 20 ms late, together
+    with all that come until then.
+    """
+
+    __slots__ = ("_full_at",)
+
+    def __init__(self) -> None:
+        self._full_at = float("-inf")
+        """When the allowance is whole again."""
+
+    def take(self, now: float) -> float:
+        """Return when the next hint may be followed, and count it if that is now."""
+        allowed = self._full_at - (_AT_ONCE - 1) / _PER_SECOND
+        if allowed > now:
+            return allowed
+        self._full_at = max(self._full_at, now) + 1 / _PER_SECOND
+        return now
+
+    def refund(self) -> None:
+        """Do not count the last one: there was something to find."""
+        self._full_at -= 1 / _PER_SECOND
+
+
+def _says_nothing(text: str) -> None:  # noqa: ARG001 - stands for a parser
+    return None
+
+
+def listen(
+    hints: Hints, ticket: str, until: float, read: Callable[[str], T | None] = _says_nothing
+) -> Protocol[T | bool | None]:
+    """Wait for a message to `ticket` until the clock shows `until`.
+
+    Returns what `read` makes of the message if that is not None, `HINT` for any other message, or None when the time
+    is up. Hints beyond the limit wait for their turn; what `read` understands never does.
+    """
+    hinted, wake = False, until
+    while True:
+        text = yield Park(ticket, wake)
+        if text is not None and (found := read(text)) is not None:
+            return found
+        if text is None and not hinted:
+            return None
+        hinted = True
+        now = yield Clock()
+        turn = hints.take(now)
+        if turn <= now:
+            return HINT
+        if text is None and now >= until:
+            return None
+        wake = min(turn, until)
