@@ -222,7 +222,7 @@ def _give_back(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 100 jobs of 1 MiB of a stopped worker back."""
     meter.push(_BIG, bench.count(100))
     meter.lease(bench.count(100))
-    return meter.longest(hands.give_back(_QUEUE, _SESSION, _WINDOW_MS))
+    return meter.longest(jobs.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True, counted=False))
 
 
 def _settle(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:

@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from math import isfinite
 from typing import Any
 
 import msgspec
+import msgspec.inspect
 
 from lockwork.definitions import inside
 from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
-_encode = msgspec.json.Encoder().encode
+_CHECKED = (int, str, float, bool, list, dict)
+_NO_KEYS = (bool, type(None), tuple, frozenset)
+
+
+def _sendable(value: Any) -> Any:
+    """A Pydantic model as JSON can hold it; for classes that msgspec does not know."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None or isinstance(value, type):
+        if type(value) in _NO_KEYS:  # elsewhere msgspec knows them
+            raise TypeError("Only dicts with str-like or number-like keys are supported")
+        raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+    return dump(mode="json", by_alias=True, round_trip=True)
+
+
+def _restored(kind: Any, value: Any) -> Any:
+    """A Pydantic model of what JSON held."""
+    if hasattr(kind, "model_validate_json"):
+        return kind.model_validate_json(_encode(value))  # in a strict model, text is a date only if it comes from JSON
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    if isinstance(value, typing.get_origin(kind) or kind):
+        return value
+    raise TypeError(f"Expected `{getattr(kind, '__name__', kind)}`, got `{type(value).__name__}`")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_sendable).encode
 _decode = msgspec.json.Decoder().decode
 # JSON writes all keys as text
-_shaped = partial(msgspec.convert, str_keys=True)
+_shaped = partial(msgspec.convert, str_keys=True, dec_hook=_restored)
 # What JSON gives back as it was; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
+_NATIVE = (str, int, float, bool, list, dict, type(None))
 _BRACE = ord("{")
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -33,7 +60,7 @@ def encode(value: object, what: str, cap: int) -> bytes:
         odd = encoded.find(b"null") >= 0 or (
             _BRACE in encoded and (encoded.find(b'nan":') >= 0 or encoded.find(b'inf":') >= 0)
         )
-        finite = not odd or _finite(msgspec.to_builtins(value))
+        finite = not odd or _finite(msgspec.to_builtins(value, enc_hook=_sendable))
     except Exception as error:  # noqa: BLE001 - it may be too deep, and the code of its own classes may do anything
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
     if not finite:
@@ -59,6 +86,8 @@ def result(encoded: bytes, wanted: Any, of: str) -> Any:
     """Read what a function returned, as its annotation says; raises ResultUnavailable when it is something else."""
     value = decode(encoded)
     try:
+        if wanted in _CHECKED and not isinstance(value, wanted):
+            return _shaped(value, wanted)  # it may be an int for a float
         return convert(value, wanted)
     except (ValueError, TypeError) as error:
         shown = wanted.__name__ if isinstance(wanted, type) else wanted
@@ -101,15 +130,20 @@ class Signature:
         named = (*self._named.values(), self._others, self._rest)
         self._plain = not self._positions and all(map(_is_plain, named))
 
-    def check_types(self, task: str) -> None:
-        """Raise ConfigError for an argument that each call gives, and that can never be converted."""
+    def check_types(self, task: str, *, result: bool) -> None:
+        """Raise ConfigError for an argument that each call gives, or a `result`, that can never be converted."""
         for name, hint in self._required.items():
-            why = _never(hint)
+            why = _never(hint) or _unknown(hint)
             if why:
                 raise ConfigError(
                     f"task {task!r}: nothing can be converted to what {name!r} is annotated as: {why}; "
                     "correct that, or leave it out"
                 )
+        why = _unknown(self.returns) if result else ""
+        if why:
+            raise ConfigError(
+                f"task {task!r}: what it is annotated to return cannot be sent: {why}; or set keep_result=False"
+            )
 
     @property
     def names(self) -> Collection[str]:
@@ -168,6 +202,40 @@ def _never(hint: Any) -> str:
     except Exception:  # noqa: BLE001 - types of its fields may be defined further down
         return ""
     return ""
+
+
+def _unknown(hint: Any) -> str:
+    """Why its values cannot be sent, if there is a class in it that cannot; empty if that is not certain."""
+    if _is_plain(hint):
+        return ""
+    try:
+        kinds = list(_classes(msgspec.inspect.type_info(hint)))
+    except Exception:  # noqa: BLE001 - types of its fields may be defined further down
+        return ""
+    for kind in kinds:
+        known = hasattr(kind, "model_validate") or inspect.isabstract(kind) or getattr(kind, "_is_protocol", False)
+        if isinstance(kind, type) and not known and not any(issubclass(each, kind) for each in _NATIVE):
+            return (
+                f"{kind.__qualname__} cannot be sent as JSON: use a dataclass, a msgspec.Struct, an attrs class or a "
+                "Pydantic model, or send an id"
+            )
+    return ""
+
+
+def _classes(seen: Any) -> Iterator[Any]:
+    """The classes that msgspec does not know in what it has found out about a type."""
+    waiting, done = [seen], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in done:
+            continue
+        done.add(id(one))
+        if isinstance(one, msgspec.inspect.CustomType):
+            yield one.cls
+        elif isinstance(one, msgspec.Struct):
+            waiting += [getattr(one, name) for name in one.__struct_fields__]
+        elif isinstance(one, tuple):
+            waiting += one
 
 
 def type_hints(thing: Callable[..., Any]) -> dict[str, Any]:

@@ -185,6 +185,10 @@ class JobCancelled(JobFailed):
         super().__init__(message, type, text, traceback)
 
 
+class WorkerDied(LockworkError):
+    """The process that ran the job died, or was stopped, and the job does not start again: it is in the dead set."""
+
+
 class JobExpired(JobFailed):
     """The job had not begun when it had to, and does not run."""
 

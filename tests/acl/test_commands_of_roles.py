@@ -21,7 +21,7 @@ CONNECTION = {"client|id", "client|kill", "eval", "evalsha", "info", "ping", "se
 LOCKS = ("barrier_", "latch_", "limiter_", "lock_", "multi_", "once_", "permits_", "plain_", "register_", "timestamp_")
 OPERATOR = {"dead_delete", "dead_get", "dead_page", "dead_retry", "jobs_clear", "jobs_peek", "queue_drain", "queue_set",
             "locks_overview", "queues_find"}  # fmt: skip
-WORKER = {"dead_trim", "jobs_asked", "jobs_beat", "jobs_expire", "jobs_heads", "jobs_held", "jobs_note", "jobs_pass",
+WORKER = {"dead_trim", "jobs_asked", "jobs_beat", "jobs_expire", "jobs_heads", "jobs_note", "jobs_pass",
           "jobs_recover", "jobs_reserve", "jobs_settle", "schedule_declare", "schedule_fire"}  # fmt: skip
 _COMMAND = re.compile(r"(?:redis\.p?call|ask|touch)\('([A-Z]+)'(?:, '(NUMSUB)')?")
 _VARIABLE = re.compile(r"redis\.p?call\(([^'].*?)[,)]")

@@ -3,34 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
+from lockwork.protocol.queues.dead import DeadJob
+from lockwork.protocol.queues.heads import MAX_CRASHES
 from lockwork.protocol.queues.status import QueueStatus
 
 Line = dict[str, Any]
 
 
-def job_problems(lines: Sequence[Line], status: QueueStatus, count: int) -> list[str]:
-    """Every job ran and ended once; it ran again only after a recovery that was counted (Q1, Q2, Q3, Q7, Q10)."""
+def job_problems(
+    lines: Sequence[Line],
+    status: QueueStatus,
+    count: int,
+    dead: Sequence[DeadJob] = (),
+    unconfirmed: Collection[tuple[int, int]] = (),
+) -> list[str]:
+    """Every job ran and ended once; it ran again only after a recovery that was counted (Q1, Q2, Q3, Q7, Q10).
+
+    `dead` are jobs in the dead set: only those may be there whose worker died as often as a job's may. `unconfirmed`
+    are attempts that may have run twice.
+    """
     problems = []
     lost = set(range(count)) - {line["number"] for line in lines}
     if lost:
         problems.append(f"{len(lost)} jobs never ran, for instance {min(lost)}")
-    if status.succeeded != count:
-        problems.append(f"{status.succeeded} jobs were settled as succeeded, not {count}")
-    if (status.ready, status.scheduled, status.running, status.dead) != (0, 0, 0, 0):
+    if status.succeeded + len(dead) != count:
+        problems.append(f"{status.succeeded} jobs were settled as succeeded, not {count - len(dead)}")
+    if spared := [job for job in dead if (job.crashes, job.error.type) != (MAX_CRASHES, "WorkerDied")]:
+        problems.append(f"{len(spared)} jobs are dead that had not used up their crashes, for instance {spared[0]}")
+    if (status.ready, status.scheduled, status.running, status.dead) != (0, 0, 0, len(dead)):
         problems.append(f"jobs are left somewhere: {status}")
     attempts = Counter((line["number"], line["attempt"]) for line in lines)
-    twice = [key for key, times in attempts.items() if times > 1]
+    twice = [key for key, times in attempts.items() if times > 1 and key not in unconfirmed]
     if twice:
         problems.append(f"{len(twice)} attempts ran twice, for instance (job, attempt) {twice[0]}")
     again = len(lines) - len({line["number"] for line in lines})
     if again > status.recovered + status.retried:
         problems.append(f"jobs ran again {again} times, and only {status.recovered} recoveries were counted")
     newest: dict[int, int] = {}
-    for line in sorted(lines, key=lambda line: line["attempt"]):
+    for line in sorted(lines, key=lambda line: (line["attempt"], line["fence"])):
         if line["fence"] <= newest.get(line["number"], 0):
             problems.append(f"the fence of job {line['number']} did not rise")
         newest[line["number"]] = line["fence"]

@@ -16,6 +16,7 @@ import pytest
 from chaos.job_checks import Trouble
 from history import History
 from lockwork import Lockwork
+from lockwork.protocol.queues.dead import DeadJob
 from lockwork.protocol.queues.status import QueueStatus
 from processes import Started, alive, until, worker
 
@@ -40,9 +41,9 @@ class Crew:
     ) -> None:
         self.history = History(folder / "history")
         self.app = stack.enter_context(Lockwork(url))
-        self.step = self.app.task(name="step", retries=200)(_step)
-        self.in_order = self.app.task(name="in_order", retries=200, key="{key}")(_in_order)
-        shared = self.app.task(name="shared", retries=200, group="{tenant}", group_concurrency=3)
+        self.step = self.app.task(name="step", retries=0)(_step)
+        self.in_order = self.app.task(name="in_order", retries=0, key="{key}")(_in_order)
+        shared = self.app.task(name="shared", retries=0, group="{tenant}", group_concurrency=3)
         self.shared = shared(_shared)
         self.troubles: list[Trouble] = []
         self.kills = self.stops = 0
@@ -106,6 +107,10 @@ class Crew:
         ended = [machine.errors for machine in self.workers if machine.process.poll() is not None]
         assert not ended, f"a supervisor ended: {ended}"
         return self.status()
+
+    def dead(self) -> list[DeadJob]:
+        """The jobs in the dead set; one page of them is too many already."""
+        return self.app.queue().dead.search().jobs
 
     def given_up(self) -> set[int]:
         """Worker processes of which the supervisors wrote that they died, or that their lease had ended."""

@@ -53,6 +53,24 @@ def unexplained(lines: Sequence[Line], troubles: Sequence[Trouble], given_up: se
     return problems
 
 
+def unconfirmed(lines: Sequence[Line], troubles: Sequence[Trouble]) -> set[tuple[int, int]]:
+    """First attempts of which all but the last ran in a process that was frozen before it could confirm its offer.
+
+    Its lease ended, so that the job went back as one that had not begun; then it woke up, and read the old message.
+    """
+    runs: dict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        if line["event"] == "run" and line["attempt"] == 1:
+            runs[line["number"]].append(line)
+    found = set()
+    for number, its in runs.items():
+        *early, _ = sorted(its, key=lambda line: line["fence"])
+        if all(any(trouble.pid == line["pid"] and trouble.since <= line["at"] + _SETTLED
+                   and line["fence"] / 1e6 <= trouble.until for trouble in troubles) for line in early):  # fmt: skip
+            found.add((number, 1))
+    return found
+
+
 def key_problems(lines: Sequence[Line], keys: Mapping[int, str]) -> list[str]:
     """Jobs of one key are leased in order, and none begins before the one before it has ended."""
     fences: dict[int, list[int]] = defaultdict(list)

@@ -21,7 +21,7 @@ import redis
 
 from chaos.checkers import job_problems
 from chaos.crew import Crew
-from chaos.job_checks import group_problems, key_problems, unexplained
+from chaos.job_checks import group_problems, key_problems, unconfirmed, unexplained
 from chaos.players import SEED, freeze, send
 from processes import until
 
@@ -87,7 +87,7 @@ def test_jobs(chaos_url: str, tmp_path: Path) -> None:
         took = time.monotonic() - began
         lines = crew.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
-        problems = job_problems(runs, status, JOBS)
+        problems = job_problems(runs, status, JOBS, crew.dead(), unconfirmed(lines, crew.troubles))
         duplicates = unexplained(lines, crew.troubles, crew.given_up())
         problems += duplicates + key_problems(lines, load.keys) + group_problems(lines, load.groups, 3)
     lost = JOBS - len({line["number"] for line in runs})
@@ -121,7 +121,7 @@ def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: 
         handed = admin.info("commandstats")["cmdstat_pubsub|numsub"]["calls"]
         lines = crew.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
-        problems = job_problems(runs, status, count)
+        problems = job_problems(runs, status, count, crew.dead(), unconfirmed(lines, crew.troubles))
         duplicates = unexplained(lines, crew.troubles, crew.given_up())
     lost = count - len({line["number"] for line in runs})
     print(f"seed {SEED}: {count} jobs one by one, {handed} of them handed over, {crew.kills} killed, ", end="")

@@ -12,7 +12,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, hands, heads, jobs, pushing, waiting
+from lockwork.protocol.queues import dead_moves, heads, jobs, pushing, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.heads import Limits
@@ -64,7 +64,7 @@ def test_dramatiq_258_more_jobs_than_lua_unpacks(queue: Lockwork) -> None:
     assert all(settled)
     assert run(dead_moves.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
     leased(queue, MANY)
-    assert run(hands.give_back(KEYS, SESSION, WINDOW)) == MANY
+    assert run(jobs.recover(KEYS, SESSION, WINDOW, gone=True, counted=False)) == MANY
     assert run(waiting.clear(KEYS, "two", WINDOW)) == MANY
     assert queue.queue().status().ready == 0
 

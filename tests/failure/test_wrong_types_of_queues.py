@@ -8,13 +8,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
 
 from lockwork import Lockwork, ServerRefused
-from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import dead, dead_moves, hands, heads, jobs, pushing, schedules, waiting
 from lockwork.protocol.queues import job_control as control
@@ -23,7 +23,6 @@ from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.heads import Limits
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
-from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from lockwork.worker.children.overruns import Verdict
 from lockwork.worker.supervising.bounds import Keeper
@@ -83,7 +82,7 @@ class Populated:
             "reserve": lambda: jobs.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
             "reserve nothing": lambda: jobs.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
             "pass on": lambda: hands.pass_on(KEYS, SESSION, "channel", 0, WINDOW),
-            "give back": lambda: hands.give_back(KEYS, SESSION, WINDOW),
+            "give back": lambda: jobs.recover(KEYS, SESSION, WINDOW, gone=True, counted=False),
             "cancel": lambda: control.cancel(KEYS, "later", "lw"),
             "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),
             "move": lambda: control.reschedule(KEYS, "expires", 1000),
@@ -204,8 +203,8 @@ def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
     beats = busy(judged.append)
     verdicts = []
     for name in "ab":
-        held = lw.runtime.run(hands_of(QueueKeys("lw", name)))
-        verdicts.append(Verdict(name, Outcome(held[0].decode(), held[1], "d", b"{}"), 1.0, "work"))
+        ((id, token),) = cast("dict[bytes, bytes]", admin.hgetall(QueueKeys("lw", name).run(SESSION))).items()
+        verdicts.append(Verdict(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
     refuses = f"{QueueKeys('lw', 'a').base}:results:0"
     admin.set(refuses, "text")
     with pytest.raises(ServerRefused):
@@ -217,12 +216,6 @@ def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
     assert beats.leave(SESSION, 5, counted=True, verdicts=verdicts) == 0
     assert [verdict.queue for verdict in judged] == ["b", "a"]
     assert [lw.queue(name).status().dead for name in "ab"] == [1, 1]
-
-
-def hands_of(keys: QueueKeys) -> Protocol[list[bytes]]:
-    """The id and the token of the job that the session has of a queue."""
-    found: list[bytes] = yield Call(script("jobs_held"), [keys.run(SESSION)], [1])
-    return found
 
 
 def _add(a: int, b: int = 1) -> int:

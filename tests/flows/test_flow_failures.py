@@ -71,7 +71,7 @@ def test_ignored_for_one_job_only(flowing: Any, history: History) -> None:
 def test_a_job_that_kills_its_worker_fails_its_flow(own: Any, own_url: str, apps: Path, history: History) -> None:
     run = own.lw.chain(own.dies.call(history.path), own.double).enqueue()
     with worker("flowing:lw", "--lease", "1", url=own_url, folder=apps):
-        with pytest.raises(JobFailed, match="its worker died 2 times"):
+        with pytest.raises(JobFailed, match="it was delivered 2 of at most 2 times"):
             run.result(30)
     assert run.status().cancelled == 1
 

@@ -88,7 +88,9 @@ def test_a_poison_job_is_delivered_so_often_and_no_more(own: Any, own_url: str, 
     """Q5, sidekiq#4683, celery#1628: a job that kills its worker is delivered `max_deliveries` times, then dead."""
     job = own.dies.enqueue(history.path)
     with worker("handled:lw", "--lease", "5", url=own_url, folder=apps):
-        with pytest.raises(JobFailed, match="WorkerDied: its worker died 3 times"):
+        with pytest.raises(
+            JobFailed, match="WorkerDied: its worker died while it ran, and it was delivered 3 of at most 3"
+        ):
             job.result(60)
     assert _attempts(history) == [1, 2, 3]
     view = job.look()

@@ -87,7 +87,7 @@ def test_where_nobody_is_left_the_log_says_so(app: Load, work: Any, history: His
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--once") as process:
         assert process.wait() == 0
-        assert f"no worker process is left to tell the hooks of what was over its hard time-out: {job.id}" in (
+        assert f"no worker process is left to tell the hooks of jobs that ended with their process: {job.id}" in (
             process.errors
         )
     assert not history.lines("failure")
@@ -147,4 +147,4 @@ def test_who_never_came_to_work_has_told_nobody(lw: Lockwork, deaf: Child, caplo
     relay.pass_on([deaf])
     relay.gone(deaf)
     relay.close()
-    assert "what was over its hard time-out: j1, j2" in caplog.text
+    assert "jobs that ended with their process: j1, j2" in caplog.text

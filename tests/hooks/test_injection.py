@@ -75,7 +75,7 @@ def test_what_is_injected_is_no_argument_of_the_job(app: Lockwork) -> None:
         with pytest.raises(TypeError, match=text):
             task.enqueue(*arguments[0], **arguments[1])  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        task.enqueue_many([(1, 2, 3)])
+        task.enqueue_many([(1, 2, 3)])  # type: ignore[list-item]
 
 
 def test_names_made_of_arguments_know_nothing_of_what_is_injected(app: Lockwork) -> None:

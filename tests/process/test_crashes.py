@@ -47,8 +47,10 @@ def test_a_job_that_always_crashes_dies_with_a_clear_error(
     with worker("forge:lw", "--runners", "2", url=own_url, folder=apps) as process:
         job = forge.always_dies.enqueue(history.path, how)
         with pytest.raises(JobFailed, match=f"WorkerDied: the process that ran it died: {fate}"):
-            job.result(30)
-        assert [line["attempt"] for line in history.lines()] == [1, 2]
+            job.result(60)
+        assert [line["attempt"] for line in history.lines()] == [1, 2, 3], "its retries are for failures"
+        dead = forge.lw.queue().dead.get(job.id)
+        assert (dead.attempts, dead.crashes) == (3, 3)
         assert forge.pids.enqueue().result(30)
         assert len(process.children()) == 1
 

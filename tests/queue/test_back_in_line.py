@@ -8,7 +8,7 @@ import pytest
 
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, heads, job_control, jobs, pushing
+from lockwork.protocol.queues import heads, job_control, jobs, pushing
 from lockwork.protocol.queues.jobs import Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
@@ -23,7 +23,7 @@ Return = Callable[[str], Protocol[int]]
 
 
 def _give_back(session: str) -> Protocol[int]:
-    return hands.give_back(QUEUE, session, WINDOW_MS)
+    return jobs.recover(QUEUE, session, WINDOW_MS, gone=True, counted=False)
 
 
 def _recover(session: str) -> Protocol[int]:

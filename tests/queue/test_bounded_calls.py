@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, heads, job_control, jobs, pushing
+from lockwork.protocol.queues import flows, heads, job_control, jobs, pushing
+from lockwork.protocol.queues.flows import FlowJob
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
+from processes import until
 
 SESSION = "host/1/bounds"
 LARGE = 1 << 20
@@ -106,7 +109,7 @@ def test_large_jobs_are_given_back_by_many_calls(lw: Lockwork, queue: QueueKeys,
     ids = fill(lw, queue)
     lease_all(lw, queue)
     admin.config_resetstat()
-    assert lw.runtime.run(hands.give_back(queue, SESSION, 60_000)) == MANY
+    assert lw.runtime.run(jobs.recover(queue, SESSION, 60_000, gone=True, counted=False)) == MANY
     assert calls(admin) >= MANY / FEW
     assert waiting(admin, queue) == ids
 
@@ -143,6 +146,33 @@ def test_a_queue_that_was_empty_counts_no_bytes_any_more(lw: Lockwork, queue: Qu
     lw.runtime.run(jobs.settle(queue, SESSION, [Outcome(job.id, job.token, "s")], 60_000))
     lw.runtime.run(jobs.reserve(queue, SESSION, 1, "2", "lw:wake:nobody"))
     assert not admin.hexists(queue.stats, "heavy")
+
+
+def test_lease_does_not_wait_for_flows_to_be_forgotten(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    record, count = heads.head(1, 5) + b"x", 30
+    for number in range(count):
+        lw.runtime.run(flows.push(queue, f"f{number}", [FlowJob(record)], None, 1))
+    done = [Outcome(job.id, job.token, "s") for job in lease(lw, queue, count)]
+    lw.runtime.run(jobs.settle(queue, SESSION, done, 1))
+    until(lambda: admin.zcount(queue.expiry, -(admin.time()[0] * 1000), 0) == count, "they are to be forgotten")
+    lw.runtime.run(pushing.push(queue, [NewJob("1", record)]))
+    admin.config_resetstat()
+    assert [job.id for job in lease(lw, queue, 1, "r")] == ["1"]
+    assert calls(admin) == 1
+    assert admin.hlen(queue.flows) > 0
+    assert lease(lw, queue, 1, "s") == []
+    assert admin.hlen(queue.flows) == 0, "who has nothing else to do forgets them"
+
+
+def test_few_hundred_watchers_of_a_job_are_kept(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
+    lw.runtime.run(pushing.push(queue, [NewJob("1", heads.head(1, 5) + b"x", 60_000)]))
+    asking = [f"lw:wake:asker-{number:05}" for number in range(2000)]
+    for channel in asking:
+        lw.runtime.run(jobs.standing(queue, "1", channel))
+    found: Any = admin.hget(queue.watch, "1")
+    kept = found.decode().split()
+    assert 100 < len(kept) < 1000
+    assert kept == asking[-len(kept) :]
 
 
 def calls(admin: redis.Redis) -> int:

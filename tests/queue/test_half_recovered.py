@@ -90,4 +90,4 @@ def test_a_session_with_very_many_jobs_is_recovered_to_its_end(full: Bench) -> N
 
 
 def test_a_session_with_very_many_jobs_gives_all_of_them_back(full: Bench) -> None:
-    assert full.run(hands.give_back(QUEUE, DEAD, WINDOW_MS)) == MANY
+    assert full.run(jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True, counted=False)) == MANY

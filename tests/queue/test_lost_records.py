@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, heads, jobs, pushing
+from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
@@ -49,7 +49,8 @@ def test_it_is_settled_in_one_batch_with_others(bench: Bench, held: list[Leased]
 
 @pytest.mark.usefixtures("held")
 def test_it_is_given_back_with_others(bench: Bench) -> None:
-    assert bench.run(hands.give_back(QUEUE, SESSION, WINDOW_MS)) == 3
+    assert bench.run(jobs.recover(QUEUE, SESSION, WINDOW_MS, gone=True, counted=False)) == 2
+    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
     assert [job.id for job in bench.run(jobs.reserve(QUEUE, SESSION, 3, "r2", "")).jobs] == ["j0", "j2"]
 
 

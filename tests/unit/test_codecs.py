@@ -284,6 +284,12 @@ def test_names_only_type_checkers_know_are_left_alone() -> None:
         (b'"soon"', datetime, "datetime: "),
         (b"[1]", list[str], r"list\[str\]: Expected `str`"),
         (b"{}", Order, "Order: "),
+        (b'"5"', int, "int: Expected `int`, got `str`"),
+        (b"5", str, "str: "),
+        (b"1.5", int, "int: "),
+        (b"null", bool, "bool: "),
+        (b"{}", list, "list: "),
+        (b"[]", dict, "dict: "),
     ],
 )
 def test_a_result_of_another_type_is_an_error_of_ours(encoded: bytes, wanted: Any, shown: str) -> None:
@@ -295,3 +301,5 @@ def test_a_result_is_what_the_annotation_says() -> None:
     order = Order("bob", datetime(2026, 11, 21, tzinfo=UTC))
     assert result(encode(order, "it", CAP), Order, "job 1") == order
     assert [result(b"5", wanted, "job 1") for wanted in (int, Any, None, object)] == [5] * 4
+    assert type(result(b"1", float, "job 1")) is float
+    assert result(b"true", int, "job 1") is True

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from functools import partial
 from inspect import get_annotations
-from typing import Any
+from numbers import Number
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
@@ -210,11 +212,37 @@ def test_an_argument_of_a_type_that_none_can_have(app: Lockwork) -> None:
 def test_one_that_may_be_left_out_does_no_harm(app: Lockwork) -> None:
     def optional(how: Mixed = Mixed.NAME, *more: Mixed, **others: Mixed) -> Mixed: ...  # type: ignore[empty-body]
     def given(day: date, how: Mixed) -> None: ...
-    def by_object(how: Opaque, later: Nested) -> None: ...
+    def by_object(how: Opaque | None = None, *, later: Nested) -> None: ...
 
     app.task(optional)
     app.task(name="given")(partial(given, how=Mixed.NAME))
     app.task(by_object)
+
+
+class Model(Protocol):
+    def load(self) -> None: ...
+
+
+@pytest.mark.parametrize("wanted", [Opaque, list[Opaque], dict[str, Opaque | None], Path, complex])
+def test_a_class_of_which_json_knows_nothing_is_refused_where_the_task_is_made(app: Lockwork, wanted: Any) -> None:
+    def takes(how: Any) -> None: ...
+    def returns() -> Any: ...
+
+    takes.__annotations__["how"] = returns.__annotations__["return"] = wanted
+    for function, what in ((takes, "'how' is annotated as"), (returns, "annotated to return cannot be sent")):
+        with pytest.raises(
+            ConfigError, match=f"{what}.*: .* cannot be sent as JSON: use a dataclass, .* Pydantic model"
+        ):
+            app.task(function)
+    app.task(keep_result=False)(returns)
+
+
+@pytest.mark.parametrize("wanted", [Model, Sequence[int], Any, object, Number])
+def test_what_something_may_be_is_no_mistake(app: Lockwork, wanted: Any) -> None:
+    def both(how: Any) -> Any: ...
+
+    both.__annotations__ |= {"how": wanted, "return": wanted}
+    app.task(both)
 
 
 def test_what_needs_an_object_is_no_task(app: Lockwork) -> None:

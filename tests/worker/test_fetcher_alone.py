@@ -166,6 +166,26 @@ async def test_an_offer_begins_without_being_asked_for() -> None:
     await running
 
 
+async def test_one_whose_supervisor_is_gone_asks_for_nothing() -> None:
+    server = Server()
+    async with asyncio.timeout(5):
+        await make(server, alone=lambda: True).run()
+    assert server.asked == 0
+
+
+async def test_what_comes_when_the_supervisor_is_gone_does_not_begin() -> None:
+    """It goes back uncounted, and nothing more is asked for."""
+    server, places, alone, back = Server(offer=_OFFER), Places(5), [False], list[Leased]()
+    made = make(server, places=places, alone=lambda: alone[0])
+    made._sources[0].runner = SimpleNamespace(give_back=back.append)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked == 1)
+    alone[0] = True
+    async with asyncio.timeout(5):
+        await running
+    assert (back, places.begun, places.free, server.asked) == ([_OFFER], [], 5, 1)
+
+
 @pytest.mark.parametrize("why", ["no place", "the last one", "outcomes that are not taken"])
 async def test_an_offer_that_cannot_begin_is_left_to_the_server(why: str) -> None:
     """It is answered to the next who asks, or passed on: at once, if that can be known."""

@@ -39,7 +39,7 @@ _ONLY_WITH = {
 @click.option("--limit", type=click.IntRange(1), help="At most so many jobs. [default: 100 to list, else all]")
 @click.option("--after", default="", help="Where to go on, as an earlier list said.")
 @click.option("--all", "everything", is_flag=True, help="Retry or delete all jobs, when nothing else is asked for.")
-@click.option("--one-more", is_flag=True, help="Retry with one more attempt each, instead of all of them anew.")
+@click.option("--one-more", is_flag=True, help="Retry with one more attempt each: what was used up is not given again.")
 @click.option("--yes", is_flag=True, help="Retry or delete without asking.")
 @click.argument("words", nargs=-1, metavar="[list | groups | show ID | retry [ID]... | delete [ID]...]")
 def dead(

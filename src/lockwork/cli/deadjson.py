@@ -41,6 +41,7 @@ def _job(job: DeadJob) -> dict[str, Any]:
         "kwargs": job.call.kwargs,
         "priority": job.call.priority,
         "attempts": job.attempts,
+        "crashes": job.crashes,
         "deliveries": job.call.deliveries,
         "size": job.call.size,
         "cut": job.call.cut,

@@ -65,7 +65,7 @@ def show_job(job: DeadJob, console: Console | None = None) -> None:
         "arguments": "" if job.call.args is None else json.dumps(job.call.args, ensure_ascii=False),
         "keywords": json.dumps(job.call.kwargs, ensure_ascii=False) if job.call.kwargs else "",
         "priority": job.call.priority,
-        "attempts": f"{job.attempts} of {job.call.deliveries}",
+        "attempts": _attempts(job),
         "died": f"{lasting(job.dead_for)} ago",
         "enqueued": "" if job.age is None else f"{lasting(job.age)} ago",
         "error": f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text,
@@ -76,6 +76,12 @@ def show_job(job: DeadJob, console: Console | None = None) -> None:
     out.print(table)
     for line in (job.error.traceback or "").splitlines():
         out.print(Text(printable(line)))
+
+
+def _attempts(job: DeadJob) -> str:
+    if not job.crashes:
+        return f"{job.attempts} of {job.call.deliveries}"
+    return f"{job.attempts}; its process died in {job.crashes} of them"
 
 
 def _table(title: str, *columns: str) -> Table:

@@ -84,10 +84,10 @@ class EnqueuesMany:
     def enqueue_many(self: _Takes8[R], arguments: _Rows) -> list[Job[R]]: ...
 
     def enqueue_many(self, arguments: Iterable[Any]) -> list[Any]:
-        """Enqueue one call per tuple of positional arguments, a thousand per round trip.
+        """Enqueue one call per tuple of positional arguments, up to a thousand or a megabyte per round trip.
 
-        Raises QueueFull when the queue's limit leaves no room: each thousand is enqueued whole or not at all, and the
-        error says how many of the first are.
+        Raises QueueFull when the queue's limit leaves no room: the jobs of one round trip are enqueued whole or not at
+        all, and the error says how many of the first are.
         """
         return self._enqueue_all(arguments)  # type: ignore[attr-defined, no-any-return]
 

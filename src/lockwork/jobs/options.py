@@ -17,6 +17,7 @@ from lockwork.backoff import Exponential, Policy
 from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
+from lockwork.protocol.queues.heads import Budget
 
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 _MOST = 1000
@@ -48,9 +49,9 @@ class RunOptions:
         return names.isdisjoint(self.give_up_on) and (self.retry_on is None or not names.isdisjoint(self.retry_on))
 
     @property
-    def deliveries(self) -> int:
-        """How often it may be delivered, however the deliveries end."""
-        return self.retries + 1 if self.max_deliveries is None else self.max_deliveries
+    def budget(self) -> Budget:
+        """How often it may fail, and be delivered at all."""
+        return Budget(self.retries + 1, self.max_deliveries or 0)
 
 
 Options = TypeVar("Options", bound=RunOptions)
@@ -145,8 +146,6 @@ def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any]
         extra["tags"] = options.tags
     if "result_ttl" in given:
         extra["result_ms"] = options.result_ms
-    if options.max_deliveries is not None or "retries" in extra:
-        extra["retries"] = options.retries
     return extra
 
 
@@ -165,14 +164,12 @@ def carried(extra: object, options: Options) -> Options:
         elif given is not None:
             changes["backoff"] = float(given)
         known: dict[str, Any] = {name: value for name, value in changes.items() if name in _CARRIED}
-        if "retries" in known:
-            known["max_deliveries"] = _MOST  # its own cap is in its record
         return replace(options, **known)
     except (TypeError, ValueError, ConfigError) as error:
         raise ValueError(f"its options cannot be read: {error}") from None
 
 
-_CARRIED = ("retries", "backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tags", "result_ms")
+_CARRIED = ("backoff", "timeout", "hard_timeout", "retry_on", "give_up_on", "tags", "result_ms")
 
 
 def _with_limits_in_order(options: Options) -> Options:

@@ -105,6 +105,7 @@ class QueueKeys:
         "lines",
         "name",
         "notes",
+        "prefix",
         "ready",
         "results",
         "rings",
@@ -121,6 +122,7 @@ class QueueKeys:
     def __init__(self, prefix: str, queue: str) -> None:
         base = f"{prefix}:{{q:{queue}}}"
         self.name: str = queue
+        self.prefix: str = prefix
         self.base: str = base
         self.jobs: str = f"{base}:jobs"
         self.ready: tuple[str, ...] = tuple(f"{base}:ready:{level}" for level in range(len(PRIORITIES)))

@@ -81,7 +81,7 @@ class DeadSet:
     def retry(self, id: str, *, anew: bool = True) -> bool:
         """Make one job ready to run again; False when it is not dead.
 
-        `anew`: its attempts begin at 1 again; else they go on, and it has one more.
+        `anew`: its attempts begin at 1 again; else they go on, so what it has used up is used up.
         """
         return self._runtime.run(self._retry(_id(id), anew))
 

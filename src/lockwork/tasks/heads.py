@@ -11,7 +11,7 @@ from lockwork.errors import ConfigError
 from lockwork.naming import template
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import heads
-from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.heads import Budget, Limits
 from lockwork.rates import parsed
 
 _MOST_AT_ONCE = 1_000_000
@@ -44,26 +44,29 @@ class Heads:
         self,
         function: Callable[..., Any],
         priority: int,
-        deliveries: int,
+        budget: Budget,
         lines: Lines,
         without: frozenset[str] = frozenset(),
         mark: Callable[..., str] | None = None,
     ) -> None:
         self._priority = priority
-        self._deliveries = deliveries
+        self._budget = budget
         self._limits = lines.limits
         self._key = naming(lines.key, "a job's key", function, without)
         self._group = naming(lines.group, "a job's group", function, without)
         self._mark = mark
         plain = lines.key is None and lines.group is None and mark is None
-        self.plain: bytes | None = heads.head(priority, deliveries) if plain else None
+        self.plain: bytes | None = (
+            heads.head(priority, budget.attempts, deliveries=budget.deliveries) if plain else None
+        )
         """The beginning of all of them, when no arguments matter."""
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> bytes:
         """The beginning of one call's record; raises ConfigError when an argument makes no name."""
         key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
         unique = self._mark(*args, **kwargs) if self._mark else ""
-        return heads.head(self._priority, self._deliveries, key, group, self._limits, unique)
+        attempts, deliveries = self._budget
+        return heads.head(self._priority, attempts, key, group, self._limits, unique, deliveries)
 
 
 def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:

@@ -30,7 +30,7 @@ class TaskSettings(TypedDict, total=False):
     queue: str
     """Where its jobs wait; "default" unless given."""
     retries: int
-    """How often a failed job runs again, 3 unless given."""
+    """How often a failed job runs again, 3 unless given. The death of its worker is no failure."""
     backoff: Backoff
     """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
     `Exponential`, a list of pauses, of which the last stays, or a function of the attempt that failed."""
@@ -39,7 +39,8 @@ class TaskSettings(TypedDict, total=False):
     give_up_on: ErrorClasses
     """After these it is not."""
     max_deliveries: int | None
-    """How often it is handed to a worker at most, whether it fails or its worker dies; retries + 1 unless given."""
+    """How often it is handed to a worker at most, whether it fails, or its worker dies or is stopped while it runs: 1
+    never starts it twice. Unless given, `retries` counts failures only, and a job whose worker died 3 times is dead."""
     expires: Duration | datetime | None
     """A job that has not begun by then ends as expired."""
     tags: Sequence[str]

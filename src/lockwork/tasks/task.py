@@ -78,7 +78,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         """Whether a worker has nothing to do for it but to call it, within its time limit."""
         self._shape, self._without = self._wire()
         self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
-        self.signature.check_types(name)
+        self.signature.check_types(name, result=options.keep_result)
         self._around = around
         self._gathering = gathering
         self._runtime = gathering.runtime
@@ -189,7 +189,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 raise ConfigError(f"task {self.name!r}: a unique job does not wait for replicas: leave one of them out")
             mark = unique.marking(self.name, self._shape, self._without)
         self.options_in_force = options
-        self._heads = Heads(self._shape, options.priority, options.deliveries, options.lines, self._without, mark)
+        self._heads = Heads(self._shape, options.priority, options.budget, options.lines, self._without, mark)
         self._delay_ms = 0 if unique is None else unique.debounce_ms
 
     def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:

@@ -7,12 +7,18 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from lockwork.counts import several
 from lockwork.failures import one_line
 from lockwork.logs import Log
+from lockwork.protocol.queues.jobs import Buried
 
+log: Log = Log("lockwork.worker")
+
+_NAMED = 10
+"""Jobs that one line of the log names."""
 AGAIN = 5.0
 """Seconds between two complaints about one trouble that lasts."""
 LEVELS = ("debug", "info", "warning", "error")
@@ -20,6 +26,17 @@ FORMATS = ("text", "json")
 
 JOB_FIELDS = ("job", "task", "queue", "attempt", "seconds")
 """What records about a job carry as `extra`: `seconds` is how long it ran."""
+
+
+def log_buried(queue: str, session: str, buried: Sequence[Buried]) -> None:
+    """Name the jobs that went to the dead set because of what became of the worker that ran them."""
+    named = [f"{job.id} of task {job.task!r} ({job.problem})" for job in buried[:_NAMED]]
+    if len(buried) > _NAMED:
+        named.append(f"and {len(buried) - _NAMED} more")
+    count = several(len(buried), "job goes", "jobs go")
+    log.error(
+        "queue %s: %s to the dead set with worker session %s: %s", queue, count, session, one_line(", ".join(named))
+    )
 
 
 @contextlib.contextmanager

@@ -58,16 +58,16 @@ async def _work(number: int) -> None:
     _note("end", number)
 
 
-@lw.task(retries=200, backoff=0, keep_result=False)
+@lw.task(retries=0, keep_result=False)
 async def step(number: int) -> None:
     await _work(number)
 
 
-@lw.task(retries=200, backoff=0, keep_result=False, key="{key}")
+@lw.task(retries=0, keep_result=False, key="{key}")
 async def in_order(number: int, key: str) -> None:
     await _work(number)
 
 
-@lw.task(retries=200, backoff=0, keep_result=False, group="{tenant}", group_concurrency=3)
+@lw.task(retries=0, keep_result=False, group="{tenant}", group_concurrency=3)
 async def shared(number: int, tenant: str) -> None:
     await _work(number)

@@ -77,7 +77,8 @@ class DeadMachine(QueueMachine):
         for id in ids:
             job = self.jobs[id]
             job.place = "ready"
-            job.tries = 0 if anew else job.tries
+            if anew:
+                job.tries = job.crashes = 0
             self.ready[job.level].append(id)
         self.counts["revived"] += len(ids)
 

@@ -107,7 +107,7 @@ class FlowMachine(FlowWorkers):
             return
         assert done == ("blocked" if waits else "revived")
         if not waits:
-            job.place, job.due, job.tries = "scheduled", self.ms, 0
+            job.place, job.due, job.tries, job.crashes = "scheduled", self.ms, 0, 0
         self.after()
 
     @precondition(lambda self: self._in("blocked", *WAITING))

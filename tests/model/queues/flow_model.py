@@ -27,6 +27,7 @@ class ModelJob:
     place: str = "blocked"
     due: int = 0
     tries: int = 0
+    crashes: int = 0
     asked: bool = False
     cancelled_at: int = 0
     ended: str = ""

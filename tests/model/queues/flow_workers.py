@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.heads import MAX_CRASHES
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from model.bench import Bench
 from model.queues.flow_model import ModelFlow, ModelJob
@@ -88,7 +89,7 @@ class FlowWorkers(RuleBasedStateMachine):
             if not job.compensation:
                 parents = [job.flow.jobs[number] for number in job.parents]
                 assert all(parent.ended for parent in parents), "it waits for its parents"
-            assert leased.attempt == job.tries + 1
+            assert (leased.attempt, leased.crashes) == (job.tries + 1, job.crashes)
             job.place = "running"
             self.leased[leased.id] = leased
         if len(batch.jobs) < want:
@@ -132,19 +133,20 @@ class FlowWorkers(RuleBasedStateMachine):
         """The worker has died with all it held."""
         moved = self.bench.run(jobs.recover(self.queue, SESSION, WINDOW_MS, gone=True))
         known = self.jobs()
-        assert moved == len(self.leased)
         held, self.leased = self.leased, {}
-        # in the order of a hash, which only says who is named as the cause
-        for id in held:
+        for id in sorted(held, reverse=True):
             job = known[id]
             job.tries += 1
+            job.crashes += 1
             if job.asked:
                 job.asked = False
                 self._end(job, "c")
-            elif job.tries >= DELIVERIES:
+            elif job.crashes >= MAX_CRASHES:
                 self._end(job, "f")
             else:
                 job.place, job.due = "scheduled", self.ms
+                moved -= 1
+        assert moved == 0
         self._carry_on()
         self.join()
         self.after()

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
+from lockwork.protocol.queues.jobs import Buried
 from model.bench import CHANNEL, Bench
 from model.queues.queue_machine import QueueMachine
 
@@ -16,17 +17,18 @@ _CROWD = [f"crowd{at}" for at in range(120)]
 
 
 class GivingBack(QueueMachine):
-    """The queue, whose supervisors also give back what a session holds without counting it."""
+    """The queue, whose supervisors also end sessions that were stopped: only jobs with a cap are counted."""
 
     @rule(session=st.sampled_from(_SESSIONS))
     def give_back(self, session: str) -> None:
-        held = sorted((id for id, (holder, _) in self.leased.items() if holder == session), reverse=True)
-        assert self.bench.run(hands.give_back(self.queue, session, _WINDOW_MS)) == len(held)
-        for id in held:
-            del self.leased[id]
-            job = self.jobs[id]
-            job.place = "ready"
-            self.ready[job.level].insert(0, id)
+        held = [id for id, (holder, _) in self.leased.items() if holder == session]
+        buried: list[Buried] = []
+        ending = jobs.recover(self.queue, session, _WINDOW_MS, gone=True, counted=False, on_buried=buried.extend)
+        given = self.bench.run(ending)
+        self.alive.pop(session, None)
+        places = self._back(held, counted=False)
+        assert (given, len(buried)) == (places["ready"], places["dead"])
+        self._check_buried(buried)
 
 
 class Sleepers(RuleBasedStateMachine):

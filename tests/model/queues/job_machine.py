@@ -127,7 +127,7 @@ class JobMachine(QueueMachine):
         assert found == "revived"
         if job.place != "dead":
             job.steps, job.said = {}, ""
-        job.tries, job.expires = 0, None
+        job.tries, job.crashes, job.expires = 0, 0, None
         self.counts["revived"] += 1
         if wait:
             job.place, job.due = "scheduled", self.ms + wait

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.heads import MAX_CRASHES, Limits
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
@@ -35,6 +35,7 @@ class _Job:
     place: str = "scheduled"
     due: int = 0
     tries: int = 0
+    crashes: int = 0
     stamp: int = 0
     """When it came to its line; equal for those whose order is open."""
 
@@ -198,7 +199,7 @@ class LinesMachine(RuleBasedStateMachine):
         known = self.jobs[job.id]
         assert known.place == "ready"
         assert not known.key or self.holders[known.key] == job.id, "one at a time per key"
-        assert job.attempt == known.tries + 1
+        assert (job.attempt, job.crashes) == (known.tries + 1, known.crashes)
         known.place = "running"
         self.leased[job.id] = job
 
@@ -251,7 +252,6 @@ class LinesMachine(RuleBasedStateMachine):
     def recover(self) -> None:
         """The worker has died with all it held."""
         moved = self.bench.run(jobs.recover(self.queue, SESSION, WINDOW_MS, gone=True))
-        assert moved == len(self.leased)
         held, self.leased = self.leased, {}
         self.stamps += 1
         stamp, front = self.stamps, -self.stamps
@@ -262,12 +262,16 @@ class LinesMachine(RuleBasedStateMachine):
                 self.end(id, "cancelled", stamp)
                 continue
             job.tries += 1
-            if job.tries >= _DELIVERIES:
+            job.crashes += 1
+            if job.crashes >= MAX_CRASHES:
                 self.end(id, "dead", stamp)
-            elif job.key or job.group:
+                continue
+            moved -= 1
+            if job.key or job.group:
                 self._back(id, leased.fence)
             else:
                 self._line_up(id, front)
+        assert moved == 0
         self.join()
 
     @rule(milliseconds=st.sampled_from([1, 300, 1500, 6000]))

@@ -12,7 +12,7 @@ from typing import TypeVar
 from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, flows, hands, heads, jobs, pushing, waiting
+from lockwork.protocol.queues import dead_moves, flows, heads, jobs, pushing, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.dead import Filter
@@ -97,8 +97,12 @@ class MixedQueue:
 
     def _record(self, unique: str = "") -> bytes:
         group, key = self._random.choice(["", "", *LIMITS]), self._random.choice(["", "", "k", "l"])
-        level, deliveries = self._random.randrange(3), self._random.choice([1, 2, 3])
-        return heads.head(level, deliveries, key, group, LIMITS.get(group), unique) + b'["work",[]]'
+        level, attempts, most = (
+            self._random.randrange(3),
+            self._random.choice([1, 2, 3]),
+            self._random.choice([0, 0, 1, 2]),
+        )
+        return heads.head(level, attempts, key, group, LIMITS.get(group), unique, most) + b'["work",[]]'
 
     def _moment(self, *later: int) -> int:
         return -(self._bench.now // 1000 + self._random.choice(later))
@@ -208,9 +212,7 @@ class MixedQueue:
 
     def _recover(self) -> None:
         session = self._random.choice(SESSIONS)
-        if self._random.random() < 0.4:
-            self._run(hands.give_back(QUEUE, session, _WINDOW_MS))
-        self._run(jobs.recover(QUEUE, session, _WINDOW_MS, gone=True))
+        self._run(jobs.recover(QUEUE, session, _WINDOW_MS, gone=True, counted=self._random.random() < 0.6))
         self._over += [held for held in self._held.values() if held[0] == session]
         self._held = {id: held for id, held in self._held.items() if held[0] != session}
         self._join(session)

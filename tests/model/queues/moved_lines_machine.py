@@ -55,7 +55,7 @@ class MovedLinesMachine(LinesMachine):
         id = data.draw(st.sampled_from(self._special("cancelled", "dead")))
         assert self.bench.run(control.revive(self.queue, id)) == "revived"
         job = self.jobs[id]
-        job.place, job.due, job.tries = "scheduled", self.ms, 0
+        job.place, job.due, job.tries, job.crashes = "scheduled", self.ms, 0, 0
 
     @rule(rarely=st.integers(0, 3))
     def clear(self, rarely: int) -> None:

@@ -6,6 +6,8 @@ message may be heard, or lost, or heard when its job has long been found by aski
 
 from __future__ import annotations
 
+from collections import Counter
+
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
@@ -55,6 +57,8 @@ class Offers(RuleBasedStateMachine):
         """The newest message to each session that holds a job."""
         self.cancelled: set[str] = set()
         """Jobs that were in a worker's hands when they were cancelled."""
+        self.crashes: Counter[str] = Counter()
+        """How often a job's worker died that had confirmed it."""
         self.alive: dict[str, int] = {}
         self.in_force: set[str] = set()
         for session in _SESSIONS:
@@ -121,8 +125,6 @@ class Offers(RuleBasedStateMachine):
             self.since[session] = self._scores()[session] if rated else self.bench.now
             self.asleep = [each for each in self.asleep if self.since[each] > self.bench.now - _GONE]
             self.asleep.sort(key=lambda each: (self.since[each], each))  # the clock may have been set back
-            if self.marks and self.marks[0] not in self.alive:
-                self.marks.pop(0)
 
     @rule(session=st.sampled_from(_SESSIONS))
     def ask_twice(self, session: str) -> None:
@@ -248,14 +250,23 @@ class Offers(RuleBasedStateMachine):
         self._look_who_sleeps()
 
     @rule(session=st.sampled_from(_SESSIONS))
-    def end(self, session: str) -> None:
-        """A worker's process dies; what it had, heard of or not, goes back."""
+    def end(self, session: str, *, gone: bool = True) -> None:
+        """A worker's process dies; what it had, heard of or not, goes back, and counts."""
         mine = {id for id, (holder, _) in self.held.items() if holder == session}
         offered = self.offered.pop(session, None)
-        back = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=True))
-        assert back == len(mine) + (offered is not None)
+        back = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=gone))
+        had = {*mine, *filter(None, [offered])}
+        # who has not asked since it was offered a job has not begun it, unless its process was seen to die
+        counted = had if gone or session not in self.marks else set()
+        self.crashes.update(counted)
+        buried = {id for id in counted if self.crashes[id] == heads.MAX_CRASHES} - self.cancelled
+        assert back == len(had - self.cancelled - buried)
+        tries = self.bench.hash(self.queue.tries)
+        for id in had - self.cancelled:
+            assert tries.get(id, "0") == (f"{count}/{count}" if (count := self.crashes[id]) else "0")
         for id in mine:
             del self.held[id]
+        self._awake(session)
         self.alive.pop(session, None)
         self.said.pop(session, None)
         self._look_who_sleeps()
@@ -265,6 +276,13 @@ class Offers(RuleBasedStateMachine):
         assert {*ready} | dead >= back_or_dead - self.cancelled
         assert not self.cancelled & {*ready}
         self.ready = ready
+
+    @rule(session=st.sampled_from(_SESSIONS))
+    def lapse(self, session: str) -> None:
+        """A machine freezes until its lease is over."""
+        if session in self.alive:
+            self.bench.now = max(self.bench.now, self.alive[session] * 1000 + 1000)
+            self.end(session, gone=False)
 
     def _look_who_sleeps(self) -> None:
         names = [name for _, name in sorted((score, name) for name, score in self._scores().items() if score >= 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
@@ -11,7 +12,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import heads, jobs, pushing
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queues.jobs import Batch, Buried, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.pushing import NewJob
 from model.bench import Bench
 
@@ -26,6 +27,11 @@ PLACES = ("ready", "scheduled", "running", "dead")
 SESSIONS = ["host/1/a", "host/2/b"]
 
 
+def _most(number: int) -> int:
+    """The cap of deliveries of one job in four is 1, or 2."""
+    return {1: 1, 3: 2}.get(number % 8, 0)
+
+
 @dataclass
 class ModelJob:
     level: int
@@ -33,6 +39,10 @@ class ModelJob:
     due: int = 0
     tries: int = 0
     """Deliveries so far that count."""
+    crashes: int = 0
+    """Those of them that ended with the death of the worker."""
+    most: int = 0
+    """Its cap of deliveries, 0 for none."""
     expires: int | None = None
     asked: bool = False
     """Whether its worker was asked to cancel it."""
@@ -83,14 +93,14 @@ class QueueMachine(RuleBasedStateMachine):
         """What is known already, and what is new."""
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
-            NewJob(f"j{len(self.jobs) + at:03}", heads.head(level, DELIVERIES) + BODY, delay)
-            for at, (level, delay) in enumerate(new)
+            NewJob(f"j{number:03}", heads.head(level, DELIVERIES, deliveries=_most(number)) + BODY, delay)
+            for number, (level, delay) in enumerate(new, len(self.jobs))
         ]
 
     def _pushed(self, batch: list[NewJob]) -> None:
         for job in batch:
             level = job.record[0] - 48
-            self.jobs[job.id] = ModelJob(level)
+            self.jobs[job.id] = ModelJob(level, most=heads.budget(job.record).deliveries)
             if job.delay_ms:
                 self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + job.delay_ms
             else:
@@ -131,7 +141,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert sorted(job.id for job in batch.jobs) == sorted(expected), "first come, by priority"
         for job in batch.jobs:
             known = self.jobs[job.id]
-            assert job.attempt == known.tries + 1, "attempts are exact"
+            assert (job.attempt, job.crashes) == (known.tries + 1, known.crashes), "attempts are exact"
             known.place = "running"
             self.leased[job.id] = session, job
             self.leased_now(job)
@@ -141,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.old)
     @rule(
         data=st.data(),
-        kind=st.sampled_from("srdg"),
+        kind=st.sampled_from("srdgkK"),
         delay=st.sampled_from([0, 1500]),
         stale=st.booleans(),
         twice=st.booleans(),
@@ -169,6 +179,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.ready[job.level].insert(0, id)
             return
         job.tries += 1
+        job.crashes += kind in "kK"
+        kind = {"k": "r", "K": "d"}.get(kind, kind)
         job.place = {"s": "succeeded", "r": "scheduled", "d": "dead"}[kind]
         job.due = self.ms + delay
         job.died, job.error = self.ms, self.value(id)
@@ -190,25 +202,46 @@ class QueueMachine(RuleBasedStateMachine):
         over = gone or self.alive.get(session, 0) * 1000 <= self.bench.now + 1
         # who has beaten since it was found overdue has another deadline
         ended = self.alive.get(session, 0) - (0 if over else 1)
-        moved = self.bench.run(jobs.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended), twice=twice)
-        assert moved == (len(held) if over and not twice else 0), "a session that is not over keeps its jobs"
+        buried: list[Buried] = []
+        ending = jobs.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended, on_buried=buried.extend)
+        given = self.bench.run(ending, twice=twice)
         if not over:
+            assert given == 0, "a session that is not over keeps its jobs"
             return
         self.alive.pop(session, None)
-        for id in held:
+        places = self._back(held, counted=True)
+        assert given == (0 if twice else places["ready"])
+        if not twice:
+            self._check_buried(buried)
+
+    def _back(self, held: list[str], *, counted: bool) -> Counter[str]:
+        """A session has ended that held these jobs; returns how many came where. `counted`: its process died."""
+        places: Counter[str] = Counter()
+        for id in sorted(held, reverse=True):  # each to the front: the oldest is the first
             del self.leased[id]
             job = self.jobs[id]
             if self.recovered(id):
                 continue
-            job.tries += 1
-            self.counts["recovered"] += 1
-            if job.tries >= DELIVERIES:
+            if counted or job.most:
+                job.tries += 1
+                job.crashes += 1
+            self.counts["recovered"] += counted
+            if (counted or job.most) and (job.tries >= job.most if job.most else job.crashes >= heads.MAX_CRASHES):
                 job.place = "dead"
                 job.died, job.error = self.ms, b"WorkerDied"
                 self.counts["failed"] += 1
             else:
                 job.place = "ready"
-                self.ready[job.level].insert(0, id)  # each before the last: what was leased last comes first
+                self.ready[job.level].insert(0, id)
+            places[job.place] += 1
+        return places
+
+    def _check_buried(self, buried: list[Buried]) -> None:
+        """Who recovers jobs is told which of them are dead by it."""
+        for job in buried:
+            known = self.jobs[job.id]
+            assert (known.place, known.tries, job.task) == ("dead", job.attempt, "work")
+            assert "while it ran" in job.problem
 
     @rule(milliseconds=st.sampled_from([1, 500, 1500, 6000]))
     def wait(self, milliseconds: int) -> None:

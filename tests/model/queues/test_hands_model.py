@@ -22,9 +22,14 @@ def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
     [
         Build(
             "what is given back counts",
-            (("jobs_settle", "again = again + 1\n    end", "redis.call('HSET', tries, id, attempt)\n    end"),),
+            (("jobs_recover", "and ARGV[6] == '0' then return nil", "and false then return nil"),),
         ),
-        Build("what is given back goes last", (("jobs_settle", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
+        Build("a stop costs nobody anything", (("jobs_recover", "attempts and not most and", "attempts and"),)),
+        Build("what is given back goes last", (("jobs_recover", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
+        Build(
+            "what a job gives back counts",
+            (("jobs_settle", "again = again + 1\n    end", "redis.call('HSET', tries, id, tried)\n    end"),),
+        ),
     ],
     ids=lambda twin: twin.name,
 )

@@ -47,8 +47,8 @@ TWINS = (
         (
             (
                 "parts/finish",
-                "return letter .. (attempts or 0) .. ';' .. record",
-                "return letter .. (attempts or 0) .. ';'",
+                "return letter .. attempts(tried) .. ';' .. record",
+                "return letter .. attempts(tried) .. ';'",
             ),
         ),
     ),

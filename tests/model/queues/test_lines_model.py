@@ -19,7 +19,7 @@ _GIVES = "if key then left_key(key, id) end"
 _RATE = "if jobs == '0' then return 0 end"
 _BACK = "admit(id, record, token)"
 _FENCE = "string.match(token, ' (%d+)')"
-_FEW = ("parts/lines", "idle > 1000", "idle > 0")
+_FEW = ("parts/lines", "passed_over > 1000", "passed_over > 0")
 _GROUP = "left_group(group)\n  if key"
 TWINS = (
     Build("a key that is taken does not matter", (("parts/lines", _TAKEN, "if false then"),)),
@@ -45,7 +45,10 @@ MOVED_TWINS = (
     Build("a cancelled job keeps its key", (("jobs_settle", " or outcome == 'c')", ")"),)),
 )
 CROWDED_TWINS = (
-    Build("who looked at some groups sleeps", (_FEW, ("jobs_reserve", "unseen = unseen or more", ""))),
+    Build(
+        "who looked at some groups sleeps",
+        (_FEW, ("jobs_reserve", "unseen = lease_turns(level - 2, room) or unseen", "lease_turns(level - 2, room)")),
+    ),
     Build("who sees that none may go on looks again", (_FEW, ("jobs_reserve", "(budget <= 0 or unseen)", "grouped"))),
 )
 

@@ -12,11 +12,21 @@ _TOKEN = "if tokens[index] ~= token then"
 _KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
 _RUNS = "if redis.call('HEXISTS', KEYS[6 + number], id) == 1 then return at('running') end"
 _ALIVE = "string.format('(%.0f', math.floor(now / 1000))"
-_TRIES = "redis.call('HSET', tries, id, attempt)"
+_TRIES = "if tried then redis.call('HSET', tries, id, tried) end"
 TWINS = (
     Build("any token settles", (("jobs_settle", _TOKEN, "if not tokens[index] then"),)),
     Build("a push counts twice", (("parts/push", _KNOWN, "redis.call('HSET', jobs, id, record) >= 0"),)),
     Build("recovery is not counted", (("jobs_recover", _TRIES, ""),)),
+    Build(
+        "a crash is a failure",
+        (("parts/finish", "return attempt .. '/' .. crashes, crashes", "return attempt, crashes"),),
+    ),
+    Build("a crash of its own process is a failure", (("jobs_settle", "tried = crashed(token)", ""),)),
+    Build("crashes are forgotten", (("jobs_reserve", "(count or 0) + 1, crashes or ''", "(count or 0) + 1, ''"),)),
+    Build("a poison job goes round", (("jobs_recover", "crashes >= tonumber(ARGV[5])", "false"),)),
+    Build("failures make poison", (("jobs_recover", "crashes >= tonumber(ARGV[5])", "attempt >= tonumber(ARGV[5])"),)),
+    Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt > most"),)),
+    Build("the dead are named to nobody", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
     Build("low before high", (("jobs_reserve", "for level = 2, 4 do", "for level = 4, 2, -1 do"),)),
     Build("an ended session comes back", (("jobs_beat", "if ARGV[at + 1] == '1' or", "if true or"),)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead_moves, heads, waiting
+from lockwork.protocol.queues import dead_moves, heads, records, waiting
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
@@ -126,7 +126,7 @@ class UniqueMachine(UniqueWorkers):
         assert found == "revived"
         job = self.jobs[id]
         job.noted = job.noted and job.place == "dead"
-        job.place, job.due, job.tries, job.expires = "waits", self.ms + wait, 0, None
+        job.place, job.due, job.tries, job.crashes, job.expires = "waits", self.ms + wait, 0, 0, None
 
     @precondition(lambda self: self._at("dead"))
     @rule(anew=st.booleans())
@@ -139,7 +139,8 @@ class UniqueMachine(UniqueWorkers):
         for id in again:
             job = self.jobs[id]
             job.place, job.due, job.expires = "waits", self.ms, None
-            job.tries = 0 if anew else job.tries
+            if anew:
+                job.tries = job.crashes = 0
         self.compare()
 
     @precondition(lambda self: self._at("dead"))
@@ -187,7 +188,8 @@ class UniqueMachine(UniqueWorkers):
         due = self.bench.scores(self.queue.due)
         for id in self._at("waits"):
             job = self.jobs[id]
-            assert int(tries.get(id, "0")) == job.tries, "attempts are a call's own"
+            counts = records.counts(tries.get(id, "0").encode())
+            assert counts == (job.tries, job.crashes), "attempts are a call's own"
             assert job.due <= self.ms or (due.get(id) == job.due and f"@ {id}" not in books), "it waits in one place"
         status, _ = self.bench.run(queue_status.status(self.queue))
         assert (status.running, status.dead) == (len(self.leased), len(self._at("dead")))

@@ -19,6 +19,7 @@ class UniqueJob:
     expires: int | None
     place: str = "waits"
     tries: int = 0
+    crashes: int = 0
     noted: bool = False
     asked: bool = False
     died: int = 0
@@ -89,7 +90,7 @@ class UniqueModel:
         if terms.meaning == "keep" or known.place != "waits":
             return Arrived(met, "kept")
         known.record, known.key, known.until, known.expires = job.record, job.key, job.until, job.expires
-        known.tries, known.noted = 0, False
+        known.tries, known.crashes, known.noted = 0, 0, False
         if not delayed:
             return Arrived(met, "replaced")
         known.due = job.due if latest is None else max(now, min(job.due, latest))

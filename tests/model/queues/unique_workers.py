@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues.heads import MAX_CRASHES
 from lockwork.protocol.queues.job_control import Note
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from model.bench import Bench
@@ -57,7 +58,7 @@ class UniqueWorkers(RuleBasedStateMachine):
             assert job.place == "waits"
             assert job.due <= self.ms, "never early"
             assert leased.record == job.record, "the last call counts"
-            assert leased.attempt == job.tries + 1
+            assert (leased.attempt, leased.crashes) == (job.tries + 1, job.crashes)
             assert bool(Note.read(leased.note).steps) == job.noted, "steps are its own"
             job.place, job.expires = "running", None
             self.leased[leased.id] = leased
@@ -103,19 +104,22 @@ class UniqueWorkers(RuleBasedStateMachine):
     @rule()
     def recover(self) -> None:
         """The worker has died with all it held."""
-        assert self.bench.run(jobs.recover(self.queue, _SESSION, WINDOW_MS, gone=True)) == len(self.leased)
+        given = self.bench.run(jobs.recover(self.queue, _SESSION, WINDOW_MS, gone=True))
         held, self.leased = self.leased, {}
         for id in held:
             job = self.jobs[id]
             job.tries += 1
+            job.crashes += 1
             if job.asked:
                 job.noted = False
                 self.model.end(id, "cancelled")
-            elif job.tries >= DELIVERIES:
+            elif job.crashes >= MAX_CRASHES:
                 job.died = self.ms
                 self.model.end(id, "dead")
             else:
                 job.place, job.due = "waits", self.ms
+                given -= 1
+        assert given == 0
         self.join()
 
     @rule(milliseconds=st.sampled_from([1, 700, 1500, 2500]))

@@ -23,9 +23,9 @@ TWINS = (
     Build("a failure turns into a result", (("once_end", "if state == 'd' or state == 'f' or", "if"),)),
     Build(
         "tells nobody",
-        ((_PART, "publish(fields[at + 1], string.sub(fields[at], 2))", ""),),
+        ((_PART, "publish(string.sub(name, 2), once)", ""),),
     ),
-    Build("tells who has given up", (("once_abandon", "redis.call('HDEL', once, 'w' .. ARGV[1])", ""),)),
+    Build("notifies again", ((_PART, "redis.call('HDEL', once, unpack(notified))", ""),)),
     Build("revives what was lost", (("once_renew", "and deadline > now then", "then"),)),
     Build("resets twice", (("once_reset", "not known('z', ARGV[1])", "true"),)),
     Build("gives up another's run", (("once_abandon", "and request == ARGV[1] then", "then"),)),

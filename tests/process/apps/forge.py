@@ -74,7 +74,7 @@ def die(how: str) -> NoReturn:
     raise AssertionError("still alive")
 
 
-@lw.task(executor="process", retries=0)
+@lw.task(executor="process", max_deliveries=1)
 def dies_later(path: str, gate: str) -> None:
     note(path)
     wait_for(gate)
@@ -279,7 +279,7 @@ def prints(text: str) -> str:
     return sys.stdin.read()
 
 
-@lw.task(executor="process", retries=0)
+@lw.task(executor="process", max_deliveries=1)
 def forks(path: str) -> int:
     """Leaves a process behind that holds all its files open."""
     left = os.fork()

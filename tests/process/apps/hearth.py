@@ -72,7 +72,7 @@ def smelt(
     return [weight, iron, fire, os.getpid(), os.getppid()]
 
 
-@lw.task(executor="process", retries=0)
+@lw.task(executor="process", max_deliveries=1)
 def bursts() -> None:
     note("parent", child=os.getppid())
     os._exit(5)

@@ -89,8 +89,8 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
             for number, parents in enumerate(_shape(random), 1):
                 policy: Policy = "fail" if tame else random.choice(_POLICIES)
                 limits = heads.Limits(at_once=2) if group else None
-                most = random.choice([1, DELIVERIES])
-                record = heads.head(1, most, key, group, limits) + b'["work",[]]'
+                most = random.choice([1, 0])
+                record = heads.head(1, DELIVERIES, key, group, limits, deliveries=most) + b'["work",[]]'
                 undo = heads.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
                 id = flows.job_id(flow, number)

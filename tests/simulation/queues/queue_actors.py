@@ -11,7 +11,7 @@ from typing import Any
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Effect, Park
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, jobs
+from lockwork.protocol.queues import heads, jobs
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
@@ -36,7 +36,7 @@ class Child:
     """Places for one more job."""
     over: bool = False
     retired: bool = False
-    """It ends because it was told to: what it holds is given back, and counts for nothing."""
+    """It ends because it was told to: what it holds counts for nothing, but for jobs with a cap of deliveries."""
     free_since: int | None = 0
     """True time since which it has a free place, us; None while it has none."""
     fetcher: Task = field(init=False)
@@ -172,9 +172,7 @@ class Plant:
         """Give back what a child had that is gone."""
         while True:
             try:
-                if child.retired:
-                    yield from hands.give_back(self.queue, child.session, WINDOW_MS)
-                yield from jobs.recover(self.queue, child.session, WINDOW_MS, gone=True)
+                yield from jobs.recover(self.queue, child.session, WINDOW_MS, gone=True, counted=not child.retired)
                 break
             except LockworkError:
                 yield Sleep(0.2)
@@ -291,6 +289,10 @@ class Plant:
             return Outcome(job.id, job.token, "g")
         if draw < 0.7:
             return Outcome(job.id, job.token, "z", b"", random.choice([0, 1, 500, 2000]))
-        if draw < 0.95 and job.attempt < self.made[job.id].deliveries:
-            return Outcome(job.id, job.token, "r", b"failed", random.choice([0, 1, 500, 2000]))
+        budget, pause = heads.budget(job.record), random.choice([0, 1, 500, 2000])
+        if draw < 0.8:
+            again = budget.left_after_crash(job.attempt, job.crashes)
+            return Outcome(job.id, job.token, "k" if again else "K", b"its process died", pause if again else 0)
+        if draw < 0.95 and budget.left_after_failure(job.attempt, job.crashes):
+            return Outcome(job.id, job.token, "r", b"failed", pause)
         return Outcome(job.id, job.token, "d", b"failed")

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.protocol.effects import Argument
+from lockwork.protocol.keys import process
+from lockwork.protocol.queues import heads, records
 from lockwork.protocol.server_clock import TOLERANCE
 from simulation.faults import SECOND
 from simulation.queues.queue_actors import LEASE, Plant
@@ -42,6 +44,10 @@ class QueueChecker:
         """True time at which a group had no room for one more the last time, us."""
         self._deliveries: Counter[str] = Counter()
         """Deliveries of each job that count as attempts."""
+        self._crashes: Counter[str] = Counter()
+        """Those of them that ended with the death of their worker."""
+        self._unconfirmed: dict[str, str] = {}
+        """The token of the job that was offered to a session, which has not asked for another since."""
         self._recount: Counter[str] = Counter()
         """How often jobs were enqueued, cleared and forgotten."""
         self._beaten: dict[str, int] = {}
@@ -64,6 +70,10 @@ class QueueChecker:
         for session, deadline in after.leases.items():
             if deadline != before.leases.get(session):
                 self._beaten[session] = step.true
+        if step.script == "jobs_reserve" and step.reply[0]:
+            self._unconfirmed.pop(str(step.args[3]), None)
+        elif step.script == "jobs_pass":
+            self._unconfirmed.pop(process(str(step.args[0])), None)
         for id in before.places.keys() | after.places.keys():
             was, is_ = before.places.get(id), after.places.get(id)
             if was != is_:
@@ -108,7 +118,7 @@ class QueueChecker:
         if id in self.cleared:
             # the queue was cleared before its producer had an answer, and sent it again
             self.cleared.discard(id)
-            self._deliveries[id] = 0
+            self._anew(id)
 
     def _offered(self, step: Step, before: View, id: str, is_: Place) -> None:
         """A new job was leased to a worker that slept."""
@@ -123,15 +133,22 @@ class QueueChecker:
             raise Broken(f"Q2: {id} was leased to {is_[1]}, which runs others")
         if is_[2].split()[0] != "1":
             raise Broken(f"Q7: the first delivery of {id} is {is_[2]}")
+        if self._plant.made[id].most:
+            raise Broken(f"Q5: {id} was offered, and whether it begins then is not certain")
+        self._unconfirmed[is_[1]] = is_[2]
+
+    def _anew(self, id: str) -> None:
+        """Its attempts count from 1 again."""
+        self._deliveries[id] = self._crashes[id] = 0
 
     def _leased(self, step: Step, before: View, id: str, is_: Place) -> None:
         if step.script != "jobs_reserve" or step.args[3] != is_[1]:
             raise Broken(f"Q2: {step.script} {step.args} leased {id} to {is_[1]}")
         if before.expiry.get(id, step.now) <= step.now // 1000:
             raise Broken(f"{id} began at {step.now // 1000}, and had to before {before.expiry[id]}")
-        attempt = int(is_[2].split()[0].rstrip("*"))
-        if attempt != self._deliveries[id] + 1:
-            raise Broken(f"Q7: delivery {attempt} of {id} after {self._deliveries[id]}")
+        counts = self._deliveries[id] + 1, self._crashes[id]
+        if records.counts(is_[2].encode()) != counts:
+            raise Broken(f"Q7: delivery {is_[2]} of {id}, which has had {counts}")
 
     def _handled(self, step: Step, before: View, id: str, was: Place, is_: Place | None) -> None:
         """A job that waits, or has ended, was handled by itself."""
@@ -149,7 +166,7 @@ class QueueChecker:
         else:
             fine = was[0] in ("dead", "ended") and route[0] in ("ready", "due") and step.args[1] == id
             fine = fine and was[1] != "s"
-            self._deliveries[id] = 0
+            self._anew(id)
             self.again.add(id)
         if not fine:
             raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
@@ -160,7 +177,7 @@ class QueueChecker:
             fine = is_ is not None and is_[0] in ("ready", "due")
             self.again.add(id)
             if step.args[1] == 1:
-                self._deliveries[id] = 0
+                self._anew(id)
         else:
             fine = is_ is not None and is_[:2] == ("ended", "f")
             self._recount["forgotten"] += 1
@@ -188,8 +205,7 @@ class QueueChecker:
         elif step.script == "jobs_recover" and step.args[1] == was[1]:
             if not self._lapsed(step, before, was[1]) and not (step.args[2] == 1 and was[1] in self._plant.gone):
                 raise Broken(f"Q2: {id} was taken from {was[1]}, whose lease lasts")
-            self._deliveries[id] += 1
-            buried = self._deliveries[id] >= self._plant.made[id].deliveries
+            buried = self._recovered(id, was, gone=step.args[2] == 1, counted=step.args[5] == 1)
             again = "ready" if self._plant.made[id].plain else "line"
             if is_ is None or is_[0] != ("ended" if asked else "dead" if buried else again):
                 raise Broken(f"Q5: {id} went to {is_} after delivery {self._deliveries[id]}")
@@ -203,13 +219,23 @@ class QueueChecker:
         unnoticed = TOLERANCE + 0.1 if self._world.mix.back or self._world.mix.forth else 0.01
         return step.true - self._beaten.get(session, 0) >= (LEASE - unnoticed) * SECOND
 
+    def _recovered(self, id: str, was: Place, *, gone: bool, counted: bool) -> bool:
+        """Count a delivery whose session is over, if it may have begun; whether the job is dead by it."""
+        most = self._plant.made[id].most
+        heard = gone or self._unconfirmed.get(was[1]) != was[2]
+        if not heard or not (counted or most):
+            return False
+        self._deliveries[id] += 1
+        self._crashes[id] += 1
+        return self._deliveries[id] >= most if most else self._crashes[id] >= heads.MAX_CRASHES
+
     def _settled(self, step: Step, after: View, id: str, was: Place, is_: Place | None, asked: bool) -> None:
         _, session, token = was
         args = step.args
         given = [(args[at + 1], args[at + 2], args[at + 3]) for at in range(1, len(args), 5) if args[at] == id]
         kinds = {kind: value for its, kind, value in given if _text(its) == token}
         back = "ready" if self._plant.made[id].plain else "line"
-        places = {"s": "ended", "r": "due", "d": "dead", "g": back, "z": "due", "c": "ended"}
+        places = {"s": "ended", "r": "due", "d": "dead", "k": "due", "K": "dead", "g": back, "z": "due", "c": "ended"}
         if f":run:{session}" not in step.keys[10] or not kinds:
             raise Broken(f"Q3: {step.keys[10]} settled {id} with {given}, leased to {session} by {token}")
         if is_ is None or (is_[0] not in {places[str(kind)] for kind in kinds} and not asked):
@@ -218,6 +244,7 @@ class QueueChecker:
             raise Broken(f"Q3: {id} ended with {kinds}, and its result is {after.blobs[id]!r}")
         if not kinds.keys() & {"g", "z"}:
             self._deliveries[id] += 1
+            self._crashes[id] += bool(kinds.keys() & {"k", "K"})
 
     def _count(self, view: View) -> None:
         """Q10: the counters are what a recount says."""

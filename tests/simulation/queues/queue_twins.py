@@ -62,7 +62,12 @@ TWINS = {
     "Q5": (
         Build(
             "a poison job is never buried",
-            (("jobs_recover", "if attempt >= tonumber(", "if attempt >= 99 + tonumber("),),
+            (("jobs_recover", "crashes >= tonumber(ARGV[5])", "false"),),
+        ),
+        Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt >= 99 + most"),)),
+        Build(
+            "a crash is a failure",
+            (("parts/finish", "return attempt .. '/' .. crashes, crashes", "return attempt, crashes"),),
         ),
     ),
     "Q6": (
@@ -86,9 +91,9 @@ TWINS = {
     "Q7": (
         Build(
             "what is given back counts",
-            (("jobs_settle", "elseif special == '*' then", "elseif redis.call('HSET', tries, id, attempt) < 0 then"),),
+            (("jobs_settle", "elseif special == '*' then", "elseif redis.call('HSET', tries, id, tried) < 0 then"),),
         ),
-        Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, attempt)", ""),)),
+        Build("a retry is not counted", (("jobs_settle", "redis.call('HSET', tries, id, tried)", ""),)),
     ),
     "one job": (
         Build(
@@ -113,7 +118,7 @@ TWINS = {
                 (
                     "jobs_settle",
                     "elseif outcome == 'z' then",
-                    "elseif outcome == 'z' then\n      redis.call('HSET', tries, id, attempt)",
+                    "elseif outcome == 'z' then\n      redis.call('HSET', tries, id, tried)",
                 ),
             ),
         ),

@@ -35,9 +35,10 @@ def producer(plant: Plant, rounds: int) -> Actor:
 def new_job(plant: Plant) -> NewJob:
     random, id = plant.world.random, f"j{next(plant.numbers):04}"
     key, group = ("", "") if random.random() < 0.5 else (random.choice("ab "), random.choice(list(LIMITS)))
-    made = plant.made[id] = Made(random.randint(0, 2), key.strip(), group)
+    made = plant.made[id] = Made(random.randint(0, 2), key.strip(), group, most=random.choice([0, 0, 1, 2]))
     delay = random.choice([0, 0, 0, random.randint(1, 4000)])
-    record = heads.head(made.level, DELIVERIES, made.key, group, LIMITS[group] if group else None)
+    limits = LIMITS[group] if group else None
+    record = heads.head(made.level, DELIVERIES, made.key, group, limits, deliveries=made.most)
     return NewJob(id, record + b'["work",[]]', delay)
 
 

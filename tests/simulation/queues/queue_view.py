@@ -37,7 +37,8 @@ class Made(NamedTuple):
     group: str = ""
     lined: bool = False
     """It stands in a line even so: it has a unique name, or is of a flow."""
-    deliveries: int = DELIVERIES
+    most: int = 0
+    """Its cap of deliveries, 0 for none."""
 
     @property
     def plain(self) -> bool:

@@ -49,9 +49,9 @@ class UniquePlant(Plant):
     def call(self, name: str) -> str:
         """Make a call; returns its id."""
         random, id = self.world.random, f"u{next(self.numbers):04}"
-        level, key, most = random.choice([1, 1, 1, 0]), random.choice(["", "", "", "k"]), random.choice([1, DELIVERIES])
+        level, key, most = random.choice([1, 1, 1, 0]), random.choice(["", "", "", "k"]), random.choice([1, 0])
         made = self.made[id] = Made(level, key, "", True, most)
-        head = heads.head(level, most, key, unique=NAMES[name].mark(name))
+        head = heads.head(level, DELIVERIES, key, unique=NAMES[name].mark(name), deliveries=most)
         self.calls[id] = UniqueCall(name, head + b'["work",["%b"]]' % id.encode(), made)
         return id
 

@@ -128,7 +128,7 @@ class UniqueChecker(LimitChecker):
         self._met[met] = sign, due if moves else self._met.get(met, ("", None))[1]
         self._records[met] = self._unique.calls[id].record
         self._plant.made[met] = self._unique.calls[id].made
-        self._deliveries[met] = 0
+        self._anew(met)
 
     # -- jobs ---------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 -- ARGV: 1 for the newest first, time to count ages from (ms; '': now), least age and greatest age (ms; '': any),
 --   time and id after which to go on ('': from the beginning), how many, bytes of each record (0: neither record nor error)
 -- Reply: {time that ages count from, how many of such an age there are, 1 when there are more than were read so far,
---   problem, then per job: id, time, attempts, bytes of its record or -1 (it has none), its beginning, error without traceback}
+--   problem, then per job: id, time, attempts as in `tries` ('': none, or not read), bytes of its record or -1 (it has none), its beginning, error without traceback}
 -- Invariants: what is dead from the first page to the last, and of that age, is seen once
 -- include: now
 -- include: stored
@@ -56,7 +56,7 @@ local read, taken = 0, 0
 for at = 1, #found, 2 do
   if read > BYTES then break end
   taken = taken + 1
-  local id, attempts, size, record, fault = found[at], 0, 0, '', ''
+  local id, attempts, size, record, fault = found[at], '', 0, '', ''
   if bytes > 0 then
     size = weight(jobs, id)
     local length = weight(errors, id)
@@ -66,7 +66,7 @@ for at = 1, #found, 2 do
     fault = field(errors, id, length)
     local trace = string.find(fault, ',"traceback":"', 1, true)
     fault = trace and string.sub(fault, 1, trace - 1) .. '}' or string.sub(fault, 1, 8192)
-    attempts = tonumber(ask('HGET', tries, id) or nil) or 0
+    attempts = ask('HGET', tries, id) or ''
   end
   for _, part in ipairs({id, found[at + 1], attempts, size, record, fault}) do reply[#reply + 1] = part end
 end

@@ -6,6 +6,7 @@
 -- include: now
 -- include: flow_waits
 -- include: kept
+-- include: watch
 local id = ARGV[1]
 local today = math.floor(now / 1000)
 local blob = kept_result(KEYS[11], KEYS[10], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
@@ -16,16 +17,12 @@ if not record then
   local note = redis.call('HGET', KEYS[2], id .. ' p') or redis.call('HGET', KEYS[3], id .. ' p') or ''
   return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today}
 end
-local attempts = tonumber(redis.call('HGET', KEYS[4], id) or 0)
+local attempts = tonumber(string.match(redis.call('HGET', KEYS[4], id) or '', '^%d+')) or 0
 local note = redis.call('HGET', KEYS[8], id) or ''
 if redis.call('ZSCORE', KEYS[6], id) then
   return {'dead', attempts, -1, -1, note, redis.call('HGET', KEYS[7], id) or '', record, today}
 end
 local at = tonumber(redis.call('ZSCORE', KEYS[5], id) or -1)
 local limit = tonumber(redis.call('ZSCORE', KEYS[10], id) or -1)
-if ARGV[2] ~= '' then
-  local channels, mine = redis.call('HGET', KEYS[9], id) or '', '\1' .. ARGV[2]
-  if not string.find(channels, mine, 1, true) then redis.call('HSET', KEYS[9], id, channels .. mine .. ' ') end
-  redis.call('PEXPIRE', KEYS[9], 86400000)
-end
+if ARGV[2] ~= '' then add_watcher(KEYS[9], id, '\1' .. ARGV[2]) end
 return {at >= 0 and 'scheduled' or waits_in_flow(KEYS[12], id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today}

@@ -7,6 +7,7 @@
 -- include: now
 -- include: flow_waits
 -- include: kept
+-- include: watch
 local id = ARGV[1]
 local blob = kept_result(KEYS[9], KEYS[8], id) or redis.call('HGET', KEYS[2], id) or redis.call('HGET', KEYS[3], id)
 if blob then
@@ -18,9 +19,5 @@ if redis.call('ZSCORE', KEYS[5], id) then return {'dead', redis.call('HGET', KEY
 local limit = redis.call('ZSCORE', KEYS[8], id)
 if limit and tonumber(limit) <= math.floor(now / 1000) then return {'overdue', ''} end
 local state = redis.call('ZSCORE', KEYS[4], id) and 'scheduled' or waits_in_flow(KEYS[10], id) and 'blocked' or 'active'
-if ARGV[2] ~= '' then
-  local channels = redis.call('HGET', KEYS[7], id) or ''
-  if not string.find(channels, ARGV[2], 1, true) then redis.call('HSET', KEYS[7], id, channels .. ARGV[2] .. ' ') end
-  redis.call('PEXPIRE', KEYS[7], 86400000)
-end
+if ARGV[2] ~= '' then add_watcher(KEYS[7], id, ARGV[2]) end
 return {state, ''}

@@ -41,7 +41,7 @@ for at, id in ipairs(ids) do
     local record = string.sub(field(jobs, id, size), 1, bytes)
     read = read + size
     if record == '' and ask('HEXISTS', jobs, id) ~= 1 then size = -1 end
-    local attempts = tonumber(ask('HGET', tries, id) or nil) or 0
+    local attempts = tonumber(string.match(ask('HGET', tries, id) or '', '^%d+')) or 0
     for _, part in ipairs({id, times[at] or 0, attempts, size, record}) do reply[#reply + 1] = part end
   end
 end

@@ -1,9 +1,13 @@
--- Gives back the jobs of a worker session that is over; one that used up its deliveries goes to the dead set.
+-- Gives back the jobs of a worker session that is over, the oldest first; one that used up its deliveries goes to the dead set.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers,
 --   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, flows
--- ARGV: window ms, session, 1 when the caller knows that the session's process is gone; else its deadline as a beat found it overdue
--- Reply: {jobs given back or buried, jobs left for the next call}, or {0, 0} when the session lives
--- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing; one with jobs left is in workers
+-- ARGV: window ms, session, 1 when the caller knows that the session's process is gone, its channel, crashes after which a job is
+--   dead that has no cap of deliveries, 1 when the process died; 0 when it was stopped: then only jobs with such a cap are counted;
+--   the deadline of the session as a beat found it overdue, if its process is not known to be gone
+-- Reply: {jobs given back, jobs left for the next call}, {0, 0} when the session lives; then for each job that went to the dead set:
+--   id, attempts as in `tries`, the beginning of its record, error
+-- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing; one with jobs left is in workers;
+--   a job that was offered to a session whose lease ended before it called again did not begin, and is not counted
 -- include: now
 -- include: push
 local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
@@ -18,63 +22,103 @@ local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
 touch('ZCARD', 15, 15)
 -- include: lines
 -- include: flows
--- include: held
+local HEAD = 512 -- bytes of a record that are enough to know its task
 local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 -- no look at the clock, which may have been set since: who has beaten again has another deadline; at 0 it is being recovered
-if ARGV[3] ~= '1' and deadline and deadline ~= 0 and deadline ~= tonumber(ARGV[4]) then return {0, 0} end
+if ARGV[3] ~= '1' and deadline and deadline ~= 0 and deadline ~= tonumber(ARGV[7]) then return {0, 0} end
 redis.call('ZREM', workers, session)
+-- an offer that it has not confirmed
+local offered = -(redis.call('ZSCORE', idle, ARGV[4]) or 0)
+redis.call('ZREM', idle, ARGV[4])
+
+-- What becomes of a delivery: what to note in `tries` (nil: what is there stays; false: also, and it did not begin), and the error,
+-- if the job is dead by it.
+local function fate(token, record)
+  -- a process that was seen to die may have died of it; one that froze has not seen it
+  if ARGV[3] ~= '1' and tonumber(string.match(token, ' (%d+) ~$')) == offered then return false end
+  local attempts, most = string.match(record, '^%d,(%d+)/?(%d*)')
+  most = tonumber(most)
+  -- a record that cannot be read is not handed out again
+  if attempts and not most and ARGV[6] == '0' then return nil end
+  local tried, crashes = crashed(token)
+  local attempt = tonumber(string.match(tried, '^%d+'))
+  local how = ARGV[6] == '0' and 'stopped' or 'died'
+  if most and attempt >= most then
+    return tried, 'its worker ' .. how .. ' while it ran, and it was delivered ' .. attempt .. ' of at most ' .. most .. ' times'
+  end
+  if not attempts or (not most and crashes >= tonumber(ARGV[5])) then
+    return tried, 'its worker ' .. how .. ' ' .. crashes .. ' times while it ran'
+  end
+  return tried
+end
+
+-- Some of what it held, about `count`, as {id, token, ...}; none only when there is none. A scan gives up after so many empty
+-- places, and where it begins earlier calls may have left nothing else.
+local function held_jobs(count)
+  local step = {'0'}
+  repeat
+    step = redis.call('HSCAN', run, step[1], 'COUNT', count)
+  until #step[2] > 0 or step[1] == '0'
+  return step[2]
+end
 
 local had = redis.call('HLEN', run)
-local held = held_jobs(run, 500)
-local moved, outcomes, buried, cancelled, freed = 0, {}, 0, 0, 0
+local held = held_jobs(500)
 local fits = rules[10] and allowance(noted and notes)
+local tokens, ids = {}, {}
 for at = 1, #held, 2 do
-  local id, token = held[at], held[at + 1]
+  ids[#ids + 1] = held[at]
+  tokens[held[at]] = held[at + 1]
+end
+table.sort(ids, function(one, other) return one > other end) -- each goes to the front of its list
+local back, outcomes, buried, cancelled, freed, reply = 0, {}, 0, 0, 0, {0, 0}
+for _, id in ipairs(ids) do
   if fits and not fits(id) then break end
-  local attempt = tonumber(string.match(token, '^%d+'))
-  local record = redis.call('HGET', jobs, id)
+  local token, record = tokens[id], redis.call('HGET', jobs, id)
   if record then
-    local special = string.find(token, '^%d+%*')
+    local special = string.find(token, '^[%d/]+%*')
     local mark = noted and redis.call('HGET', notes, id)
-    -- a record that cannot be read is not handed out again
+    local tried, problem = fate(token, record)
     if mark and string.sub(mark, 1, 1) == '1' then
       close_note(id, mark, outcomes)
       redis.call('HDEL', tries, id)
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = ending('c', attempt, record)
+      outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
       cancelled = cancelled + 1
       if special then
         freed = freed + left(id, record, true) - 1
         flow_ended(id, record, 'c', '')
       end
-    elseif attempt >= tonumber(string.match(record, '^%d,(%d+)') or 0) then
-      local problem = '{"type":"WorkerDied","message":"its worker died ' .. attempt .. ' times while it ran"}'
-      bury(id, attempt, problem)
+    elseif problem then
+      problem = '{"type":"WorkerDied","message":"' .. problem .. '"}'
+      bury(id, tried, problem)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
       buried = buried + 1
+      for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do reply[#reply + 1] = part end
       if special then
         freed = freed + left(id, record, true) - 1
         flow_ended(id, record, 'f', problem)
       end
     else
-      redis.call('HSET', tries, id, attempt)
+      if tried then redis.call('HSET', tries, id, tried) end
       if special then
         left(id, record, false)
         admit(id, record, token)
       else
         redis.call('LPUSH', ready_key(record), id)
       end
+      back = back + 1
     end
-    moved = moved + 1
   end
   redis.call('HDEL', run, id)
 end
 carry_on(outcomes, tonumber(ARGV[1]))
 conclude(outcomes, tonumber(ARGV[1]))
-if moved > 0 then redis.call('HINCRBY', stats, 'recovered', moved) end
+local moved = back + buried + cancelled
+if moved > 0 and ARGV[6] ~= '0' then redis.call('HINCRBY', stats, 'recovered', moved) end
 if buried > 0 then
   redis.call('HINCRBY', stats, 'dead', buried)
   redis.call('HINCRBY', stats, 'failed', buried)
@@ -85,4 +129,5 @@ count_freed(had - rest)
 -- should the caller die now, others find a session that is overdue, and go on; with 0 it cannot come back
 if rest > 0 then redis.call('ZADD', workers, 0, session) end
 wake(moved + freed)
-return {moved, rest}
+reply[1], reply[2] = back, rest
+return reply

@@ -28,10 +28,15 @@ local reply = {1, fence, -1}
 
 if (redis.call('ZSCORE', workers, ARGV[4]) or '0') == '0' then return {0, now, -1} end
 
-local function lease(id, attempt, record, leased)
-  local special = not plain(record)
+-- `tried`: what `tries` has of the job.
+local function lease(id, tried, record, leased)
+  local special, attempt = not plain(record), '1'
   if special then begun(id, record) end
-  local token = string.format(special and '%d* %.0f %s' or '%d %.0f %s', attempt, fence, request)
+  if tried then
+    local count, crashes = string.match(tried, '^(%d+)(/?%d*)')
+    attempt = string.format('%d%s', (count or 0) + 1, crashes or '')
+  end
+  local token = string.format(special and '%s* %.0f %s' or '%s %.0f %s', attempt, fence, request)
   leased[#leased + 1] = id
   leased[#leased + 1] = token
   reply[#reply + 1] = id
@@ -117,7 +122,7 @@ local function lease_all(ids)
   local leased = {}
   for at, id in ipairs(ids) do
     if records[at] and not (voids and voids[at] == 1) then
-      lease(id, (counts and tonumber(counts[at]) or 0) + 1, records[at], leased)
+      lease(id, counts and counts[at], records[at], leased)
     end
   end
   if #leased > 0 then added = added + redis.call('HSET', run, unpack(leased)) end
@@ -199,11 +204,6 @@ elseif #reply == 3 and ARGV[5] ~= '' then
   redis.call('ZADD', idle, now + (wait or 0) * 1000, ARGV[5]) -- who comes for the rate is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
   if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
-  local mark = redis.call('ZREVRANGEBYSCORE', idle, '(0', '-inf', 'LIMIT', 0, 1)[1]
-  -- an offer to a session that is over: its job went back with its others
-  if mark and (redis.call('ZSCORE', workers, string.match(mark, '^.*:wake:(.*)$') or '') or '0') == '0' then
-    redis.call('ZREM', idle, mark)
-  end
 elseif #ripe > 0 and (room <= 0 or full) then
   wake(#ripe)
 end

@@ -3,7 +3,8 @@
 --   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, kept, flows
 -- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
 --   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
---   the error; d: dead, value is the error; g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
+--   the error; d: dead, value is the error; k: run again after the delay, the process that ran it died; K: the same, dead;
+--   g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
 -- Reply: per job 1, or 0 when the lease was not the caller's any more (and nothing was written for it), or -1 when it is for another
 --   call, because those before it had large records
 -- Invariants: only the token of the current lease settles; a job is in one place before and after
@@ -55,8 +56,11 @@ for index, id in ipairs(ids) do
   else
     reply[index] = 1
     over[#over + 1] = id
-    local attempt, special = string.match(token, '^(%d+)(%*?)')
-    attempt = tonumber(attempt)
+    local tried, special = string.match(token, '^([%d/]+)(%*?)')
+    if outcome == 'k' or outcome == 'K' then
+      tried = crashed(token)
+      outcome = outcome == 'k' and 'r' or 'd'
+    end
     local mark = marks and marks[index]
     -- asked to be cancelled: it does not run again
     if mark and outcome ~= 's' and string.sub(mark, 1, 1) == '1' then outcome = 'c' end
@@ -76,10 +80,10 @@ for index, id in ipairs(ids) do
         outcomes[#outcomes + 1] = 's'
         keep(id, 's' .. value, tonumber(ARGV[at + 4]))
       end
-      if attempt > 1 then retried[#retried + 1] = id end
+      if tried ~= '1' then retried[#retried + 1] = id end
       counts.succeeded = counts.succeeded + 1
     elseif outcome == 'd' then
-      bury(id, attempt, value)
+      bury(id, tried, value)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. value
       counts.failed = counts.failed + 1
@@ -87,14 +91,14 @@ for index, id in ipairs(ids) do
     elseif outcome == 'c' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = ending('c', attempt, redis.call('HGET', jobs, id) or '')
+      outcomes[#outcomes + 1] = ending('c', tried, redis.call('HGET', jobs, id) or '')
       retried[#retried + 1] = id
       counts.cancelled = counts.cancelled + 1
     elseif outcome == 'z' then
       redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)
       again = again + 1
     elseif outcome == 'r' then
-      redis.call('HSET', tries, id, attempt)
+      redis.call('HSET', tries, id, tried)
       redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)
       counts.failed = counts.failed + 1
       counts.retried = counts.retried + 1

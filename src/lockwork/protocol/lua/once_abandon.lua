@@ -6,7 +6,6 @@
 -- include: now
 -- include: once
 redis.call('HDEL', once, '') -- a script that has deleted may go on writing when the server is out of memory
-redis.call('HDEL', once, 'w' .. ARGV[1])
 if found[1] == 'r' and request == ARGV[1] then
   redis.call('HDEL', once, 's', 'o', 'q', 'd', 'e')
   wake()

@@ -1,6 +1,6 @@
 -- Lets the caller run, or tells how the run of this period ended, or that it runs now.
 -- KEYS: once
--- ARGV: owner, request, lease ms, period ms, channel ('': do not tell any more), 1 to run again what was lost, fence of the run that the
+-- ARGV: owner, request, lease ms, period ms, channel ('': do not notify), 1 to run again what was lost, fence of the run that the
 --   caller waits for (0: none)
 -- Reply: {1, fence, deadline us, now us} run it; {0, fence, us until the caller should look again} it runs;
 --   {2, fence, state, value} it has ended: d(one), f(ailed) or l(ost)
@@ -19,11 +19,7 @@ if state ~= '' and (string.format('%.0f', deadline) ~= found[5] or string.format
   redis.call('HSET', once, 'd', string.format('%.0f', deadline), 'e', string.format('%.0f', ends))
 end
 if state == 'r' then
-  if ARGV[5] ~= '' then
-    redis.call('HSET', once, 'w' .. ARGV[2], ARGV[5])
-  else
-    redis.call('HDEL', once, 'w' .. ARGV[2])
-  end
+  if ARGV[5] ~= '' and redis.call('HLEN', once) < MANY then redis.call('HSETNX', once, 'w' .. ARGV[5], 1) end
   return {0, fence, math.min(deadline - now, LOOK * 1000)}
 elseif state ~= '' and not (state == 'l' and ARGV[6] == '1') and (ends > now or fence == tonumber(ARGV[7])) then
   return {2, fence, state, redis.call('HGET', once, 'v') or ''}

@@ -55,6 +55,8 @@ class DeadJob:
     call: records.Call
     error: Fault
     attempts: int
+    crashes: int
+    """Those of its attempts that ended with the death of the process that ran it."""
     dead_for: float
     age: float | None
     """Since it was enqueued; None when its id does not say."""
@@ -174,14 +176,16 @@ def read_some(
     return Reading(jobs, ends, count, bool(more), problem.decode(errors="replace"))
 
 
-def _job(now: int, id: bytes, died: bytes, attempts: int, size: int, record: bytes, stored: bytes) -> DeadJob:
+def _job(now: int, id: bytes, died: bytes, tried: bytes, size: int, record: bytes, stored: bytes) -> DeadJob:
     name = records.name(id)
+    counts = records.counts(tried)
     made = records.made(name)
     return DeadJob(
         name,
         records.read(record, size),
         records.fault(stored),
-        attempts,
+        counts.attempts,
+        counts.crashes,
         (now - float(died)) / 1000,
         None if made is None else now / 1000 - made,
         died.decode(),

@@ -24,7 +24,7 @@ MOST_LINKS = 100_000
 _BATCH = 500
 _READ = 1000
 _ID = re.compile(r"(.+)\.(\d+)u?")
-_MARK = re.compile(rb"\d,\d+,[^,;]*,[^,;]*,[^;]*>;")
+_MARK = re.compile(rb"\d,[\d/]+,[^,;]*,[^,;]*,[^;]*>;")
 
 Policy = Literal["fail", "ignore", "compensate"]
 POLICIES: dict[Policy, str] = {"fail": "", "ignore": "i", "compensate": "u"}

@@ -1,4 +1,4 @@
-"""What is in a worker's hands: given back when its process has ended, and wake-ups it cannot use passed on."""
+"""Wake-ups that a worker cannot use, and what shows how long jobs wait."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from lockwork.protocol.effects import Call, Effect, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.jobs import SETTLE_BATCH, Outcome
 from lockwork.protocol.queues.pushing import push_keys
 from lockwork.protocol.scripts import script
 
@@ -17,23 +15,6 @@ T = TypeVar("T")
 
 FIRST = 5
 """Jobs at the head of a ready list that tell how long it makes jobs wait."""
-
-
-def give_back(queue: QueueKeys, session: str, window_ms: int) -> Protocol[int]:
-    """Give back all that a session holds without counting attempts, and return how many jobs that were.
-
-    Only for a session whose process has ended, and ended because it was told to.
-    """
-    given = 0
-    while True:
-        found = yield Call(script("jobs_held"), [queue.run(session)], [SETTLE_BATCH])
-        held = [(found[at].decode(), found[at + 1]) for at in range(0, len(found), 2)]
-        if not held:
-            return given
-        # each goes to the front of its list, so the oldest comes last
-        outcomes = [Outcome(id, token, "g") for id, token in sorted(held, reverse=True)]
-        settled = yield from jobs.settle(queue, session, outcomes, window_ms)
-        given += sum(settled)
 
 
 def pass_on(

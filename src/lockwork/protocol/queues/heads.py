@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_HEAD = re.compile(rb"\d,(\d+),")
+MAX_CRASHES = 3
+"""Deliveries after which a job is dead if each ended with the death of its worker, and it has no cap of deliveries."""
+_HEAD = re.compile(rb"\d,(\d+)/?(\d*),")
 
 
 class Limits(NamedTuple):
@@ -16,21 +18,46 @@ class Limits(NamedTuple):
     per_ms: int = 0
 
 
+class Budget(NamedTuple):
+    """How often a job may run: it is dead after so many failed `attempts`, or after so many `deliveries` of any kind.
+
+    Without a cap of deliveries (0), it is also dead after MAX_CRASHES of its deliveries ended with the worker's death.
+    """
+
+    attempts: int
+    deliveries: int = 0
+
+    def left_after_failure(self, attempt: int, crashes: int) -> bool:
+        """Return True if the job runs again when this attempt fails; `crashes` of those before it were crashes."""
+        return attempt - crashes < self.attempts and (not self.deliveries or attempt < self.deliveries)
+
+    def left_after_crash(self, attempt: int, crashes: int) -> bool:
+        """Return True if the job runs again when the process dies that runs this attempt."""
+        return attempt < self.deliveries if self.deliveries else crashes + 1 < MAX_CRASHES
+
+
 def head(
-    priority: int, deliveries: int, key: str = "", group: str = "", limits: Limits | None = None, unique: str = ""
+    priority: int,
+    attempts: int,
+    key: str = "",
+    group: str = "",
+    limits: Limits | None = None,
+    unique: str = "",
+    deliveries: int = 0,
 ) -> bytes:
-    """How a record begins: `priority,max deliveries,key,group,limits,unique;`, without empty parts behind the group.
+    """How a record begins: `priority,attempts[/deliveries],key,group,limits,unique;`, without empty parts at its end.
 
     The server reads nothing of what follows, the body. No name may hold a comma or a semicolon.
     """
     if unique:
         return b"%b,%b;" % (
-            head(priority, deliveries, key, group, limits)[:-1] + (b"" if group else b","),
+            head(priority, attempts, key, group, limits, deliveries=deliveries)[:-1] + (b"" if group else b","),
             unique.encode(),
         )
+    budget = b"%d/%d" % (attempts, deliveries) if deliveries else b"%d" % attempts
     if not group:
-        return b"%d,%d,%b,;" % (priority, deliveries, key.encode())
-    return b"%d,%d,%b,%b,%d/%d/%d;" % (priority, deliveries, key.encode(), group.encode(), *(limits or Limits()))
+        return b"%d,%b,%b,;" % (priority, budget, key.encode())
+    return b"%d,%b,%b,%b,%d/%d/%d;" % (priority, budget, key.encode(), group.encode(), *(limits or Limits()))
 
 
 def body(stored: bytes) -> bytes:
@@ -38,7 +65,7 @@ def body(stored: bytes) -> bytes:
     return stored[stored.index(b";") + 1 :]
 
 
-def deliveries(stored: bytes) -> int:
-    """Return how often a record may be delivered; 0 when its header cannot be read."""
+def budget(stored: bytes) -> Budget:
+    """Return how often a record's job may run; not at all when its header cannot be read."""
     found = _HEAD.match(stored)
-    return int(found[1]) if found else 0
+    return Budget(int(found[1]), int(found[2] or 0)) if found else Budget(0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
-from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.looking import patience
+from lockwork.protocol.queues import heads, records
 from lockwork.protocol.queues.pushing import CALL_BYTES, push_keys
 from lockwork.protocol.scripts import script
 
@@ -29,7 +30,7 @@ def lines_keys(queue: QueueKeys) -> tuple[str, ...]:
 class Leased(NamedTuple):
     """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery.
 
-    `note` is what was written down when it ran before.
+    `attempt` is 1 and the deliveries before it that count. `note` is what was written down when it ran before.
     """
 
     id: str
@@ -38,6 +39,11 @@ class Leased(NamedTuple):
     attempt: int
     fence: int
     note: bytes = b""
+
+    @property
+    def crashes(self) -> int:
+        """How many deliveries before this one ended with the death of the process that ran the job."""
+        return records.counts(self.token).crashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +115,18 @@ def reserve(
         raise SessionOver(session)
     notes = found.pop() if state == 3 else None
     jobs = [
-        Leased(
-            found[at].decode(), found[at + 1], found[at + 2], int(found[at + 1].split(b" ", 1)[0].rstrip(b"*")), fence
-        )
+        Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
         for at in range(0, len(found), 3)
     ]
     if notes:
         noted = {notes[at].decode(): notes[at + 1] for at in range(0, len(notes), 2)}
         jobs = [job._replace(note=noted[job.id]) if job.id in noted else job for job in jobs]
     return Batch(jobs, None if left < 0 else left / 1000, fence)
+
+
+def _attempt(token: bytes) -> int:
+    first = token.split(b" ", 1)[0]
+    return int(first) if first.isdigit() else records.counts(first).attempts
 
 
 def idle(queue: QueueKeys, batch: Batch) -> Protocol[Leased | None]:
@@ -142,11 +151,12 @@ def _offered(text: str) -> Leased:
 
 class Outcome(NamedTuple):
     """How a delivery ended: s succeeded (its result is kept for `delay_ms` if that is not 0), r retry after `delay_ms`,
-    d dead, g given back (not counted), z the same after `delay_ms`, c cancelled."""
+    d dead, k the process that ran it died, retry after `delay_ms`, K the same, dead, g given back (not counted), z the
+    same after `delay_ms`, c cancelled."""
 
     id: str
     token: bytes
-    kind: Literal["s", "r", "d", "g", "z", "c"]
+    kind: Literal["s", "r", "d", "k", "K", "g", "z", "c"]
     value: bytes = b""
     delay_ms: int = 0
 
@@ -202,21 +212,51 @@ def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: f
     return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000, ended, at / 1000)
 
 
-def recover(queue: QueueKeys, session: str, window_ms: int, *, gone: bool, ended: int = 0) -> Protocol[int]:
-    """Give back what a dead session held, and return how many jobs that were.
+class Buried(NamedTuple):
+    """A job that went to the dead set because of what became of its worker; `task` is '' when it cannot be read."""
+
+    id: str
+    attempt: int
+    task: str
+    problem: str
+
+
+def recover(
+    queue: QueueKeys,
+    session: str,
+    window_ms: int,
+    *,
+    gone: bool,
+    counted: bool = True,
+    ended: int = 0,
+    on_buried: Callable[[list[Buried]], object] = lambda _: None,
+) -> Protocol[int]:
+    """Give back what a session held that is over, and return how many jobs went back.
 
     `gone`: the caller knows that the session's process has ended; otherwise a beat has found it overdue, with the
-    deadline `ended`, and it is left alone if it has beaten since.
+    deadline `ended`, and it is left alone if it has beaten since. `counted`: the process died. Not counted, it was
+    stopped: then only jobs with a cap of deliveries are counted, because they may have begun. `on_buried` is called
+    with those that went to the dead set, some at a time.
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
         *lines_keys(queue), queue.notes, queue.expiry, queue.flows
     )  # fmt: skip
-    moved, left = 0, 1
+    args: list[Argument] = [
+        window_ms, session, int(gone), channel(queue.prefix, session), heads.MAX_CRASHES, int(counted), ended
+    ]  # fmt: skip
+    given, left = 0, 1
     while left:
-        count, left = yield Call(script("jobs_recover"), keys, [window_ms, session, int(gone), ended])
-        moved += count
-    return moved
+        count, left, *found = yield Call(script("jobs_recover"), keys, args)
+        given += count
+        if found:
+            on_buried([_buried(*found[at : at + 4]) for at in range(0, len(found), 4)])
+    return given
+
+
+def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
+    call = records.read(head, len(head) + 1)  # its arguments are of no interest
+    return Buried(records.name(id), records.counts(tried).attempts, call.task or "", records.fault(problem).text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ PUSH_BATCH = 1000
 CALL_BYTES = 1 << 20
 """Bytes of records or results in one call, unless a single one is larger: a large call holds up all others."""
 _PLAIN = re.compile(rb"[012],\d+,,;")
+"""One with a cap of deliveries is never offered along with a wake-up, so it goes another way."""
 
 
 class NewJob(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,7 @@ from lockwork.protocol.queues import heads
 
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+_COUNTS = re.compile(rb"(\d+)/?(\d*)")
 _MADE = re.compile(r"[-\w]{16}(\.\d+u?)?", re.ASCII)
 
 
@@ -29,7 +30,7 @@ class Call:
     kwargs: dict[str, Any] | None
     priority: str
     deliveries: int
-    """How often it may be delivered before it is dead."""
+    """How often it may be delivered before it is dead, if it has a cap of that; else how often it may fail."""
     size: int
     """Bytes of its record."""
     cut: bool
@@ -42,7 +43,9 @@ def read(record: bytes, size: int) -> Call:
     priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
     task, args, kwargs, problem = _body(record, size)
     cut = len(record) < size
-    return Call(task, args, kwargs, priority, heads.deliveries(record), max(0, size), cut, problem)
+    budget = heads.budget(record)
+    deliveries = budget.deliveries or budget.attempts
+    return Call(task, args, kwargs, priority, deliveries, max(0, size), cut, problem)
 
 
 _Body = tuple[str | None, list[Any] | None, dict[str, Any] | None, str | None]
@@ -75,6 +78,19 @@ def _called(body: bytes) -> _Body:
             return task, None, None, "its arguments cannot be read"
         case _:
             return None, None, None, _NO_CALL
+
+
+class Counts(NamedTuple):
+    """Attempts of a job so far, and how many of them ended with the death of the process that ran it."""
+
+    attempts: int = 0
+    crashes: int = 0
+
+
+def counts(stored: bytes) -> Counts:
+    """Read what is noted of a job's attempts, `attempts` or `attempts/crashes`, or the beginning of a token."""
+    found = _COUNTS.match(stored)
+    return Counts(int(found[1]), int(found[2] or 0)) if found else Counts()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Park, Protocol
 from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.locks.grants import Granted, local_deadline
-from lockwork.protocol.looking import patience
+from lockwork.protocol.looking import Looks, patience
 from lockwork.protocol.scripts import script
 
 State = Literal["idle", "running", "done", "failed", "lost"]
@@ -56,6 +56,8 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
+    # one message wakes all callers of a process: who has not parked yet when it comes must look again soon
+    looks = Looks(0.1)
     fence = 0
     try:
         while True:
@@ -75,8 +77,7 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
             if give_up is not None and now >= give_up:
                 within = "" if wait == 0 else f" and did not end within {wait:g} s"
                 raise WaitTimeout(f"once {asked.name!r} runs elsewhere{within}; this caller does not wait any more")
-            until = now + reply[2] / 1_000_000
-            yield Park(asked.request, until if give_up is None else min(until, give_up))
+            yield Park(asked.key, min(now + reply[2] / 1_000_000, looks.next(now, give_up)))
     except (GeneratorExit, WaitTimeout):
         raise
     except BaseException as error:

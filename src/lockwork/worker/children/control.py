@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import select
 from enum import IntEnum
 
 from lockwork.worker.options import ENDED, QUIET, RETIRE, STOP
@@ -24,7 +26,7 @@ _MEANINGS = {QUIET: Urgency.QUIET, RETIRE: Urgency.RETIRE, STOP: Urgency.STOP}
 class Control:
     """Reads the lines; the end of the input means that the supervisor is gone."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
         self.deserted: bool = False
@@ -32,8 +34,15 @@ class Control:
         self.ended: asyncio.Queue[bytes] = asyncio.Queue()
         """What is told of jobs that have ended elsewhere."""
         self._reader = reader
+        self._pipe = os.dup(pipe)  # who reads it closes the other one at its end
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLHUP)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._read(), name="lockwork-control")
+
+    def alone(self) -> bool:
+        """Return True if the supervisor is gone, by a look at the pipe itself: what was read may be older."""
+        return bool(self._poll.poll(0))
 
     def raise_to(self, urgency: Urgency) -> None:
         """Make it at least so urgent."""
@@ -51,6 +60,7 @@ class Control:
         """Read no more."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        os.close(self._pipe)
 
     async def _read(self) -> None:
         while line := await self._reader.readline():

@@ -12,11 +12,15 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from lockwork.protocol.queues.status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker import memory
 from lockwork.worker.children.overruns import Verdict
+
+if TYPE_CHECKING:
+    from lockwork.worker.children.relay import Ended
 
 DONE = 77
 """Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
@@ -47,7 +51,7 @@ class Child:
     """Bytes of memory beyond which it is worn."""
     verdicts: list[Verdict] = field(default_factory=list)
     """On the jobs that were over their hard time-out, for which it was killed."""
-    told: list[Verdict] = field(default_factory=list)
+    told: list[Ended] = field(default_factory=list)
     """What it was told of other children's jobs before it was ready."""
     runners: dict[int, None] = field(default_factory=dict)
     """The runner processes that it has reported, by their numbers."""

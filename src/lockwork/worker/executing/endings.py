@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from lockwork import backoff, codecs
 from lockwork.durations import in_milliseconds
-from lockwork.errors import ConfigError, PayloadTooLarge
+from lockwork.errors import ConfigError, PayloadTooLarge, WorkerDied
 from lockwork.failures import Errors, exc_info, line
 from lockwork.hooks import Again
 from lockwork.logs import Log
@@ -19,7 +19,6 @@ from lockwork.worker.executing.job_log import JobLog
 from lockwork.worker.job.context import JobContext
 from lockwork.worker.job.telling import CANCEL, SUCCESS, End
 from lockwork.worker.job.threads import killed_after
-from lockwork.worker.pool.host import WorkerDied
 
 log: Log = Log("lockwork.worker")
 
@@ -107,19 +106,20 @@ class Endings:
         self, job: Leased, error: BaseException, options: TaskOptions, task: str = "", delay_ms: int | None = None
     ) -> End:
         """Settle what failed: it runs again, after `delay_ms` or its task's back-off, or does not."""
-        deliveries = _deliveries(job, error, options)
-        again = job.attempt < deliveries and options.again(error)
-        if again:
+        if isinstance(error, WorkerDied):
+            return self._crashed(job, error, options, task)
+        budget = heads.budget(job.record)
+        if budget.left_after_failure(job.attempt, job.crashes) and options.again(error):
             if delay_ms is None:
-                delay_ms = self._pause(job, options)
+                delay_ms = self._pause(job, job.attempt - job.crashes, options)
             self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
             end, level, how = End("retry", error, delay_ms / 1000), logging.WARNING, "failed"
         else:
             end, level, how = self.dead(job, error), logging.ERROR, "failed for good"
+        most = budget.attempts + job.crashes  # a crash is an attempt, too, and no failure
+        most = min(most, budget.deliveries or most)
         said = "%s %s, attempt %d of %d: %s"
-        log.log(
-            level, said, shown(job, task), how, job.attempt, deliveries, line(error), **self.facts(job, task, error)
-        )
+        log.log(level, said, shown(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error))
         return end
 
     def dead(self, job: Leased, error: BaseException) -> End:
@@ -131,18 +131,32 @@ class Endings:
         """What becomes of a job for which this process had to be killed."""
         error = killed_after(limit)
         stored = self._errors.stored(error)
-        if job.attempt >= _deliveries(job, error, options) or not options.again(error):
+        left = heads.budget(job.record).left_after_failure(job.attempt, job.crashes)
+        if not left or not options.again(error):
             return Outcome(job.id, job.token, "d", stored)
-        return Outcome(job.id, job.token, "r", stored, self._pause(job, options))
+        return Outcome(job.id, job.token, "r", stored, self._pause(job, job.attempt - job.crashes, options))
+
+    def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> End:
+        """Settle a job whose process died with it: its retries are for failures of its code."""
+        stored, said = self._errors.stored(error), f"{shown(job, task)} lost its process, attempt {job.attempt}"
+        if heads.budget(job.record).left_after_crash(job.attempt, job.crashes):
+            delay_ms = self._pause(job, job.crashes + 1, options)
+            self._settler.add(Outcome(job.id, job.token, "k", stored, delay_ms))
+            log.warning("%s, and runs again: %s", said, line(error), **self.facts(job, task, error))
+            return End("retry", error, delay_ms / 1000)
+        self._settler.add(Outcome(job.id, job.token, "K", stored))
+        log.error("%s, and goes to the dead set: %s", said, line(error), **self.facts(job, task, error))
+        return End("dead", error)
 
     def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
         """What a log record carries of a job that failed, for tools: the stack, and which job it is."""
         fields = {"job": job.id, "task": task, "queue": self._queue, "attempt": job.attempt}
         return {"exc_info": exc_info(error), "extra": fields}
 
-    def _pause(self, job: Leased, options: TaskOptions) -> int:
+    def _pause(self, job: Leased, number: int, options: TaskOptions) -> int:
+        """Return the back-off after this job's failure or crash of that number, in ms."""
         try:
-            return in_milliseconds(backoff.pause(job.attempt, options.backoff))
+            return in_milliseconds(backoff.pause(number, options.backoff))
         except BaseException as error:
             said = "the back-off of job %s cannot be had, so it waits a second: %s"
             log.error(said, job.id, line(error), exc_info=exc_info(error), extra={"job": job.id})
@@ -152,11 +166,3 @@ class Endings:
 def shown(job: Leased, task: str) -> str:
     """The job, for the log; without `task` it is not known."""
     return f"job {job.id} of task {task!r}" if task else f"job {job.id}"
-
-
-def _deliveries(job: Leased, error: BaseException, options: TaskOptions) -> int:
-    """How often a job that failed like this may be delivered."""
-    deliveries = heads.deliveries(job.record)
-    if options.max_deliveries is None or isinstance(error, WorkerDied):
-        return deliveries
-    return min(deliveries, options.retries + 1)  # more deliveries are only for workers that die

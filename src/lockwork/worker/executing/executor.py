@@ -201,7 +201,8 @@ class Executor:
         if in_thread:
             # it cannot be stopped: its job is given back by the supervisor once this process is gone
             self.abandoned = True
-        elif not self.counting:
+        elif not self.counting and not heads.budget(job.record).deliveries:
+            # one with a cap of deliveries is counted, by the supervisor
             self.give_back(job)
 
     def give_back(self, job: Leased) -> None:

@@ -37,6 +37,7 @@ class Fetcher:
 
     `at_most`: jobs after which it ends. `settled`: given, it ends when no queue has a job that could run now, and waits
     with it for what has been done to be on the server. `worn_after`: jobs after which `on_worn` is called, once.
+    `alone`: whether nobody keeps the session any more; from then on nothing is leased, and no job begins.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Fetcher:
         settled: Callable[[], Coroutine[Any, Any, bool]] | None = None,
         worn_after: int | None = None,
         on_worn: Callable[[], None] = lambda: None,
+        alone: Callable[[], bool] = lambda: False,
     ) -> None:
         self._driver = driver
         self._sources = sources
@@ -65,6 +67,7 @@ class Fetcher:
         self._settled = settled
         self._fresh = worn_after or sys.maxsize
         self._on_worn = on_worn
+        self._alone = alone
         self._stopped = False
         self._calm = False
         """Whether all queues were asked once more after the last job's end, and nothing has come since."""
@@ -79,6 +82,7 @@ class Fetcher:
     async def run(self) -> None:
         """Fetch until stopped or done; raises SessionOver when the server counts this session as dead."""
         try:
+            self._stopped = self._stopped or self._alone()
             while not self._stopped and (self._left or any(source.held for source in self._sources)):
                 if await self._asked_again():
                     continue
@@ -175,6 +179,13 @@ class Fetcher:
         source.last = leased[-1].fence
         source.credit -= count
         self._calm = False
+        if self._alone():
+            # none has begun, so none is counted; the last goes back first, each to the front of its list
+            for job in reversed(leased):
+                source.runner.give_back(job)
+            self._lanes.put_back(count)
+            self.stop()
+            return
         self._lanes.start(leased, source.runner)
         worn, self._fresh = self._fresh > 0 >= self._fresh - count, self._fresh - count
         if worn:

@@ -60,6 +60,11 @@ class Teller:
             else:
                 await self._tell("retry", hooks.on_retry, Retrying(delay=end.delay, **facts), job.id)
 
+    async def died(self, job: JobContext, error: BaseException) -> None:
+        """Report a job that is dead because its process died: nobody saw this attempt fail, so only dead hooks hear."""
+        event = Died(id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, error=error)
+        await self._tell("dead", self._hooks.on_dead, event, job.id)
+
     async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
         for hook in hooks:
             try:

@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import Protocol
 
+from lockwork.errors import WorkerDied
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker import memory
 from lockwork.worker.children.process import DIED, TOO_LONG, fate
@@ -23,10 +24,6 @@ from lockwork.worker.pool.frames import Begun, Free, Order, Stop
 
 _REST = 1.0
 """Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
-
-
-class WorkerDied(Exception):
-    """The process in which the job ran has died: by a fault in native code, os._exit, a signal, or lack of memory."""
 
 
 class NotBegun(Exception):

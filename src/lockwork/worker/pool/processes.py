@@ -11,6 +11,7 @@ import os
 from collections import deque
 from pathlib import Path
 
+from lockwork.errors import WorkerDied
 from lockwork.logs import Log
 from lockwork.protocol.queues.jobs import Leased, Outcome
 from lockwork.worker.children.process import MAX_MEMORY
@@ -19,7 +20,7 @@ from lockwork.worker.job.context import JobContext
 from lockwork.worker.memory import shown
 from lockwork.worker.options import ChildOrders
 from lockwork.worker.pool import host
-from lockwork.worker.pool.host import Host, NotBegun, Place, WorkerDied
+from lockwork.worker.pool.host import Host, NotBegun, Place
 
 log: Log = Log("lockwork.worker")
 

@@ -33,14 +33,14 @@ _LAST = 10.0
 
 
 async def _main(line: BinaryIO, descriptor: int) -> int:
-    loop = asyncio.get_running_loop()
+    loop, pipe = asyncio.get_running_loop(), line.fileno()
     reader = asyncio.StreamReader(limit=_LONGEST)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), line)
     ordered = await reader.readline()
     if not ordered:
         return FAILED  # the supervisor is gone already
     orders = msgspec.json.decode(ordered, type=ChildOrders)
-    control, reporter = Control(reader), Reporter(descriptor, orders.session)
+    control, reporter = Control(reader, pipe), Reporter(descriptor, orders.session)
     try:
         return await work(orders, control, reporter)
     finally:

@@ -40,7 +40,7 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
             if caller is None:
                 status = DONE  # told to end before there was anything to end
             else:
-                parts = Parts(app, await app.runtime.driver(), orders, reporter, threads, caller, control.ended)
+                parts = Parts(app, await app.runtime.driver(), orders, reporter, threads, caller, control)
                 status = await _run(parts, orders, control, reporter)
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)
@@ -61,6 +61,8 @@ async def _run(parts: Parts, orders: ChildOrders, control: Control, reporter: Re
     await _hooks_of_others(parts, control)
     fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     await _first(fetching, control.reached(Urgency.QUIET))
+    if control.alone():
+        await control.reached(Urgency.NOW)
     status = _status(fetching)
     parts.fetcher.stop()
     if status == DONE:
@@ -80,6 +82,7 @@ async def _run(parts: Parts, orders: ChildOrders, control: Control, reporter: Re
     await parts.give_up(counted=status != DONE or control.deserted)
     if control.deserted:
         await parts.end_session()
+    await parts.close()
     return status
 
 

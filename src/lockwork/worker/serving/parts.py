@@ -13,7 +13,9 @@ from lockwork.injection.calling import Caller
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import hands, jobs
+from lockwork.protocol.queues.jobs import Buried
 from lockwork.runtime.aio import AsyncDriver
+from lockwork.worker.children.control import Control
 from lockwork.worker.children.overruns import Limits
 from lockwork.worker.children.relay import Listener
 from lockwork.worker.children.reports import Reporter
@@ -29,6 +31,7 @@ from lockwork.worker.fetching.source import Source
 from lockwork.worker.job.context import Desk
 from lockwork.worker.job.lanes import Lanes
 from lockwork.worker.job.threads import Threads
+from lockwork.worker.logs import log_buried
 from lockwork.worker.options import WORN, ChildOrders, WorkerOptions
 from lockwork.worker.pool.processes import Processes
 
@@ -51,7 +54,7 @@ class Parts:
         reporter: Reporter,
         threads: Threads,
         caller: Caller,
-        ended: asyncio.Queue[bytes],
+        control: Control,
     ) -> None:
         options = orders.options
         self._driver = driver
@@ -114,9 +117,10 @@ class Parts:
             settled=self.settled if options.burst else None,
             worn_after=options.max_jobs,
             on_worn=lambda: reporter.tell(WORN),
+            alone=control.alone,
         )
         desks = {executor.desk.queue: executor.desk for executor in self.executors}
-        self.listener: Listener = Listener(ended, desks, app.registry.around.hooks)
+        self.listener: Listener = Listener(control.ended, desks, app.registry.around.hooks)
 
     async def settled(self) -> bool:
         """Wait until all outcomes are on the server; then it is true."""
@@ -151,12 +155,15 @@ class Parts:
         self.lanes.cancel()
         await self.lanes.close()
         await self.processes.close()
-        await self.listener.close()
         self.job_log.close()
         self._loop_watch.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WORDS):
                 await self.settled()
+
+    async def close(self) -> None:
+        """Tell hooks of others' jobs nothing more."""
+        await self.listener.close()
 
     async def end_session(self) -> None:
         """End it as a supervisor does for a process that has died, if it is certain that no job runs here any more."""
@@ -165,10 +172,17 @@ class Parts:
         await asyncio.sleep(_MOMENT)
         try:
             for executor in self.executors:
-                ending = jobs.recover(executor.desk.keys, executor.desk.session, self._window_ms, gone=True)
-                await self._driver.run(hands.within(1.0, ending))
+                await self._recover(executor.desk)
         except LockworkError as error:
             log.error("the jobs of this worker process could not be given back: %s", error)
+
+    async def _recover(self, desk: Desk) -> None:
+        dead: list[Buried] = []
+        ending = jobs.recover(desk.keys, desk.session, self._window_ms, gone=True, on_buried=dead.extend)
+        await self._driver.run(hands.within(1.0, ending))
+        if dead:
+            log_buried(desk.queue, desk.session, dead)
+            await self.listener.tell_buried(desk.queue, dead)
 
 
 def _warn_of_large_batches(app: Lockwork, options: WorkerOptions) -> None:

@@ -12,13 +12,13 @@ from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import hands, jobs
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.jobs import Leased
+from lockwork.protocol.queues.jobs import Buried, Leased
 from lockwork.protocol.queues.peers import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.children.overruns import Verdict
-from lockwork.worker.logs import AGAIN
+from lockwork.worker.logs import AGAIN, log_buried
 from lockwork.worker.supervising.bounds import Keeper
 
 log: Log = Log("lockwork.worker")
@@ -32,7 +32,8 @@ class Heartbeat:
 
     `on_over(session)` is called when the server counts one of our sessions as dead; `on_judged(verdict)`, on the thread
     that says `leave`, when the job of a verdict has been settled; `on_possible(session)` when a queue that refused to
-    let the session begin would let it now.
+    let the session begin would let it now. `on_buried(queue, jobs)` is called, on any thread, with jobs
+    that went to the dead set because their worker died.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Heartbeat:
         on_judged: Callable[[Verdict], None],
         keeper: Keeper,
         on_possible: Callable[[str], None] = lambda _: None,
+        on_buried: Callable[[str, list[Buried]], None] = lambda _queue, _jobs: None,
     ) -> None:
         self._runtime = runtime
         self._queues = queues
@@ -54,6 +56,7 @@ class Heartbeat:
         self._on_judged = on_judged
         self._keeper = keeper
         self._on_possible = on_possible
+        self._on_buried = on_buried
         self._sessions: dict[str, Collection[str]] = {}
         """By name, each with the queues on which it could not begin."""
         self._lock = threading.Lock()
@@ -103,7 +106,7 @@ class Heartbeat:
     ) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
-        `counted`: the process died of itself, so its jobs have used up an attempt. `verdicts` are on jobs for which it
+        `counted`: the process died of itself, so its jobs' deliveries count. `verdicts` are on jobs for which it
         was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began. A
         ServerRefused of one queue is raised when all others have been asked; said again, it ends the session there.
         """
@@ -119,18 +122,22 @@ class Heartbeat:
             if name in without or name in refused:  # a job goes back with its verdict, or not at all
                 continue
             try:
-                given += self._give_back(session, keys, patience, counted=counted)
+                given += self._recover(session, keys, patience, gone=True, counted=counted)
             except ServerRefused as error:
                 refused[name] = error
         if refused:
             raise next(iter(refused.values()))
         return given
 
-    def _give_back(self, session: str, keys: QueueKeys, patience: float, *, counted: bool) -> int:
-        given, run = 0, self._runtime.run
-        if not counted:
-            given += run(hands.within(patience, hands.give_back(keys, session, self._window_ms)))
-        return given + run(hands.within(patience, jobs.recover(keys, session, self._window_ms, gone=True)))
+    def _recover(
+        self, session: str, keys: QueueKeys, patience: float, *, gone: bool, counted: bool = True, ended: int = 0
+    ) -> int:
+        def bury(buried: list[Buried]) -> None:
+            log_buried(keys.name, session, buried)
+            self._on_buried(keys.name, buried)
+
+        ending = jobs.recover(keys, session, self._window_ms, gone=gone, counted=counted, ended=ended, on_buried=bury)
+        return self._runtime.run(hands.within(patience, ending))
 
     def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
         keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
@@ -192,8 +199,7 @@ class Heartbeat:
             return self._lease / 3
         patience = peers.patience(at)
         if answer.overdue is not None and patience <= 0:
-            ending = jobs.recover(keys, answer.overdue, self._window_ms, gone=False, ended=answer.ended)
-            given_back = self._runtime.run(hands.within(_PATIENCE, ending))
+            given_back = self._recover(answer.overdue, keys, _PATIENCE, gone=False, ended=answer.ended)
             counted = several(given_back, "job", "jobs")
             log.warning("worker session %s is dead: %s of queue %s given back", answer.overdue, counted, name)
             return 0.0

@@ -12,6 +12,7 @@ from lockwork.durations import in_milliseconds
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.dead_moves import Bounds
+from lockwork.protocol.queues.jobs import Buried
 from lockwork.worker import loops
 from lockwork.worker.children import runners
 from lockwork.worker.children.overruns import Overruns, Verdict
@@ -42,7 +43,7 @@ _Event = (
     | tuple[Literal["signal"], int]
     | tuple[Literal["ready"], str]
     | tuple[Literal["worn"], tuple[str, str, str]]
-    | tuple[Literal["start", "leave", "kill"], None]
+    | tuple[Literal["start", "leave", "kill", "buried"], None]
 )
 
 
@@ -62,8 +63,9 @@ class Supervisor:
         keeper = Keeper(app.runtime, bounds)
         self._relay = Relay(app.registry.around.hooks)
         self._heartbeat = Heartbeat(
-            app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper, self._possible
-        )
+            app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper, self._possible,
+            self._buried,
+        )  # fmt: skip
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
         self._overruns = Overruns(self._too_long)
@@ -143,6 +145,10 @@ class Supervisor:
     def _possible(self, session: str) -> None:
         self._events.post(("worn", (session, REFUSED, "a queue that refused it would take it now")))
 
+    def _buried(self, queue: str, buried: list[Buried]) -> None:
+        self._relay.add_buried(queue, buried)
+        self._events.post(("buried", None))  # they are passed on after each event
+
     def _too_long(self, session: str, verdicts: list[Verdict]) -> None:
         child = self._crew.children.get(session)
         if child is not None:
@@ -171,7 +177,7 @@ class Supervisor:
         elif event[0] == "leave":
             if not self.condition.stopping:
                 self._returns.catch_up()
-        else:
+        elif event[0] == "kill":
             log.warning("worker processes that did not end in time are killed")
             self._crew.kill()
 

@@ -48,13 +48,26 @@ local function conclude(outcomes, window)
 end
 
 -- A job that will not run again keeps its record, with its last error, until somebody looks into it.
-local function bury(id, attempt, problem)
+local function bury(id, tried, problem)
   redis.call('ZADD', dead, math.floor(now / 1000), id)
   redis.call('HSET', errors, id, problem)
-  redis.call('HSET', tries, id, attempt)
+  redis.call('HSET', tries, id, tried)
+end
+
+-- `tries` and tokens say `attempts` or `attempts/crashes`: the deliveries that count, and those of them that ended with the death of
+-- the process that ran the job. The number of attempts:
+local function attempts(tried)
+  return tonumber(string.match(tried or '', '^%d+')) or 0
+end
+
+-- What a token's delivery becomes in `tries` when the process died that ran the job, and the number of crashes.
+local function crashed(token)
+  local attempt, crashes = string.match(token, '^(%d+)/?(%d*)')
+  crashes = (tonumber(crashes) or 0) + 1
+  return attempt .. '/' .. crashes, crashes
 end
 
 -- The outcome of a job that is cancelled (c) or has expired (x): it keeps its record, so that it can be run after all.
-local function ending(letter, attempts, record)
-  return letter .. (attempts or 0) .. ';' .. record
+local function ending(letter, tried, record)
+  return letter .. attempts(tried) .. ';' .. record
 end

@@ -18,7 +18,7 @@ local function flow_engine()
   local dropped = 0 -- bytes of the records of those that this call has cancelled
 
   local function flow_of(id, record)
-    if not string.find(record, '^[012],%d+,[^,;]*,[^,;]*,[^;]*>;') then return nil end
+    if not string.find(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^;]*>;') then return nil end
     local flow, number, undo = string.match(id, '^(.+)%.(%d+)(u?)$')
     return flow, tonumber(number), undo == 'u'
   end
@@ -127,7 +127,7 @@ local function flow_engine()
     if record then
       local reason = cause ~= '' and '>' .. flow_job(flow, cause) or ''
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = 'c' .. (redis.call('HGET', tries, id) or 0) .. reason .. ';' .. record
+      outcomes[#outcomes + 1] = 'c' .. attempts(redis.call('HGET', tries, id)) .. reason .. ';' .. record
       dropped = dropped + #record
       redis.call('HDEL', jobs, id)
       redis.call('HDEL', tries, id)

@@ -17,7 +17,7 @@ touch('LLEN', rings, rings + 2)
 
 -- The header's parts; key is nil when there is none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
 local function header(record)
-  local level, key, group, limits = string.match(record, '^([012]),%d+,([^,;]*),([^,;]*),?([^,;]*)')
+  local level, key, group, limits = string.match(record, '^([012]),[%d/]+,([^,;]*),([^,;]*),?([^,;]*)')
   if not level then return 1, nil, '', '' end
   return tonumber(level), key ~= '' and key or nil, group, limits
 end

@@ -4,7 +4,7 @@
 -- the ms at which it is due at the latest.
 
 local function unique_name(record)
-  return string.match(record, '^[012],%d+,[^,;]*,[^,;]*,[^,;]*,([dsp])([^,;]+)')
+  return string.match(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^,;]*,([dsp])([^,;]+)')
 end
 
 local function name_owner(name)

@@ -1,10 +1,10 @@
 -- What runs once per period, one hash: s state: r(unning), d(one), f(ailed), l(ost), or none; o, q owner and request of the run;
--- f its fence; d when its lease ends, us, l how long that is, ms; e when the period ends, us, p how long it is, ms; v its result or failure; w<request> = channel of who
--- waits; x, z the requests of the last calls that gave up and of the last resets.
+-- f its fence; d when its lease ends, us, l how long that is, ms; e when the period ends, us, p how long it is, ms; v its result or failure; w<channel> of a
+-- process in which somebody waits; x, z the requests of the last calls that gave up and of the last resets.
 local once = KEYS[1]
 local LOOK = 5000 -- ms after which whoever waits looks again by itself
 local MARGIN = 75000 -- ms that the key outlives its period and its run
-local MANY = 2000 -- callers told at once; more look by themselves
+local MANY = 1000 -- processes that are notified; the callers of others look by themselves
 local found = redis.call('HMGET', once, 's', 'o', 'q', 'f', 'd', 'e', 'l', 'p')
 local state, owner, request, fence = found[1] or '', found[2], found[3], tonumber(found[4] or 0)
 local deadline, ends = tonumber(found[5] or 0), tonumber(found[6] or 0)
@@ -21,14 +21,14 @@ end
 -- include: requests
 -- include: publish
 
--- Tell everybody who waits.
+-- Notify every process in which somebody waits, with one message.
 local function wake()
-  local fields, told = redis.call('HGETALL', once), 0
-  for at = 1, #fields, 2 do
-    if string.sub(fields[at], 1, 1) == 'w' and told < MANY then
-      publish(fields[at + 1], string.sub(fields[at], 2))
-      redis.call('HDEL', once, fields[at])
-      told = told + 1
+  local notified = {''}
+  for _, name in ipairs(redis.call('HKEYS', once)) do
+    if string.sub(name, 1, 1) == 'w' then
+      publish(string.sub(name, 2), once)
+      notified[#notified + 1] = name
     end
   end
+  redis.call('HDEL', once, unpack(notified))
 end

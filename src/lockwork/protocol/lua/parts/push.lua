@@ -1,4 +1,4 @@
--- Putting jobs into a queue. A record is `priority,max deliveries,key,group;body`: this header is all the server reads.
+-- Putting jobs into a queue. A record is `priority,attempts[/max deliveries],key,group;body`: this header is all the server reads.
 -- The first keys are the queue's: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1
 local jobs, due, idle, stats = KEYS[1], KEYS[5], KEYS[6], KEYS[7]
 -- include: touch
@@ -18,8 +18,8 @@ end
 
 -- The level of a plain job, as text; nil for one with a key or a group. A record whose header cannot be read counts as plain.
 local function plain(record)
-  local level = string.match(record, '^([012]),%d+,,;')
-  if level or string.find(record, '^[012],%d+,[^;]+;') then return level end
+  local level = string.match(record, '^([012]),[%d/]+,,;')
+  if level or string.find(record, '^[012],[%d/]+,[^;]+;') then return level end
   return string.match(record, '^[012]') or '1'
 end
 

@@ -1,0 +1,114 @@
+"""Tasks whose workers die; HISTORY is a file to which everything that happens is appended.
+
+A worker process that imports this module waits for the file GATE, if there is such a variable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from lockwork import Lockwork, current_job
+from lockwork.errors import WorkerDied
+from lockwork.hooks import Died, Failed
+
+lw = Lockwork()
+
+
+def note(event: str, **facts: object) -> None:
+    """Append one line in one write."""
+    line = {"event": event, "pid": os.getpid(), **facts}
+    file = os.open(os.environ["HISTORY"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+
+
+if "GATE" in os.environ and sys.argv[0].endswith("child.py"):
+    note("importing")
+    while not Path(os.environ["GATE"]).exists():
+        time.sleep(0.01)
+
+
+def ran() -> int:
+    job = current_job()
+    note("ran", id=job.id, attempt=job.attempt)
+    return job.attempt
+
+
+@lw.hooks.dead
+def died(event: Died) -> None:
+    note("dead", id=event.id, task=event.task, queue=event.queue, attempt=event.attempt, error=str(event.error),
+         of_worker=isinstance(event.error, WorkerDied))  # fmt: skip
+
+
+@lw.hooks.failure
+def failed(event: Failed) -> None:
+    note("failure", id=event.id, attempt=event.attempt)
+
+
+@lw.task(retries=0)
+async def mark() -> int:
+    return ran()
+
+
+@lw.task(retries=0)
+async def holds_once() -> int:
+    if ran() == 1:
+        await asyncio.sleep(600)
+    return current_job().attempt
+
+
+@lw.task(retries=0)
+async def kills_its_worker() -> None:
+    ran()
+    os.kill(os.getpid(), 9)
+
+
+@lw.task(retries=1, backoff="1ms")
+async def dies_then_fails() -> None:
+    if ran() == 1:
+        os.kill(os.getpid(), 9)
+    raise ValueError("no")
+
+
+@lw.task(retries=1, backoff="1ms", max_deliveries=2)
+async def may_start_twice() -> None:
+    if ran() == 1:
+        raise ValueError("no")
+    os.kill(os.getpid(), 9)
+
+
+@lw.task(max_deliveries=1, backoff="1ms")
+async def kills_once() -> None:
+    ran()
+    os.kill(os.getpid(), 9)
+
+
+@lw.task(max_deliveries=1, backoff="1ms")
+async def fails_once() -> None:
+    ran()
+    raise ValueError("no")
+
+
+@lw.task(max_deliveries=1)
+async def starts_once() -> None:
+    ran()
+    await asyncio.sleep(600)
+
+
+@lw.task(max_deliveries=1)
+def starts_once_in_a_thread() -> None:
+    ran()
+    time.sleep(600)
+
+
+@lw.task(max_deliveries=1, executor="process")
+def starts_once_in_a_process() -> None:
+    ran()
+    time.sleep(600)
