@@ -117,6 +117,9 @@ class LineModel:
             self._leave(asker.request)  # an owner that asks anew knows nothing of that grant
             return self._granted(asker, lease, now)
         if held is None:
+            if before is not None and before.owner:
+                # its lease ran out: its process is to ask whether it still holds
+                self.wakes.tell(CHANNELS + before.owner.partition(":")[0], f"! look {self.key}")
             first = self._first(now, asker.request)
             if first is None or first.asker.request == asker.request:
                 return self._granted(asker, lease, now)
