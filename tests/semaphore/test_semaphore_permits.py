@@ -216,7 +216,7 @@ def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
         assert key == b"lw:{sem:gpu}"
         assert 60 < admin.ttl(key) <= 75
     assert 0 < admin.ttl(key) <= 60
-    assert int(admin.hlen(key)) == 7, "nothing is left but the books' own sums"
+    assert int(admin.hlen(key)) == 5, "nothing is left but the books' own sums"
 
 
 def test_nothing_is_left_in_the_process(lw: Lockwork) -> None:

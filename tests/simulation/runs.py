@@ -45,9 +45,18 @@ def incidents(
         (mix.back, partial(shift, -1)),
         (mix.forth, partial(shift, 1)),
     ]
+
+    for _ in range(world.ears.hangups):
+        world.after(world.chance.randint(0, span), partial(_hang_up, world))
     for count, what in plan:
         for _ in range(count):
             world.after(random.randint(0, span), what)
+
+
+def _hang_up(world: World) -> None:
+    listening = [process for process in world.processes if process.alive and process.listens]
+    if listening:
+        world.hang_up(world.chance.choice(listening))
 
 
 def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None] = lambda: None) -> World:
