@@ -199,12 +199,12 @@ def test_looking_at_a_lock_does_not_block_the_server(lw: Lockwork, admin: redis.
     """The best of some tries: another process may have had the processor in the midst of one."""
     lock = lw.lock("x")
 
-    def blocked(look: Callable[[], object]) -> int:
+    def blocked(look: Callable[[], object]) -> float:
         durations = []
         for _ in range(8):
             admin.slowlog_reset()
             look()
-            durations.append(max(entry["duration"] for entry in admin.slowlog_get(128)))
+            durations.append(max(float(entry["duration"]) for entry in admin.slowlog_get(128)))
         return min(durations)
 
     with lock:
