@@ -83,7 +83,7 @@ def books(fields: dict[bytes, bytes]) -> Books:
         "order": all(heap[at // 2][0] <= heap[at][0] for at in heap if at > 1 and at // 2 in heap),
         "keys": all(key <= found.holders[fence].deadline for key, fence in heap.values() if fence in found.holders),
         "line": all(_bottom(fields) <= waiting.ticket <= int(fields[b"t"]) for waiting in found.line)
-        and len(found.line) == int(fields.get(b"c", 0)),
+        and len(found.line) == int(fields.get(b"m", 0)),
     }
     if wrong := [what for what, fine in whole.items() if not fine]:
         raise Broken(f"L9: the books contradict themselves ({', '.join(wrong)}): {fields}")

@@ -3,7 +3,7 @@
 -- ARGV: how many places to look at, 0: do not count
 -- Reply: {owner or '', its request, fence, ms left, waiters}: live ones, but of a line that is longer, those further back count as live
 -- include: now
-local held = redis.call('HMGET', KEYS[1], 'o', 'r', 'f', 'd', 'h', 't', 'c', 'b')
+local held = redis.call('HMGET', KEYS[1], 'o', 'r', 'f', 'd', 'h', 't', 'm', 'b')
 local fence, deadline = tonumber(held[3] or 0), tonumber(held[4] or 0)
 local head, tail, most = tonumber(held[8] or held[5] or 1), tonumber(held[6] or 0), tonumber(ARGV[1])
 local seen, waiters = 0, 0

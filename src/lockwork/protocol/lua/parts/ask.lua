@@ -2,7 +2,7 @@
 -- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time (0: refused).
 local function ask(owner, request, lease, claim, wait, channel)
-  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'u', 'i' .. request, 'h', 't', 'c', 'b', 's')
+  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'u', 'i' .. request, 'h', 't', 'm', 'b', 's')
   local deadline = tonumber(held[4] or 0)
   local free, more = false, false
   open_line(lock, unpack(held, 7, 11))

@@ -1,6 +1,6 @@
 -- The waiting line inside a lock's hash.
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant; u 'deadline channel' of the last hand-over;
--- h, t, c, b, s, w<ticket>, i<request> the line, see places.lua; a waiter is
+-- h, t, m, b, s, w<ticket>, i<request> the line, see places.lua; a waiter is
 -- {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units: 1, deaf}, the last two if it is deaf
 local REQUEST, CHANNEL, LOOKS, DEAF = 3, 5, 6, 9
 -- include: places
@@ -67,7 +67,7 @@ end
 local function pass(last, head, tail)
   local waiter, more
   if tail then
-    open_line(lock, head, tail, unpack(redis.call('HMGET', lock, 'c', 'b', 's')))
+    open_line(lock, head, tail, unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
     waiter, more = first('')
   end
   if waiter then

@@ -1,5 +1,5 @@
 -- The books of permits, one hash for any number of holders.
--- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders; h, t, c, b, s, w<ticket>, i<request> the
+-- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders; h, t, m, b, s, w<ticket>, i<request> the
 -- line, see places.lua and permits_line.lua;
 -- g<fence> = {deadline us, owner, request, units, since us, channel}, the last only until what was handed over is claimed; r<request> =
 -- fence of its grant;
@@ -9,7 +9,7 @@ local REQUEST, CHANNEL, LOOKS, DEAF = 3, 5, 6, 9
 local books = KEYS[1]
 local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
-local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'c', 'b', 's')
+local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'm', 'b', 's')
 local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
 local count = tonumber(found[5] or 0)
 open_line(books, unpack(found, 6, 10))

@@ -1,4 +1,4 @@
--- A line of waiters inside a hash: h, t first and last ticket; c number of places; b first ticket that was passed over, if any;
+-- A line of waiters inside a hash: h, t first and last ticket; m number of places; b first ticket that was passed over, if any;
 -- s MessagePack {channel: us}, processes that left a hand-over unclaimed, since when; w<ticket> = a waiter, whose first entry is the
 -- end of its place, us; i<request> = ticket.
 -- A waiter whose process seems to be gone is passed over: it keeps its place, and is first again when it asks again.
@@ -12,7 +12,7 @@ local heard = {} -- channel -> whether a process listens there
 
 local line
 
--- Begin with the line of a hash, as its fields h, t, c, b, s say.
+-- Begin with the line of a hash, as its fields h, t, m, b, s say.
 local function open_line(key, head, tail, count, bottom, silent)
   line = {
     key = key, head = tonumber(head or 1), tail = tonumber(tail or 0), bottom = tonumber(bottom or nil),
@@ -121,10 +121,10 @@ local function save_line(...)
   if line.head > line.tail and not line.bottom then line.count = 0 end
   if line.count <= 0 and select('#', ...) > 0 then line.count, line.changed = 1, true end
   if line.count <= 0 then
-    if line.stored then redis.call('HDEL', line.key, 'h', 't', 'c', 'b', 's') end
+    if line.stored then redis.call('HDEL', line.key, 'h', 't', 'm', 'b', 's') end
     open_line(line.key)
   elseif line.changed then
-    redis.call('HSET', line.key, 'h', line.head, 't', line.tail, 'c', line.count, ...)
+    redis.call('HSET', line.key, 'h', line.head, 't', line.tail, 'm', line.count, ...)
     if line.bottom then
       redis.call('HSET', line.key, 'b', line.bottom)
     elseif bottom then

@@ -4,7 +4,7 @@ local function withdraw(owner, request)
   if held[1] == owner and held[2] == request and held[4] ~= '0' then
     pass(held[3], held[5], held[6])
   elseif held[6] then
-    open_line(lock, held[5], held[6], unpack(redis.call('HMGET', lock, 'c', 'b', 's')))
+    open_line(lock, held[5], held[6], unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
     leave(request)
     save_line()
   end
