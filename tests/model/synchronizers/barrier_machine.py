@@ -29,7 +29,7 @@ class _Arrived:
 class BarrierMachine(RuleBasedStateMachine):
     """Rules are what parties and time do."""
 
-    STEP = 300
+    STEP = 100
     """Parties that one call notifies."""
 
     def __init__(self, bench: Bench) -> None:

@@ -9,7 +9,7 @@ from model.synchronizers.barrier_machine import BarrierMachine, StepwiseBarrierM
 from simulation.server import Build, Server
 
 _LIVE = "string.format('(%.0f', now), '+inf')"
-_ONE_BY_ONE = ("parts/barrier", "local STEP = 300", "local STEP = 1")
+_ONE_BY_ONE = ("parts/barrier", "local STEP = 100", "local STEP = 1")
 TWINS = (
     Build(
         "the dead count",

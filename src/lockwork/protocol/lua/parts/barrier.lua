@@ -9,7 +9,7 @@ local barrier, places, order = KEYS[1], KEYS[2], KEYS[3]
 local PLACE = 15000 -- ms that an arrival counts unless its process asks again
 local KEPT = 60000 -- ms that it is remembered who passed, for those who missed their wake-up
 local MANY = 20000 -- passes remembered at most, but always those of the last two generations
-local STEP = 300 -- parties that one call notifies
+local STEP = 100 -- parties that one call notifies
 redis.call('HLEN', barrier)
 redis.call('ZCARD', places)
 redis.call('ZCARD', order)
