@@ -302,8 +302,10 @@ def _barrier(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         pipeline = meter.client.pipeline(transaction=False)
         source = script("barrier_arrive").source
         for number in range(parties):
-            pipeline.eval(source, 2, *places, parties, f"r{number}", f"lw:wake:p{number % 100}")
-        pipeline.execute()
+            pipeline.eval(source, len(places), *places, parties, f"r{number}", f"lw:wake:p{number % 100}")
+        left = pipeline.execute()[-1][3]
+        while left:
+            left = meter.client.eval(source, len(places), *places, parties, f"r{parties - 1}", "")[3]
     return found
 
 

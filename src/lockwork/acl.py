@@ -15,10 +15,11 @@ from lockwork.protocol.keys import checked
 
 _CALLS = "client|id client|kill eval evalsha info ping select subscribe wait"
 _SCRIPTS = (
-    "del exists get hdel hexists hget hgetall hincrby hlen hmget hset hsetnx pexpire pttl publish set time unlink"
+    "del exists get hdel hexists hget hgetall hincrby hlen hmget hset hsetnx pexpire pttl publish pubsub|numsub set "
+    "time unlink"
 )
 _SETS = "zadd zcard zcount zrange zrangebyscore zrank zrem zscore"
-_QUEUES = "hscan hstrlen llen lpop pubsub|numsub rename rpush sadd scard srem zpopmin zrangebylex"
+_QUEUES = "hscan hstrlen llen lpop rename rpush sadd scard srem zrangebylex"
 _RUNNING = "lpush lrange sismember smismember zremrangebyscore zrevrangebyscore"
 _LOCK_KEYS = ("lock", "quorum", "sem", "rw", "fenced", "limiter", "barrier", "latch", "once")
 
@@ -51,12 +52,12 @@ ROLES: dict[str, Role] = {
     "locks": Role(
         "locks, semaphores, elections, quorums, limiters, barriers, latches, once, fenced values",
         tuple(f"{{{kind}:*" for kind in _LOCK_KEYS),
-        _commands(_CALLS, _SCRIPTS, _SETS, "type"),
+        _commands(_CALLS, _SCRIPTS, _SETS, "hkeys type"),
     ),
     "operator": Role(
         "everything that Lockwork does: the dead, limits, lists of all queues and locks",
         ("*",),
-        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "scan type zrevrange"),
+        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "hkeys scan type zrevrange"),
     ),
 }
 

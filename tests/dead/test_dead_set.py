@@ -34,10 +34,14 @@ def bury(lw: Lockwork, records: list[bytes], error: bytes = b'{"type":"ValueErro
     new = [NewJob(id, record) for id, record in zip(new_ids(len(records)), records, strict=True)]
     lw.runtime.run(pushing.push(KEYS, new))
     lw.runtime.run(jobs.beat(KEYS, {SESSION: True}, 60_000, 1))
-    batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, len(new), new[0].id, ""))
-    assert len(batch.jobs) == len(new)
-    outcomes = [Outcome(job.id, job.token, "d", error) for job in batch.jobs]
-    assert all(lw.runtime.run(jobs.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
+    left = len(new)
+    while left:
+        # a call leases a megabyte of records, or one
+        batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, left, new_ids(1)[0], ""))
+        assert batch.jobs
+        left -= len(batch.jobs)
+        outcomes = [Outcome(job.id, job.token, "d", error) for job in batch.jobs]
+        assert all(lw.runtime.run(jobs.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
     return [job.id for job in new]
 
 

@@ -13,6 +13,7 @@ import redis
 from cancelling import cancelled, turns
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
+from lockwork.protocol.keys import barrier as barrier_keys
 from lockwork.protocol.scripts import script
 from processes import until
 from proxy import Phase, Proxy
@@ -177,7 +178,7 @@ def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(lw.barrier("phase", 2).wait, 30)
         until(lambda: lw.barrier("phase", 2).arrived(), "it has come")
-        assert {key.decode() for key in admin.scan_iter()} == {"lw:{barrier:phase}", "lw:{barrier:phase}:places"}
+        assert {key.decode() for key in admin.scan_iter()} == set(barrier_keys("lw", "phase"))
         assert all(0 < admin.ttl(key) <= 120 for key in admin.scan_iter())
         lw.barrier("phase", 2).wait(0)
         first.result(10)

@@ -29,7 +29,7 @@ def turns(bench: Bench, parties: int, count: int) -> None:
 
 def remembered(server: Server, parties: int) -> int:
     """How many generations."""
-    return (int(server.command("HLEN", "sim:{barrier:a}")) - 4) // (parties + 1)
+    return (int(server.command("HLEN", "sim:{barrier:a}")) - 5) // (parties + 1)
 
 
 def test_who_passed_is_known_for_a_minute(simulated: Server) -> None:

@@ -63,10 +63,10 @@ def limiter(prefix: str, name: str) -> tuple[str, str]:
     return base, f"{base}:log"
 
 
-def barrier(prefix: str, name: str) -> tuple[str, str]:
-    """A barrier's arrivals, and their places by deadline."""
+def barrier(prefix: str, name: str) -> tuple[str, str, str]:
+    """A barrier's arrivals, their places by deadline, and their order."""
     base = f"{prefix}:{{barrier:{name}}}"
-    return base, f"{base}:places"
+    return base, f"{base}:places", f"{base}:order"
 
 
 def latch(prefix: str, name: str) -> tuple[str, str, str]:

@@ -232,7 +232,7 @@ class Mux:
         left = self._progress + self._silence - now()
         if left <= 0 and self._writer is not None:
             transport = self._writer.transport
-            waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket"))
+            waiting = transport.get_write_buffer_size() + unacknowledged(transport.get_extra_info("socket").fileno())
             before, self._arrived = self._arrived, self._written - waiting
             if self._arrived - before < LARGE:
                 self._drop(self._answers, "it fell silent")

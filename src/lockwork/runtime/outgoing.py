@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import struct
-from typing import Protocol
-
-try:
-    import fcntl
-    import termios
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+import sys
 
 LARGE: int = 65536
 """Bytes; what is smaller leaves at once, or the connection is dead."""
 
+if sys.platform != "win32":
+    import fcntl
+    import termios
 
-class HasFileno(Protocol):
-    """A socket, or what stands for one."""
+    def unacknowledged(descriptor: int) -> int:
+        """Return the bytes in a socket's send buffer that the other side has not acknowledged; 0 if nobody can tell."""
+        if not hasattr(termios, "TIOCOUTQ"):
+            return 0
+        try:
+            return int(struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0" * 4))[0])
+        except (OSError, ValueError):  # a closed socket's descriptor is -1
+            return 0
 
-    def fileno(self) -> int:
-        """Return its descriptor."""
+else:  # pragma: no cover
 
-
-def unacknowledged(sock: HasFileno) -> int:
-    """Return the bytes in the send buffer that the other side has not acknowledged; 0 where the system cannot tell."""
-    if fcntl is None or not hasattr(termios, "TIOCOUTQ"):
-        return 0
-    try:
-        return int(struct.unpack("i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0" * 4))[0])
-    except OSError:
+    def unacknowledged(descriptor: int) -> int:  # noqa: ARG001
+        """Return 0: Windows does not tell."""
         return 0

@@ -105,7 +105,7 @@ class Wire:
         assert self._socket is not None
         while packed:
             packed = packed[self._socket.send(packed[: 4 * LARGE]) :]
-        self._outgoing = unacknowledged(self._socket)
+        self._outgoing = unacknowledged(self._socket.fileno())
 
     def _read(self) -> bytes:
         """Read what comes next; while a large command is still leaving, the time limit begins anew."""
@@ -114,7 +114,7 @@ class Wire:
             try:
                 return self._socket.recv(_READ_SIZE)
             except TimeoutError:
-                before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket)
+                before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket.fileno())
                 if self._outgoing >= before:
                     raise
 

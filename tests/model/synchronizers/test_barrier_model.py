@@ -5,22 +5,27 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.synchronizers.barrier_machine import BarrierMachine
+from model.synchronizers.barrier_machine import BarrierMachine, StepwiseBarrierMachine
 from simulation.server import Build, Server
 
 _LIVE = "string.format('(%.0f', now), '+inf')"
+_ONE_BY_ONE = ("parts/barrier", "local STEP = 100", "local STEP = 1")
 TWINS = (
     Build(
         "the dead count",
-        (("parts/barrier", _LIVE, "'-inf', '+inf')"), ("barrier_arrive", "'-inf', now, 'LIMIT'", "'-inf', 0, 'LIMIT'")),
+        (
+            ("parts/barrier", _LIVE, "'-inf', '+inf')"),
+            ("barrier_arrive", "'-inf', now, 'LIMIT'", "'-inf', 0, 'LIMIT'"),
+            ("barrier_arrive", "if opens and gone + left > 0 then", "if false then"),
+        ),
     ),
     Build(
         "a call that is sent again arrives again",
-        (("barrier_arrive", "drop(member[2])", "redis.call('HDEL', barrier, 'a' .. member[2])"),),
+        (("barrier_arrive", "if mine then return", "if false then return"),),
     ),
     Build(
         "forgets who passed",
-        (("barrier_arrive", "redis.call('HSET', barrier, 'i' .. member[2], cmsgpack.pack({generation, at - 1}))", ""),),
+        (("parts/barrier", "redis.call('HSET', barrier, 'i' .. request, cmsgpack.pack({generation, index}))", ""),),
     ),
     Build(
         "withdraws who has passed",
@@ -35,9 +40,14 @@ TWINS = (
     Build("nobody can withdraw", (("barrier_leave", "drop(ARGV[1])", ""),)),
     Build("takes any number of parties", (("barrier_arrive", "if others > 0 and", "if false and"),)),
     Build(
-        "opens for one too few", (("barrier_arrive", "if others + 1 < parties then", "if others + 2 < parties then"),)
+        "opens for one too few", (("barrier_arrive", "opens = others + 1 >= parties", "opens = others + 2 >= parties"),)
     ),
-    Build("any order", (("barrier_arrive", "return one[1] < other[1]", "return one[1] > other[1]"),)),
+    Build(
+        "any order",
+        (("barrier_arrive", "redis.call('HINCRBY', barrier, 't', 1)", "1"),),
+    ),
+    Build("opens while it notifies", (_ONE_BY_ONE, ("barrier_arrive", "gone + left > 0", "gone > 0"))),
+    Build("who looks before it is notified waits", (_ONE_BY_ONE, ("parts/barrier", "if not ticket or", "if true or"))),
     Build(
         "a place that is not refreshed",
         (
@@ -55,6 +65,10 @@ def test_a_barrier_does_what_its_model_says(simulated: Server) -> None:
     check(BarrierMachine, simulated, Build())
 
 
+def test_it_does_so_when_it_notifies_one_party_a_call(simulated: Server) -> None:
+    check(StepwiseBarrierMachine, simulated, Build("one by one", (_ONE_BY_ONE,)))
+
+
 @pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 def test_a_broken_barrier_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(BarrierMachine, simulated, twin)
+    check_caught(StepwiseBarrierMachine if _ONE_BY_ONE in twin.edits else BarrierMachine, simulated, twin)

@@ -1,16 +1,15 @@
 -- Arrives at a barrier, or stays arrived when called again; the last of the parties lets all of them pass.
--- KEYS: barrier, places
+-- KEYS: barrier, places, order
 -- ARGV: parties, request, channel, secret that seals the message to it
--- Reply: {1, index, generation} passed (now or before); {0, arrived, generation} not yet; {-1, parties, 0} the barrier is for
---   another number of parties, and some have arrived
+-- Reply: {1, index, generation, left} passed (now or before), and how many are left to notify; {0, arrived, generation, left} not
+--   yet; {-1, parties, 0, 0} the barrier is for another number of parties, and some have arrived. While some are left, send it again
 -- Invariants: each generation passes exactly its parties, all of them live at that moment; no request passes twice
 -- include: now
 -- include: barrier
--- include: publish
--- include: seal
 local parties, request = tonumber(ARGV[1]), ARGV[2]
+local left = notify()
 local mine = passed(request)
-if mine then return {1, mine[2], mine[1]} end
+if mine then return {1, mine[2], mine[1], left} end
 
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', places, '-inf', now, 'LIMIT', 0, 500)) do
   if dead ~= request then drop(dead) end
@@ -20,64 +19,38 @@ local last = now + PLACE * 1000
 for _, other in ipairs(redis.call('ZRANGEBYSCORE', places, string.format('(%.0f', last), '+inf', 'LIMIT', 0, 500)) do
   redis.call('ZADD', places, last, other)
 end
-local books = redis.call('HMGET', barrier, 'p', 'g', 'o')
+local books = redis.call('HMGET', barrier, 'p', 'g')
 local generation = tonumber(books[2] or 0)
 local place = tonumber(redis.call('ZSCORE', places, request) or 0)
 local others = live() - (place > now and 1 or 0)
 if others > 0 and not books[1] then
   -- the places belong to books that are gone
-  redis.call('DEL', places)
+  redis.call('DEL', places, order)
   place, others = 0, 0
 end
-if others > 0 and tonumber(books[1]) ~= parties then return {-1, tonumber(books[1]), 0} end
+if others > 0 and tonumber(books[1]) ~= parties then return {-1, tonumber(books[1]), 0, 0} end
 
-if others + 1 < parties then
-  if redis.call('HEXISTS', barrier, 'a' .. request) == 0 then
-    local ticket = redis.call('HINCRBY', barrier, 't', 1)
-    redis.call('HSET', barrier, 'a' .. request, cmsgpack.pack({ticket, ARGV[3], ARGV[4] or ''}))
-  end
-  redis.call('HSET', barrier, 'p', parties)
+local opens = others + 1 >= parties
+local gone = redis.call('ZCOUNT', places, '-inf', now) - (place > 0 and place <= now and 1 or 0)
+if opens and gone + left > 0 then
+  -- more have died than one call takes out, or the last generation is being notified: it opens in a later call
+  if place > now then redis.call('ZADD', places, last, request) end
+  return {0, others, generation, gone + left}
+end
+if not redis.call('ZSCORE', order, request) then
+  redis.call('ZADD', order, redis.call('HINCRBY', barrier, 't', 1), request)
+end
+redis.call('HSET', barrier, 'p', parties, 'a' .. request, opens and '' or cmsgpack.pack({ARGV[3], ARGV[4] or ''}))
+if not opens then
   redis.call('ZADD', places, last, request)
   keep()
-  return {0, others + 1, generation}
+  return {0, others + 1, generation, 0}
 end
 
 -- all are here: everybody's index is their place in the order of arrival
-generation = generation + 1
-local group, index = {}, nil
-for _, other in ipairs(redis.call('ZRANGEBYSCORE', places, string.format('(%.0f', now), '+inf')) do
-  if other ~= request then
-    local arrived = cmsgpack.unpack(redis.call('HGET', barrier, 'a' .. other))
-    group[#group + 1] = {arrived[1], other, arrived[2], arrived[3] or ''}
-  end
-end
-local before = redis.call('HGET', barrier, 'a' .. request)
-group[#group + 1] = {before and cmsgpack.unpack(before)[1] or math.huge, request, ''}
-table.sort(group, function(one, other) return one[1] < other[1] end)
-local record = {now}
-for at, member in ipairs(group) do
-  drop(member[2])
-  redis.call('HSET', barrier, 'i' .. member[2], cmsgpack.pack({generation, at - 1}))
-  record[at + 1] = member[2]
-  if member[2] == request then
-    index = at - 1
-  else
-    publish(member[3], sealed(member[4], member[2], string.format('%d', at - 1)))
-  end
-end
-redis.call('HSET', barrier, 'r' .. generation, cmsgpack.pack(record), 'g', generation, 'p', parties)
-
--- forget who passed long ago: at most three generations a call, while a call adds one
-local oldest = tonumber(books[3] or 1)
-local first = generation - math.max(2, math.floor(MANY / parties))
-for _ = 1, 3 do
-  local packed = oldest < generation - 1 and redis.call('HGET', barrier, 'r' .. oldest)
-  local old = packed and cmsgpack.unpack(packed)
-  if not old or (oldest > first and old[1] > now - KEPT * 1000) then break end
-  for at = 2, #old do redis.call('HDEL', barrier, 'i' .. old[at]) end
-  redis.call('HDEL', barrier, 'r' .. oldest)
-  oldest = oldest + 1
-end
-redis.call('HSET', barrier, 'o', oldest)
+redis.call('UNLINK', places)
+redis.call('HSET', barrier, 'g', generation + 1, 'q', redis.call('HGET', barrier, 't'), 'b', 0)
+mine = passed(request)
+left = notify()
 keep()
-return {1, index, generation}
+return {1, mine[2], mine[1], left}

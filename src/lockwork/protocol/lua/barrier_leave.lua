@@ -1,5 +1,5 @@
 -- Withdraws an arrival, unless the barrier has opened for it.
--- KEYS: barrier, places
+-- KEYS: barrier, places, order
 -- ARGV: request
 -- Reply: {1, index, generation} it has passed, and nothing was withdrawn; {0, 0, 0} it does not count any more
 -- Invariants: what has passed stays passed

@@ -1,5 +1,5 @@
 -- Reads how many have arrived and wait.
--- KEYS: barrier, places
+-- KEYS: barrier, places, order
 -- ARGV: none
 -- Reply: {arrived, generation}
 -- include: now

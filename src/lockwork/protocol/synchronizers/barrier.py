@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
-from lockwork.errors import ConfigError, WaitTimeout
+from lockwork.errors import ConfigError, LockworkError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.insisting import undo
 from lockwork.protocol.looking import Looks, patience
@@ -16,7 +17,7 @@ from lockwork.protocol.scripts import script
 class Arrival:
     """One party's arrival: the barrier, and what the server needs to know to count it once and to wake it."""
 
-    keys: tuple[str, str]
+    keys: tuple[str, str, str]
     name: str
     parties: int
     request: str
@@ -35,8 +36,13 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
         while True:
             sent = yield Clock()
             args: list[Argument] = [arrival.parties, arrival.request, arrival.channel, sealed_with]
-            code, answer, _ = yield Call(script("barrier_arrive"), arrival.keys, args, patience(give_up, sent))
+            call = Call(script("barrier_arrive"), arrival.keys, args, patience(give_up, sent))
+            code, answer, _, left = yield call
+            while left and not code:
+                # this one would open it, once the generation before is notified
+                code, answer, _, left = yield call
             if code == 1:
+                yield from _notify(call, left)
                 return int(answer)
             if code < 0:
                 raise ConfigError(
@@ -64,7 +70,14 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
         raise
 
 
-def arrived(keys: tuple[str, str]) -> Protocol[int]:
+def _notify(call: Call, left: int) -> Protocol[None]:
+    """Notify the parties that the opening call has left, some hundreds a call; without the server, they look again."""
+    with contextlib.suppress(LockworkError):
+        while left:
+            *_, left = yield call
+
+
+def arrived(keys: tuple[str, str, str]) -> Protocol[int]:
     """Count who has arrived and waits."""
     count, _ = yield Call(script("barrier_state"), keys, [])
     return int(count)
