@@ -23,7 +23,7 @@ _INNER = ("engine", "places")
 _FORMS = (  # of a grant, of an offer, and of what barriers and latches say
     f"{'0' * 40} 1800000000000000 1800000009000000",
     f"{'0' * 40} 1 1900000000000000 ~ j0001 1,3,,;[\"work\",[]]",
-    f"{'0' * 40} 1",
+    f"{'0' * 40} 1900000000000000",
 )
 _ODD = ("", "x", "look", "1", "1 2", f"-1 {10**25}", "1 1 ~", "1 1 ~ id 1,4,,;[]", "\x00\udcff", "9" * 5000)
 
@@ -162,7 +162,7 @@ class Network:
     def _meddle(self, often: float) -> None:
         """A stranger, who knows every ticket, may answer somebody who waits, with what others were told."""
         world, random = self._world, self._world.stranger
-        if random.random() < often / 2:
+        if random.random() < often:
             world.after(random.randint(0, 200 * MS), self._answer, random.choice(world.processes))
 
     def _answer(self, process: Process) -> None:
