@@ -125,7 +125,7 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
     lw: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = {"connect": 3, "renew": 3}
-    connect, renew = wire.Wire.connect, grants.renew
+    connect, renew = wire.Wire.connect, grants.renew_each
 
     def fail(what: str) -> None:
         left[what] -= 1
@@ -143,7 +143,7 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
     with lw.lock("held") as grant:
         before = admin.hget("lw:{lock:held}", "d")
         monkeypatch.setattr(wire.Wire, "connect", connect_)
-        monkeypatch.setattr(grants, "renew", renew_)
+        monkeypatch.setattr(grants, "renew_each", renew_)
         lw.runtime.engine.listen()
         until(lambda: _heard(lw, admin), "it hears its channel", 20)
         until(lambda: admin.hget("lw:{lock:held}", "d") != before, "it is renewed", 20)

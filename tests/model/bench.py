@@ -51,6 +51,10 @@ class Bench:
         """Hear one more channel, as the process does whose channel it is."""
         self._server.hear(channel)
 
+    def deafen(self, channel: str) -> None:
+        """Stop hearing a channel, as when its process dies."""
+        self._server.deafen(channel)
+
     def call(self, call: Call, *, later: int = 1) -> Any:
         """Run one script, a microsecond later than what was before."""
         self.now += later

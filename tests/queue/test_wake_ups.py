@@ -60,6 +60,20 @@ def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Serv
     assert sorted(bench.messages) == [(channel, queue.jobs) for channel in CHANNELS.values()]
 
 
+@pytest.mark.parametrize("command", ["PUBLISH", "PUBSUB"])
+def test_a_monitor_does_not_count_as_a_worker(simulated: Server, command: str) -> None:
+    """A tool that hears every channel is counted by PUBLISH; a dead worker's wake-up is not heard all the same."""
+    edits = () if command == "PUBSUB" else (("parts/publish", "listens(channel) ~= false", "true"),)
+    bench, queue = Bench(simulated, Build("by PUBLISH", edits)), QueueKeys("sim", "q")
+    simulated.monitor()
+    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    bench.hear(CHANNEL)
+    for channel in ("dead-1", "dead-2", CHANNEL):
+        assert not bench.run(jobs.reserve(queue, "host/1/a", 1, channel, channel)).jobs
+    bench.run(pushing.push(queue, [NewJob("one", heads.head(1, 4) + b'["work",[]]', 0)]))
+    assert [channel for channel, _ in bench.messages] == ([CHANNEL] if command == "PUBSUB" else [])
+
+
 @pytest.mark.parametrize("dead", [0, 120])
 def test_as_many_workers_are_told_as_there_are_jobs(simulated: Server, dead: int) -> None:
     """However many of them sleep, and behind however many that were killed in their sleep."""

@@ -46,6 +46,25 @@ class Mix:
         return not (calls or self.kills or self.pauses or self.cancels or self.back or self.forth)
 
 
+@dataclass(frozen=True)
+class Ears:
+    """What goes wrong with listening; drawn apart, so that a seed's other trouble is what it was."""
+
+    hangups: int = 0
+    """A live process's subscription breaks, for up to eight seconds: its messages are lost, then it looks."""
+    machines: bool = False
+    """Who is killed dies with its machine: the server goes on counting it as a listener for up to a minute."""
+    monitor: bool = False
+    """Somebody hears every channel (PSUBSCRIBE), and PUBLISH counts it."""
+
+
+def listening(random: Random) -> Ears:
+    """Draw what goes wrong with listening: nothing at all in half of the runs."""
+    if random.random() < 0.5:
+        return Ears()
+    return Ears(random.randint(0, 4), random.random() < 0.5, random.random() < 0.5)
+
+
 def draw(random: Random, stranger: Random) -> Mix:
     """Draw a mix: every kind of trouble is absent from half of the runs."""
 

@@ -52,6 +52,8 @@ class Process:
         self.book: LeaseBook = LeaseBook()
         self.sent_until: int = 0
         """When its newest call reaches the server: calls of one process overtake each other only by faults."""
+        self.listens: bool = True
+        """Whether the server has it for a listener of its channel."""
         self.unheard: int = NEVER
         """True time at which a wake-up was last lost, or at which the last late one comes."""
         self.abandoned: dict[Link, None] = {}

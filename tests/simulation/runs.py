@@ -54,6 +54,9 @@ def incidents(
     ]
     if set_right:
         world.after(span + random.randint(0, 2 * SECOND), _set_right, world)
+
+    for _ in range(world.ears.hangups):
+        world.after(world.chance.randint(0, span), partial(_hang_up, world))
     for count, what in plan:
         for _ in range(count):
             world.after(random.randint(0, span), what)
@@ -66,6 +69,12 @@ def _step(world: World, sign: int) -> None:
 def _set_right(world: World) -> None:
     if world.ahead < 0:
         world.move_clock(-world.ahead)
+
+
+def _hang_up(world: World) -> None:
+    listening = [process for process in world.processes if process.alive and process.listens]
+    if listening:
+        world.hang_up(world.chance.choice(listening))
 
 
 def finished(world: World, seed: int, stormy: int, calm: int, at_end: Callable[[], None] = lambda: None) -> World:

@@ -108,11 +108,15 @@ class Server:
 
     def reset(self) -> None:
         """Empty the database and hear nothing."""
-        self._exchange([("FLUSHDB",), ("UNSUBSCRIBE",)])
+        self._exchange([("FLUSHDB",), ("UNSUBSCRIBE",), ("PUNSUBSCRIBE",)])
 
     def hear(self, channel: str) -> None:
         """Begin to hear a channel, as the process does whose channel it is."""
         self._exchange([("SUBSCRIBE", channel)])
+
+    def monitor(self) -> None:
+        """Hear every channel, as a tool does that looks on."""
+        self._exchange([("PSUBSCRIBE", "*")])
 
     def deafen(self, channel: str) -> None:
         """Stop hearing it: its process is gone."""

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple, Protocol
 
 from lockwork.protocol.effects import Argument, Call, Clock, Park
-from simulation.faults import SECOND, Mix, draw
+from simulation.faults import MS, SECOND, Ears, Mix, draw, listening
 from simulation.network import Network
 from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
 from simulation.server import Build, Command, Server
@@ -63,6 +63,8 @@ class World:
         self.random: Random = Random(seed)
         self.stranger: Random = Random(f"a stranger in {seed}")
         self.mix: Mix = draw(self.random, self.stranger) if mix is None else mix
+        self.chance: Random = Random(f"ears {seed}")
+        self.ears: Ears = listening(self.chance) if mix is None else Ears()
         self.build: Build = build
         self.server: Server = server
         self.now: int = 0
@@ -85,6 +87,8 @@ class World:
         self._order = 0
         self._network = Network(self)
         server.reset()
+        if self.ears.monitor:
+            server.monitor()
 
     # -- time -------------------------------------------------------------------------------------------------------
 
@@ -133,7 +137,30 @@ class World:
         """End a process at once; what it has sent may still arrive."""
         self.note(process.name, "KILLED")
         process.alive = False
+        if self.ears.machines:
+            self.after(self.chance.randint(0, 60 * SECOND), self._deafen, process)
+        else:
+            self._deafen(process)
+
+    def _deafen(self, process: Process) -> None:
+        process.listens = False
         self.server.deafen(process.channel)
+
+    def hang_up(self, process: Process) -> None:
+        """Break a process's subscription for a while; when it is back, all who wait in there look."""
+        self.note(process.name, "HUNG UP")
+        self._deafen(process)
+        away = self.chance.randint(1 * MS, self.chance.choice([50 * MS, SECOND, 8 * SECOND]))
+        process.unheard = max(process.unheard, self.now + away)
+        self.after(away, self._listen, process)
+
+    def _listen(self, process: Process) -> None:
+        if process.alive:
+            self.note(process.name, "LISTENS AGAIN")
+            process.listens = True
+            self.server.hear(process.channel)
+            for ticket in list(process.mail._boxes):
+                process.mail.deliver(ticket, "")
 
     def pause(self, process: Process, microseconds: int) -> None:
         """Stop a process for a while: its time goes on, its code does not."""

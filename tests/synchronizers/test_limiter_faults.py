@@ -78,6 +78,20 @@ async def test_cancelled_while_they_wait_they_leave_their_places(alw: Lockwork, 
     assert (await api.astatus()).full_in <= before
 
 
+@both
+async def test_callers_that_time_out_lock_nobody_out(alw: Lockwork, algorithm: Algorithm) -> None:
+    """300 callers leave in the order in which they came: nobody waits behind them any more."""
+    api = alw.limiter("api", "10/h", algorithm=algorithm)
+    await api.aacquire(10)
+    before = (await api.astatus()).full_in
+    tasks = [asyncio.create_task(api.aacquire()) for _ in range(300)]
+    while (await api.astatus()).full_in < before + (299.5 * 360 if algorithm == "bucket" else 90_000):
+        await asyncio.sleep(0)
+    for task in tasks:
+        assert await cancelled(task)
+    assert (await api.astatus()).full_in <= before
+
+
 async def test_a_place_in_a_bucket_on_which_others_count_is_not_given_back(alw: Lockwork, admin: redis.Redis) -> None:
     """The later one was told its moment; letting somebody in beside it would be one too many."""
     api = alw.limiter("api", "10/s", burst=1)

@@ -48,7 +48,7 @@ class Lock(Handle):
         self._lease_ms = max(self._lease_ms, at_least_ms)
 
     def state(self) -> LockState:
-        """Read from the server who holds the lock and how many wait."""
+        """Read from the server who holds the lock and how many wait (see `LockState.waiters`)."""
         return self._runtime.run(protocol.state(self._used_key()))
 
     async def astate(self) -> LockState:
@@ -57,27 +57,27 @@ class Lock(Handle):
 
     def locked(self) -> bool:
         """Whether anybody holds the lock, or it is kept for its minimum."""
-        return self.state().expires_in > 0
+        return self._runtime.run(self._looking()).expires_in > 0
 
     async def alocked(self) -> bool:
         """The same for a task."""
-        return (await self.astate()).expires_in > 0
+        return (await self._runtime.arun(self._looking())).expires_in > 0
 
     def owner(self) -> Holder | None:
         """Who holds the lock: host, process, thread or task, and tags; None when nobody does."""
-        return _owner(self.state())
+        return _owner(self._runtime.run(self._looking()))
 
     async def aowner(self) -> Holder | None:
         """The same for a task."""
-        return _owner(await self.astate())
+        return _owner(await self._runtime.arun(self._looking()))
 
     def remaining(self) -> float:
         """Seconds that the holder's lease lasts unless it is renewed, whoever holds it; 0 when the lock is free."""
-        return self.state().expires_in
+        return self._runtime.run(self._looking()).expires_in
 
     async def aremaining(self) -> float:
         """The same for a task."""
-        return (await self.astate()).expires_in
+        return (await self._runtime.arun(self._looking())).expires_in
 
     def force_release(self) -> bool:
         """Take the lock away from whoever holds it; True if somebody did.
@@ -112,6 +112,9 @@ class Lock(Handle):
         """The same for a task."""
         return await self._runtime.arun(self._adopting(exported))
 
+    def _looking(self) -> Protocol[LockState]:
+        return protocol.state(self._used_key(), count=False)
+
     def _exporting(self, lease: Duration | None) -> Protocol[str]:
         grant = self._mine()
         lease_ms = self._lease_ms if lease is None else milliseconds(lease, "lease")
@@ -141,7 +144,7 @@ class Lock(Handle):
 
     def _force(self) -> Protocol[bool]:
         # the fence says which grant is meant: called again after a lost reply, it must not end the next one
-        seen = yield from protocol.state(self._used_key())
+        seen = yield from self._looking()
         if not seen.expires_in:
             return False
         return (yield from protocol.force(self._key, seen.fence, self._runtime.channels))

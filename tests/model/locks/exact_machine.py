@@ -50,7 +50,7 @@ class ExactMachine(RuleBasedStateMachine):
         self.bench = bench
         for process in _HEARD:
             bench.hear(CHANNELS + process)
-        self.wakes = Wakes(frozenset(CHANNELS + process for process in _HEARD), [])
+        self.wakes = Wakes({CHANNELS + process for process in _HEARD}, [])
         self.locks = {key: LineModel(key, self.wakes) for key in (keys.lock("sim", name) for name in self.names)}
         self.requests = 0
         self.askers = [self._asker(who) for who in range(len(_OWNERS))]
@@ -167,6 +167,18 @@ class ExactMachine(RuleBasedStateMachine):
         ahead = sorted({end + off for end in ends if end + off > self.bench.now})
         if ahead:
             self.bench.now = data.draw(st.sampled_from(ahead))
+
+    @rule(process=PROCESSES)
+    def hang_up(self, process: str) -> None:
+        """A process does not listen any more: it died, or its connection broke."""
+        self.bench.deafen(CHANNELS + process)
+        self.wakes.heard.discard(CHANNELS + process)
+
+    @rule(process=PROCESSES)
+    def listen(self, process: str) -> None:
+        """A process listens, again or for the first time."""
+        self.bench.hear(CHANNELS + process)
+        self.wakes.heard.add(CHANNELS + process)
 
     @rule()
     def look(self) -> None:

@@ -22,8 +22,12 @@ _OFTEN, _SELDOM = 1000, 4900
 """Milliseconds after which who is first looks again, and everybody else."""
 _LATE = 900
 """Milliseconds that somebody in the line may look later than the lock is free."""
-_NEAR = 10
+_NEAR = 100
 """Only so many places from the first on can be warned of a grant that is shorter than expected."""
+_DEAF, _DEAF_LATE = 500, 400
+"""Milliseconds after which somebody who cannot be told looks again, and that it may be late."""
+_FORGET = 20 * SECOND
+"""How long it is known who left a hand-over unclaimed, at least until the next one does."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Asker:
 class Wakes:
     """What processes are told; who does not listen hears nothing."""
 
-    heard: frozenset[str]
+    heard: set[str]
     messages: list[tuple[str, str]]
 
     def tell(self, channel: str, text: str) -> bool:
@@ -78,6 +82,7 @@ class Waiter:
     claim: int = 0
     until: int = 0
     looks: int = 0
+    deaf: bool = False
 
 
 class LineModel:
@@ -89,6 +94,12 @@ class LineModel:
         self.grant: Grant | None = None
         self.line: list[Waiter] = []
         self.fence = 0
+        self.handed: tuple[int, str] | None = None
+        """Until when the last hand-over lasts unless it is claimed, and whose it is."""
+        self.silent: dict[str, int] = {}
+        """The channels of processes that left one unclaimed, and since when."""
+        self.bottom: int | None = None
+        """The first ticket that was passed over."""
         self.head = self.tail = 0
         """The ticket that is served next, and the last one given out; 0 while nobody waits or has waited."""
 
@@ -109,17 +120,22 @@ class LineModel:
 
     def ask(self, asker: Asker, lease: int, now: int, *, wait: bool) -> list[int]:
         """A lock is granted to who met it before, and to nobody past another; a keeper is asked to give it back."""
-        before, held = self.grant, self.held(now)
+        before, held, place = self.grant, self.held(now), self.place(asker.request)
+        if place is not None:
+            self.head = min(self.head, place.ticket)  # who was passed over is first when it asks again
+        if held is None and before is not None:
+            self._unclaimed(before, now)
+        self._asks(asker.channel)
         if held is not None and self.has(asker, now):
             held.ends = max(held.ends, now + lease * 1000)
+            self._save(now)
             return [1, held.fence, held.ends, now]
         if held is not None and held.owner == asker.owner:
             self._leave(asker.request)  # an owner that asks anew knows nothing of that grant
+            self._save(now)
             return self._granted(asker, lease, now)
         if held is None:
-            if before is not None and before.owner:
-                # its lease ran out: its process is to ask whether it still holds
-                self.wakes.tell(CHANNELS + before.owner.partition(":")[0], f"! look {self.key}")
+            self._lapsed(before)
             first = self._first(now, asker.request)
             if first is None or first.asker.request == asker.request:
                 return self._granted(asker, lease, now)
@@ -130,19 +146,30 @@ class LineModel:
             self.wakes.tell(CHANNELS + keeper, f"! asked {self.key}")
         if not wait:
             self._leave(asker.request)
+            self._save(now)
             return [0, 0, now]
         place = self.place(asker.request) or self._placed(asker)
         left, ahead = -((now - self.grant.ends) // 1000), place.ticket - self.head
         check = min(left + min(50 * ahead, _LATE), _SELDOM) if ahead else min(left + 2, _OFTEN)
+        place.deaf = asker.channel not in self.wakes.heard
+        if place.deaf:
+            check = min(check, _DEAF)
         place.claim, place.until, place.looks = min(lease, CLAIM_MS), now + PLACE, now + check * 1000
+        self._save(now)
         return [0, check, now]
+
+    def _lapsed(self, before: Grant | None) -> None:
+        """A lease ran out: its process is to ask whether it still holds."""
+        if before is not None and before.owner:
+            self.wakes.tell(CHANNELS + before.owner.partition(":")[0], f"! look {self.key}")
 
     def withdraw(self, owner: str, request: str, now: int) -> None:
         """A request is taken back, whatever became of it."""
         if self.grant is not None and (self.grant.owner, self.grant.request) == (owner, request):
             self._pass(now)
-        else:
+        elif self.tail:
             self._leave(request)
+            self._save(now)
 
     def release(self, owner: str, fence: int, now: int, *, again: bool, keep: int = 0) -> int:
         """One grant of one owner ends, or goes to nobody for `keep` ms; too late, it only ends."""
@@ -203,21 +230,24 @@ class LineModel:
         return [1, grant.fence, grant.ends, now]
 
     def _hand(self, waiter: Waiter, now: int) -> None:
-        grant = self._give(waiter.asker, waiter.claim, now)
+        claim = waiter.claim
+        if waiter.asker.channel not in self.wakes.heard:
+            claim = max(1, min(claim, -((now - waiter.looks) // 1000) + _DEAF_LATE))
+        grant = self._give(waiter.asker, claim, now)
+        self.handed = grant.ends, waiter.asker.channel
         self.wakes.tell(waiter.asker.channel, sealed(waiter.asker.request, f"{grant.fence} {grant.ends}"))
         self._warn(now)
 
     def _warn(self, now: int) -> None:
-        """The lock is free sooner than the next in line means to look: they are told, until three have heard it."""
+        """The lock is free sooner than the next in line means to look: they are told, until three know of it."""
         assert self.grant is not None
         late = self.grant.ends + _LATE * 1000
         if self.grant.ends - now >= (_SELDOM - _LATE) * 1000:
             return
-        near = [waiter for waiter in self.line if waiter.ticket < self.head + _NEAR]
-        told = 0
-        for waiter in near:
-            if told < 3 and waiter.until > now and waiter.looks > late:
-                told += self.wakes.tell(waiter.asker.channel, f"{waiter.asker.request} look")
+        near = [waiter for waiter in self.line if self.head <= waiter.ticket < self.head + _NEAR]
+        for waiter in [one for one in near if one.until > now and one.asker.channel in self.wakes.heard][:3]:
+            if waiter.looks > late:
+                self.wakes.tell(waiter.asker.channel, f"{waiter.asker.request} look")
 
     def _placed(self, asker: Asker) -> Waiter:
         self.tail += 1
@@ -226,21 +256,69 @@ class LineModel:
         return self.line[-1]
 
     def _leave(self, request: str) -> None:
+        if self.place(request) is None:
+            return
         self.line = [waiter for waiter in self.line if waiter.asker.request != request]
+        while self.head <= self.tail and all(waiter.ticket != self.head for waiter in self.line):
+            self.head += 1
 
     def _first(self, now: int, mine: str = "") -> Waiter | None:
-        """Take the first live waiter out of the line, and all dead ones before it; who asks is alive."""
-        while self.line:
-            first = self.line.pop(0)
-            if first.until > now or first.asker.request == mine:
-                self.head = first.ticket + 1
-                return first
-        self.head = self.tail and self.tail + 1
-        return None
+        """Take the first live waiter out of the line, and those whose place has ended; who asks is alive.
+
+        Who seems to be gone is passed over.
+        """
+        found = None
+        for waiter in [one for one in self.line if one.ticket >= self.head]:
+            self.head = waiter.ticket + 1
+            known = waiter.asker.request == mine
+            if known or waiter.until <= now or self._present(waiter, now):
+                self.line.remove(waiter)
+                if known or waiter.until > now:
+                    found = waiter
+                    break
+            elif self.bottom is None:
+                self.bottom = waiter.ticket
+        else:
+            self.head = self.tail and self.tail + 1
+        self._save(now)
+        return found
+
+    def _unclaimed(self, before: Grant, now: int) -> None:
+        """A process that let a hand-over lapse is silent."""
+        if self.handed is not None and self.handed[0] == before.ends:
+            self.silent = {channel: since for channel, since in self.silent.items() if since > now - _FORGET}
+            self.silent[self.handed[1]] = now
+
+    def _asks(self, channel: str) -> None:
+        """Its waiters that were passed over are first again."""
+        if self.silent.pop(channel, None) is not None and self.bottom is not None:
+            self.head = min(self.head, self.bottom)
+
+    def _present(self, waiter: Waiter, now: int) -> bool:
+        """Whether its process listens, and claims what it is handed; or whether it has promised to look soon."""
+        channel = waiter.asker.channel
+        promised = waiter.deaf and waiter.looks + _DEAF_LATE * 1000 > now
+        return channel not in self.silent and (channel in self.wakes.heard or promised)
+
+    def _save(self, now: int) -> None:
+        """Places that have ended among those that were passed over are taken out, up to the first that has not."""
+        while self.bottom is not None:
+            place = next((waiter for waiter in self.line if waiter.ticket == self.bottom), None)
+            if self.bottom >= self.head:
+                self.bottom = None
+            elif place is not None and place.until > now:
+                break
+            else:
+                self.line = [waiter for waiter in self.line if waiter is not place]
+                self.bottom += 1
+        if not self.line:
+            self.head, self.tail, self.bottom, self.silent = 0, 0, None, {}
 
     def _pass(self, now: int) -> None:
         first = self._first(now)
         if first is not None:
             self._hand(first, now)
         else:
-            self.grant, self.head, self.tail = None, 0, 0
+            self.grant = None
+            if not self.line:
+                self.handed = None

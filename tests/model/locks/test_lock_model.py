@@ -8,14 +8,14 @@ from model.bench import check, check_caught
 from model.locks.lock_machine import LockMachine
 from simulation.server import Build, Server
 
-_TICKET = "redis.call('HINCRBY', lock, 't', 1)"
+_TICKET = "ticket = join()"
 _RISE = ("parts/line", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)")
 _CLOCK = ("parts/line", "if fence < now then", "if fence == 0 then")
 TWINS = (
-    Build("last come, first served", (("parts/ask", _TICKET, f"{_TICKET} redis.call('HSET', lock, 'h', ticket)"),)),
+    Build("last come, first served", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
     Build("anybody may release", (("lock_release", "held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
-    Build("dead waiters are served", (("parts/line", "if waiter[1] > now or waiter[3] == mine then", "if true then"),)),
+    Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
 )
 

@@ -16,6 +16,8 @@ _NOT_ON = "redis.call('HSET', lock, 'd', 0)"
 _MINE = "if held[1] == ARGV[1] and held[2] == ARGV[2] and deadline > now then"
 _MINIMUM = "if ARGV[4] and left > 0 then"
 _LOOK = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
+_LEAVES = "    leave(request)\n    save_line()\n    return"
+_PLACES = "parts/places"
 TWINS = (
     Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
     Build("adopted twice", (("lock_adopt", "held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline", "deadline"),)),
@@ -40,15 +42,25 @@ TWINS = (
     Build("tags are taken for a process", (("parts/ask", "'^~([^;]*)%.'", "'^~(.*)%.'"),)),
     Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),
     Build("a new request leaves its old place", (("parts/ask", "      leave(request)\n", ""),)),
-    Build("who does not wait keeps its place", (("parts/ask", "    leave(request)\n    return", "    return"),)),
+    Build("who does not wait keeps its place", (("parts/ask", _LEAVES, "    return"),)),
     Build("a renewal shortens", (("lock_renew", "if now + lease * 1000 >= deadline then", "if true then"),)),
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build("withdrawn but not handed on", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
-    Build("the deaf count as warned", (("parts/line", "math.min(1, publish", "math.max(1, publish"),)),
+    Build("the deaf count as warned", (("parts/line", "and listening(waiter[5])", ""),)),
     Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
     Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
-    Build("a lease ends late", (("parts/line", "if waiter[1] > now or", "if waiter[1] >= now or"),)),
+    Build("a place ends late", ((_PLACES, "if waiter[1] > now then\n", "if waiter[1] >= now then\n"),)),
+    Build("the dead are handed the lock", ((_PLACES, "if present(waiter) then return", "if true then return"),)),
+    Build("nobody is handed it who was deaf", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
+    Build("who was deaf is handed it for ever", ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),)),
+    Build("a whole claim for the deaf", (("parts/line", "claim_of(waiter, waiter[2])", "waiter[2]"),)),
+    Build("a process is handed all that it leaves", ((_PLACES, "silent[channel] = now", ""),)),
+    Build("who asks is silent all the same", ((_PLACES, "line.silent[channel] = nil", ""),)),
+    Build("passed over means out of the line", ((_PLACES, "if ticket < line.head then", "if false then"),)),
+    Build("a claimed hand-over counts as unclaimed", (("parts/ask", "tonumber(ends) == deadline", "ends"),)),
+    Build("only who asks is first again", ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),)),
+    Build("passed over for ever", ((_PLACES, "if bottom then tidy() end", ""),)),
 )  # fmt: skip
 
 

@@ -50,8 +50,8 @@ TWINS = (
     Build("one that is gone stops the others", (("multi_release", _PROBLEM, _STOP),)),
     Build("too late is in time", (("multi_release", _IN_TIME, "1"),)),
     Build("a release sent again is a loss", (("multi_release", "tonumber(ARGV[1])", "0"),)),
-    Build("dead waiters are served", (("parts/line", "if waiter[1] > now or waiter[3] == mine then", "if true then"),)),
-    Build("one line for all locks", (("parts/line", f"{_TICKET}lock,", f"{_TICKET}KEYS[1],"),)),
+    Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
+    Build("one line for all locks", (("parts/withdraw", "open_line(lock, held[5]", "open_line(KEYS[1], held[5]"),)),
 )  # fmt: skip
 
 

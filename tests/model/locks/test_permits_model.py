@@ -11,14 +11,14 @@ from simulation.server import Build, Server
 _PART, _LINE = "parts/permits", "parts/permits_line"
 TWINS = (
     Build("one more than there are", ((_LINE, "> capacity", "> capacity + 1"),)),
-    Build("newcomers pass the line", (("permits_acquire", "and head > tail and", "and"),)),
+    Build("newcomers pass the line", (("permits_acquire", "and line.head > line.tail and", "and"),)),
     Build(
         "a refreshed waiter says again how many there are",
         (("permits_acquire", "not ticket or units > capacity", "true"),),
     ),
     Build("anybody may release", (("permits_release", "if not held or held[2] ~= ARGV[2] then", "if not held then"),)),
     Build("a fence that stays", ((_PART, "math.max(last + 1, now)", "math.max(last, now)"),)),
-    Build("dead waiters are served", ((_LINE, "if waiter[1] > now or waiter[3] == mine then", "if true then"),)),
+    Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
     Build(
         "who becomes the first is not told", ((_LINE, "if waiter[6] <= now + OFTEN * 1000 and not now_too then", "do"),)
     ),

@@ -31,7 +31,7 @@ TWINS = (
     Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
     Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
     Build("hands over beyond the limit", ((_LINE, "has + units <= limit", "true"),)),
-    Build("hands over for good", ((_LINE, "math.min(CLAIM, hold)", "hold"),)),
+    Build("hands over for good", ((_LINE, "math.min(claim, hold)", "hold"),)),
     Build("claims twice", (("stock_wait", "and kept[7] and", "and"),)),
     Build("who leaves keeps what was handed over", (("stock_leave", "kept[7] or ", ""),)),
     Build("serves the dead", ((_LINE, "if waiter and waiter[1] <= clock then", "if false then"),)),

@@ -30,6 +30,8 @@ class Bucket:
     full: Fraction = Fraction(0)
     booked: list[tuple[str, int, int, Fraction, Fraction]] = field(default_factory=list)
     """Request, units, slot, and `full` before and after."""
+    left: set[str] = field(default_factory=set)
+    """Who gave back; a slot in the midst is free when those behind it are."""
 
     def span(self, n: int) -> Fraction:
         return Fraction(n * self.period, self.count)
@@ -49,10 +51,12 @@ class Bucket:
         return at
 
     def give_back(self, request: str) -> bool:
-        if self.booked and self.booked[-1][0] == request and self.booked[-1][4] == self.full:
+        self.left.add(request)
+        if not self.booked or self.booked[-1][0] != request or self.booked[-1][4] != self.full:
+            return False
+        while self.booked and self.booked[-1][0] in self.left and self.booked[-1][4] == self.full:
             self.full = self.booked.pop()[3]
-            return True
-        return False
+        return True
 
     def available(self, now: int) -> int:
         return max(n for n in range(self.limit + 1) if not n or self.slot(now, n)[0] <= now)
@@ -169,7 +173,8 @@ class LimiterMachine(RuleBasedStateMachine):
         reply = self.bench.call(Call(script("limiter_return"), _KEYS, [request]))
         assert reply == self.model.give_back(request), "what others were told stays true"
         if reply:
-            self.requests.remove(request)
+            booked = {entry[0] for entry in self.model.booked}
+            self.requests = [one for one in self.requests if one in booked]
             if twice:
                 assert self.bench.call(Call(script("limiter_return"), _KEYS, [request])) == 0, "given back once"
 

@@ -20,6 +20,8 @@ BUCKETS = (
         "gives back beneath others",
         (("limiter_return", "#later > 0 or books.full ~= mine[3] or books.part ~= mine[4]", "false"),),
     ),
+    Build("what is left in the midst stays taken", ((_PART, "for _ = 1, MANY do", "for _ = 1, 1 do"),)),
+    Build("gives back what others wait for", ((_PART, "not last or not last[7] or", "not last or"),)),
     Build(
         "a new rate forgets what was used",
         ((_PART, "if books.full > base and", "if true then books.full = base elseif"),),

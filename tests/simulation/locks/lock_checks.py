@@ -44,6 +44,8 @@ class _Seen:
     """True time at which the newest grant was released; its deadline counts when nobody released it."""
     asked: dict[tuple[Task, str], int] = field(default_factory=dict)
     """When the server first heard of each waiter's request."""
+    handed: dict[str, int] = field(default_factory=dict)
+    """How often it was handed to each dead process, by others, since that asked last."""
 
 
 class LockChecker:
@@ -88,6 +90,8 @@ class LockChecker:
             if after.live(step.now):
                 grant, lasts = (key, after.owner, after.fence), step.true + after.deadline - step.now
                 self._players.given[grant] = max(lasts, self._players.given.get(grant, 0))
+            if step.script == "lock_acquire":
+                seen.handed.pop(step.task.process.name, None)
             if step.script == "lock_acquire" and step.args[4] == 1:
                 seen.asked.setdefault((step.task, str(step.args[1])), step.true)
 
@@ -120,6 +124,18 @@ class LockChecker:
         self.grants += 1
         self._beliefs(step, key, after)
         self._delay(step, key, before)
+        self._dead(step, key, after)
+
+    def _dead(self, step: Step, key: str, after: Held) -> None:
+        """What a dead process leaves unclaimed tells about all of its waiters."""
+        handed, name = self._locks[key].handed, after.owner.partition("/")[0]
+        holder = next((process for process in self._world.processes if process.name == name), None)
+        if step.task.process is holder:
+            handed.pop(name, None)
+        elif holder is not None and not holder.alive:
+            handed[name] = handed.get(name, 0) + 1
+            if handed[name] > 1:
+                raise Broken(f"L4: {key} was handed to the dead {name} {handed[name]} times")
 
     def _moved(self, step: Step, before: Held, after: Held, caller: tuple[str, str, int]) -> None:
         owner, request, fence = caller

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_UNPACKED = "local waiter = cmsgpack.unpack(packed)\n"
 _HELD = "if held[1] and deadline > now then\n    if held[1] == owner then"
 
 LOCKS = {
@@ -57,11 +56,8 @@ LOCKS = {
         Build(
             "dead waiters stay in line",
             (
-                (
-                    "parts/line",
-                    "local waiter = cmsgpack.unpack(packed)\n      redis.call('HDEL'",
-                    _UNPACKED + "if waiter[1] <= now and waiter[3] ~= mine then return waiter end redis.call('HDEL'",
-                ),
+                ("parts/places", "if waiter[1] > now then\n", "if true then\n"),
+                ("parts/places", "if present(waiter) then return waiter end", "do return waiter end"),
             ),
         ),
         Build(
@@ -69,11 +65,17 @@ LOCKS = {
             (
                 (
                     "parts/line",
-                    "grant(waiter[4], waiter[3], waiter[2], last)",
-                    "grant(waiter[4], waiter[3], 600000, last)",
+                    "local ms = claim_of(waiter, waiter[2])",
+                    "local ms = 600000",
                 ),
             ),
         ),
+        Build(
+            "the dead are handed all that is theirs",
+            (("parts/places", "if present(waiter) then return waiter end", "do return waiter end"),),
+        ),
+        Build("what a process leaves unclaimed tells nothing", (("parts/places", "silent[channel] = now", ""),)),
+        Build("who could not be told is passed over", (("parts/places", "(waiter[DEAF] and", "(false and"),)),
         Build("waiters look too late", (("parts/ask", "check = math.max(check, 1)", "check = 60000"),)),
         Build(
             "the next in line is not warned",

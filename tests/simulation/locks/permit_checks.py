@@ -11,7 +11,7 @@ import msgspec
 
 from simulation.faults import MS, SECOND
 from simulation.locks.lock_checks import LONGEST
-from simulation.process import NEVER
+from simulation.process import NEVER, Process
 from simulation.server import Command
 from simulation.world import EPOCH, Broken, Step, World
 
@@ -41,6 +41,7 @@ class Waiting:
     deadline: int
     request: str
     units: int
+    owner: str = ""
 
 
 @dataclass
@@ -57,11 +58,11 @@ def books(fields: dict[bytes, bytes]) -> Books:
     found, heap, places, requests, tickets = Books(), {}, {}, {}, {}
     for name, value in ((name.decode(), value) for name, value in fields.items()):
         if re.fullmatch(r"g\d+", name):
-            deadline, owner, request, units, _ = msgspec.msgpack.decode(value)
+            deadline, owner, request, units, *_ = msgspec.msgpack.decode(value)
             found.holders[int(name[1:])] = Held(deadline, owner, request, units)
         elif re.fullmatch(r"w\d+", name):
-            deadline, _, request, _, _, _, _, units, _ = msgspec.msgpack.decode(value)
-            found.line.append(Waiting(int(name[1:]), deadline, request, units))
+            deadline, _, request, owner, _, _, _, units, *_ = msgspec.msgpack.decode(value)
+            found.line.append(Waiting(int(name[1:]), deadline, request, units, owner))
         elif name[0] == "p":
             heap[int(name[1:])] = tuple(map(int, value.split()))
         elif name[0] == "x":
@@ -82,11 +83,16 @@ def books(fields: dict[bytes, bytes]) -> Books:
         and set(places) == set(found.holders),
         "order": all(heap[at // 2][0] <= heap[at][0] for at in heap if at > 1 and at // 2 in heap),
         "keys": all(key <= found.holders[fence].deadline for key, fence in heap.values() if fence in found.holders),
-        "line": all(int(fields[b"h"]) <= waiting.ticket <= int(fields[b"t"]) for waiting in found.line),
+        "line": all(_bottom(fields) <= waiting.ticket <= int(fields[b"t"]) for waiting in found.line)
+        and len(found.line) == int(fields.get(b"m", 0)),
     }
     if wrong := [what for what, fine in whole.items() if not fine]:
         raise Broken(f"L9: the books contradict themselves ({', '.join(wrong)}): {fields}")
     return found
+
+
+def _bottom(fields: dict[bytes, bytes]) -> int:
+    return int(fields.get(b"b", fields[b"h"]))
 
 
 class PermitChecker:
@@ -98,6 +104,10 @@ class PermitChecker:
         self._before = Books()
         self._fence = 0
         self._asked: dict[str, int] = {}
+        self._handed: dict[int, tuple[Process, int]] = {}
+        """To whom units were handed, and until when, by fence, until they are claimed."""
+        self._silent: set[Process] = set()
+        """Who has left them unclaimed."""
         self.grants: int = 0
         self.together: int = 0
         """The most that held at once."""
@@ -114,6 +124,7 @@ class PermitChecker:
         if b"c" in clock:
             ahead = max(int(clock[b"z"]), int(clock[b"c"]) - step.now)
             step = replace(step, now=step.now + ahead)
+        self._unclaimed(step, after)
         self._delay(step, before)
         for fence, held in before.holders.items():
             self._kept(step, fence, held, after.holders.get(fence))
@@ -126,6 +137,8 @@ class PermitChecker:
                 raise Broken(f"L2: fence {fence} of {held} after {self._fence}")
             self._fence = fence
             self._in_order(step, held, before, after)
+            if held.request != step.args[1]:
+                self._hand(fence, held)
         self.grants += len(new)
         self.together = max(self.together, len(after.holders))
         if after.used > self._takers.capacity:
@@ -163,9 +176,38 @@ class PermitChecker:
 
     def _in_order(self, step: Step, held: Held, before: Books, after: Books) -> None:
         ticket = next((waiting.ticket for waiting in before.line if waiting.request == held.request), 1 << 60)
-        passed = [waiting for waiting in after.line if waiting.ticket < ticket and waiting.deadline > step.now]
+        passed = [
+            waiting
+            for waiting in after.line
+            if waiting.ticket < ticket and waiting.deadline > step.now and self._is_there(waiting)
+        ]
         if passed:
             raise Broken(f"L7: {held} was granted before {passed[0]}")
+
+    def _hand(self, fence: int, held: Held) -> None:
+        process = self._process(held.owner)
+        if process is not None:
+            if process in self._silent and not process.alive:
+                raise Broken(f"L4: {held} was handed to the dead {process.name}, which had left others unclaimed")
+            self._handed[fence] = process, held.deadline
+
+    def _unclaimed(self, step: Step, after: Books) -> None:
+        """Who lets a hand-over lapse is silent until it asks."""
+        for fence, (process, deadline) in list(self._handed.items()):
+            if fence not in after.holders and deadline <= step.now:
+                self._silent.add(process)
+            if fence not in after.holders or after.holders[fence].deadline != deadline:
+                del self._handed[fence]
+        self._silent.discard(step.task.process)
+
+    def _process(self, owner: str) -> Process | None:
+        name = owner.partition(":")[0]
+        return next((process for process in self._world.processes if process.name == name), None)
+
+    def _is_there(self, waiting: Waiting) -> bool:
+        """Whether the server may take its process for one that lives."""
+        process = self._process(waiting.owner)
+        return process is not None and process.listens and process not in self._silent
 
     def _line(self, step: Step, before: Books, after: Books) -> None:
         there = {waiting.request for waiting in after.line} | {held.request for held in after.holders.values()}

@@ -8,20 +8,27 @@ _HELD = "if not held or held[2] ~= ARGV[2] then"
 TWINS = (
     Build("one more than there are", (("parts/permits_line", "> capacity", "> capacity + 1"),)),
     Build("newcomers do not look whether units are free", (("permits_acquire", "and used + units <= capacity", ""),)),
-    Build("newcomers pass the line", (("permits_acquire", "and head > tail and", "and"),)),
+    Build("newcomers pass the line", (("permits_acquire", "and line.head > line.tail and", "and"),)),
     Build(
         "small requests pass a large one",
         (
-            ("parts/permits_line", "      tell(mine, false)\n      return fence, ends, false\n    end\n", "    else\n"),
             (
                 "parts/permits_line",
-                "\n    head = head + 1\n    if waiter[3] == mine then",
+                "      alert(mine, false)\n      return fence, ends, false\n    end\n",
+                "    else\n",
+            ),
+            (
+                "parts/permits_line",
+                "\n    line.head = line.head + 1\n    if waiter[3] == mine then",
                 "\n    if waiter[3] == mine then",
             ),
             (
                 "parts/permits_line",
                 "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n",
-                "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n    end\n    head = head + 1\n",
+                (
+                    "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n    end\n"
+                    "    line.head = line.head + 1\n"
+                ),
             ),
         ),
     ),
@@ -69,15 +76,15 @@ TWINS = (
     ),
     Build(
         "a downgrade keeps all units",
-        (("permits_downgrade", "used, held[4] = used - held[4] + kept, kept", "held[4] = kept"),),
+        (("permits_downgrade", "used, held[4], held[6] = used - held[4] + kept, kept, nil", "held[4] = kept"),),
     ),
     Build(
         "dead waiters stay in line",
-        (("parts/permits_line", "if waiter[1] > now or waiter[3] == mine then", "if true then"),),
+        (("parts/places", "if waiter[1] > now then\n", "if true then\n"),),
     ),
     Build(
         "a claim that lasts as long as the longest lease",
-        (("parts/permits_line", "waiter[3], waiter[2], waiter[8])", "waiter[3], 600000, waiter[8])"),),
+        (("parts/permits_line", "waiter[3], claim_of(waiter, waiter[2]), waiter[8]", "waiter[3], 600000, waiter[8]"),),
     ),
     Build(
         "a key without an expiry",
@@ -86,5 +93,6 @@ TWINS = (
             ("permits_renew", "redis.call('PEXPIRE', books,", "local _ = ("),
         ),
     ),
+    Build("the dead are handed all that is theirs", (("parts/permits", "if held[6] then unclaimed(held[6]) end", ""),)),
     Build("the heap forgets to sink", (("parts/permits", "if least >= key then break end", "do break end"),)),
 )

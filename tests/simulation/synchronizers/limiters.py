@@ -76,6 +76,7 @@ class Callers:
     booked: dict[str, _Booked] = field(default_factory=dict)
     went: set[str] = field(default_factory=set)
     returned: set[str] = field(default_factory=set)
+    left: set[str] = field(default_factory=set)
 
     def caller(self, task: Task, turns: int) -> Actor:
         """Acquire several times, now and then more than one unit, now and then without patience."""
@@ -124,12 +125,7 @@ class Checker:
         # the books' own clock: where the server's is set back, it goes on
         clock = max(step.now + int(ahead or 0), int(newest or 0))
         if step.script == "limiter_return":
-            if step.reply:
-                request = str(step.args[0])
-                if request in self.callers.went:
-                    raise Broken(f"{request} went, and its units were given back")
-                self.callers.booked.pop(request)
-                self.callers.returned.add(request)
+            self._returned(str(step.args[0]), given_back=bool(step.reply))
             return
         request, n, wait = str(step.args[1]), int(step.args[2]), int(step.args[3])
         code, wait_for, _ = step.reply
@@ -144,6 +140,21 @@ class Checker:
             self.callers.booked[request] = _Booked(n, clock + wait_for)
         elif not 0 <= wait < wait_for:
             raise Broken(f"{request} was refused although it would wait")
+
+    def _returned(self, request: str, *, given_back: bool) -> None:
+        """Who leaves last gives back the slots of all before it that have left, too."""
+        booked = self.callers.booked
+        self.callers.left.add(request)
+        if not given_back:
+            return
+        if request in self.callers.went:
+            raise Broken(f"{request} went, and its units were given back")
+        if booked.pop(request, None) is None:
+            raise Broken(f"{request} was given back twice")
+        self.callers.returned.add(request)
+        while booked and (last := next(reversed(booked))) in self.callers.left:
+            del booked[last]
+            self.callers.returned.add(last)
 
     def _booked(self, new: _Booked) -> None:
         """The new one is the last, and no span of time that ends with it has too many."""

@@ -9,12 +9,15 @@ from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.locks.grants import Granted, Request, abandon, local_deadline
 from lockwork.protocol.scripts import script
 
+_COUNTED = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class LockState:
     """Who holds a lock now: `owner` is None when nobody does; `expires_in` is in seconds.
 
     A lock that nobody holds may still be kept for a while after its release (`at_least`): then `expires_in` is not 0.
+    `waiters` is exact for up to 1,000; of a longer line, those who died lately may be among them.
     """
 
     owner: str | None
@@ -24,9 +27,13 @@ class LockState:
     waiters: int
 
 
-def state(key: str) -> Protocol[LockState]:
-    """Read who holds the lock and how many live waiters stand in line."""
-    owner, request, fence, left, waiters = yield Call(script("lock_state"), [key], [])
+def state(key: str, *, count: bool = True) -> Protocol[LockState]:
+    """Read who holds the lock and, if `count`, how many live waiters there are.
+
+    Of a line that has more than 1,000 places, those further back all count as live.
+    """
+    args = [_COUNTED if count else 0]
+    owner, request, fence, left, waiters = yield Call(script("lock_state"), [key], args)
     return LockState(owner.decode() or None, request.decode(), fence, left / 1000, waiters)
 
 

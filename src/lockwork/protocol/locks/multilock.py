@@ -79,9 +79,12 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
     """Ask for one group after the other, also for those that were granted before: so they stay alive."""
     found = _Round({})
     for at, group in enumerate(groups):
-        sent = yield Clock()
         args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
-        reply = yield Call(script("multi_acquire"), tuple(group), args, patience(give_up, sent))
+        while True:
+            sent = yield Clock()
+            reply = yield Call(script("multi_acquire"), tuple(group), args, patience(give_up, sent))
+            if reply[0] == 1 or wait != 0 or not reply[1]:
+                break  # else more dead waiters are ahead than one call may take out of a line
         if reply[0] != 1:
             found.missing = at
             look = reply[1] if at == 0 else min(reply[1], max(1, asked.lease_ms // 3))

@@ -12,7 +12,8 @@ from lockwork.protocol.scripts import script
 KIND = "permits"
 ALL = 1 << 30
 """The units of a read-write lock: a writer takes all of them, a reader one."""
-_MOST = 10_000
+_MOST = 1000
+"""Holders that one look names at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,23 @@ class PermitsState:
     capacity: int
     used: int
     held: int
-    """Grants that live now."""
+    """Grants that live now; of more than 1,000, some may have ended lately."""
     waiting: int
-    """Live waiters among the first 10,000 places of the line."""
+    """Live waiters; of more than 1,000, some may have died lately."""
     holders: tuple[PermitHolder, ...]
     line: tuple[PermitWaiter, ...]
 
 
 def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsState]:
-    """Read what is in use; at most so many holders and waiters are named."""
+    """Read what is in use; at most so many holders and waiters are named, and never more than 1,000 of each."""
+    return (yield from _look(key, holders, waiters))[0]
+
+
+def _look(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, int]]:
+    """Read what is in use, and the fence of the newest grant."""
     reply = yield Call(script("permits_state"), [key], [holders, waiters])
-    capacity, used, held, waiting, named, line = reply
-    return PermitsState(
+    capacity, used, held, waiting, named, line, newest = reply
+    found = PermitsState(
         capacity,
         used,
         held,
@@ -66,6 +72,7 @@ def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsSt
             PermitWaiter(read(owner.decode(), request.decode()), units, ms / 1000) for owner, request, units, ms in line
         ),
     )
+    return found, newest
 
 
 def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
@@ -80,7 +87,9 @@ def force(key: str, channels: str) -> Protocol[int]:
     what was granted meanwhile.
     """
     ended = 0
-    seen = yield from state(key, holders=_MOST)
-    for held in seen.holders:
-        ended += yield Call(script("permits_force"), [key], [0, held.fence, channels], marked=True)
+    seen, newest = yield from _look(key, _MOST, 0)
+    while earlier := [held.fence for held in seen.holders if held.fence <= newest]:
+        for fence in earlier:
+            ended += yield Call(script("permits_force"), [key], [0, fence, channels], marked=True)
+        seen, _ = yield from _look(key, _MOST, 0)
     return ended

@@ -128,10 +128,14 @@ def _try(
 
 def _ask(asked: Request, patience: float) -> Protocol[Granted | bool]:
     """Ask one server, without waiting there; False when it refuses."""
-    sent = yield Clock()
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
-    reply = yield Call(script("lock_acquire"), (asked.key,), args, patience)
-    return Granted(reply[1], local_deadline(sent, reply[3], reply[2])) if reply[0] == 1 else False
+    while True:
+        sent = yield Clock()
+        reply = yield Call(script("lock_acquire"), (asked.key,), args, patience)
+        if reply[0] == 1:
+            return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
+        if not reply[1]:
+            return False
 
 
 def _raise(asked: Request, fence: int, patience: float) -> Protocol[Granted | bool]:

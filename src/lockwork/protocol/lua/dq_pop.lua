@@ -52,9 +52,18 @@ for _, ahead in ipairs(redis.call('ZRANGE', line, 0, 2)) do
     redis.call('HSET', books, 'w' .. ahead, cmsgpack.pack(place))
   end
 end
--- The first in line looks when the next entry is due, the second and third a little later, in case those before them died;
--- the others are told when they have moved up.
+-- The first in line looks when the next entry is due, the second and third a little later, in case those before them died; and so do
+-- the first of the second and third process, in case a whole process died. The others are told when they have moved up.
 local look, rank = LOOK * 1000, redis.call('ZRANK', line, request)
+if first[1] and rank > 2 and rank < 20 then
+  local channels, processes = {}, 0
+  for _, ahead in ipairs(redis.call('ZRANGE', line, 0, rank - 1)) do
+    local packed = redis.call('HGET', books, 'w' .. ahead)
+    local other = packed and cmsgpack.unpack(packed)[1] or ''
+    if not channels[other] then channels[other], processes = true, processes + 1 end
+  end
+  if not channels[channel] then rank = processes end
+end
 if first[1] and rank <= 2 then
   look = math.min(look, math.max(1, tonumber(first[2]) - now) + rank * 50000)
 end

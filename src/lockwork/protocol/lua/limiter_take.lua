@@ -23,6 +23,10 @@ if books.fresh and size > 0 then
 end
 
 local at, full, part = slot(books, n)
+if at > now and size > 0 and books.rule.kind == 'b' and not books.before then
+  unwind(books) -- of very many who left at once, some may be left
+  at, full, part = slot(books, n)
+end
 if wait >= 0 and at - now > wait then
   if books.before then save(books) end
   return {0, at - now, now}

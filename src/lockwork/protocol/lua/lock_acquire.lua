@@ -1,7 +1,8 @@
 -- Grants the lock, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- KEYS: lock
 -- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, secret that seals a hand-over
--- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time
+-- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that
+--   time (0: refused)
 -- Invariants: no grant while another deadline lies ahead; the fence rises; the line is served in order
 -- include: now
 local held = redis.call('HMGET', KEYS[1], 'f', 'd', 't')

@@ -1,19 +1,24 @@
 -- Reads who holds the lock and how many wait.
 -- KEYS: lock
--- ARGV: none
--- Reply: {owner or '', its request, fence, ms left, live waiters}
+-- ARGV: how many places to look at, 0: do not count
+-- Reply: {owner or '', its request, fence, ms left, waiters}: live ones, but of a line that is longer, those further back count as live
 -- include: now
-local fields = redis.call('HGETALL', KEYS[1])
-local owner, request, fence, deadline, waiters, length = '', '', 0, 0, 0, math.huge
-for index = 1, #fields, 2 do
-  local name, value = fields[index], fields[index + 1]
-  if name == 'o' then owner = value
-  elseif name == 'r' then request = value
-  elseif name == 'f' then fence = tonumber(value)
-  elseif name == 'd' then deadline = tonumber(value)
-  elseif name == 'l' then length = tonumber(value)
-  elseif string.sub(name, 1, 1) == 'w' and cmsgpack.unpack(value)[1] > now then waiters = waiters + 1
+local held = redis.call('HMGET', KEYS[1], 'o', 'r', 'f', 'd', 'h', 't', 'm', 'b', 'l')
+local fence, deadline = tonumber(held[3] or 0), tonumber(held[4] or 0)
+local head, tail, most = tonumber(held[8] or held[5] or 1), tonumber(held[6] or 0), tonumber(ARGV[1])
+local seen, waiters = 0, 0
+local last = math.min(tail, head + most - 1)
+for from = head, last, 100 do
+  local names = {}
+  for ticket = from, math.min(last, from + 99) do names[#names + 1] = 'w' .. ticket end
+  for _, packed in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
+    if packed then
+      seen = seen + 1
+      if cmsgpack.unpack(packed)[1] > now then waiters = waiters + 1 end
+    end
   end
 end
+if most > 0 and last < tail then waiters = waiters + math.max(0, tonumber(held[7] or tail - head + 1) - seen) end
 if deadline <= now then return {'', '', fence, 0, waiters} end
-return {owner, request, fence, math.min(length, math.ceil((deadline - now) / 1000)), waiters} -- up: what has a moment left is held still
+local left = math.min(tonumber(held[9] or math.huge), math.ceil((deadline - now) / 1000)) -- up: what has a moment left is held still
+return {held[1] or '', held[2] or '', fence, left, waiters}

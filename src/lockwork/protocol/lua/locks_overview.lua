@@ -18,7 +18,7 @@ local function line(key, head, tail)
     local packed = redis.call('HGET', key, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
     if waiter and waiter[1] > now then
-      found[#found + 1] = {waiter[4], waiter[3], waiter[8] or 1, ms(now - (waiter[7] or now))}
+      found[#found + 1] = {waiter[4], waiter[3], waiter[8], ms(now - waiter[7])}
     end
     ticket = ticket + 1
   end
@@ -27,7 +27,7 @@ local function line(key, head, tail)
 end
 
 local function lock(key, kind)
-  local held = redis.call('HMGET', key, 'o', 'r', 'f', 'd', 'h', 't', 'l')
+  local held = redis.call('HMGET', key, 'o', 'r', 'f', 'd', 'h', 't', 'l', 'b')
   local holders, kept, deadline = {}, 0, math.min(tonumber(held[4] or 0), now + tonumber(held[7] or math.huge) * 1000)
   if held[1] and held[1] ~= '' and deadline > now then
     -- a fence is the time of its grant, unless that had to be raised
@@ -35,12 +35,12 @@ local function lock(key, kind)
   elseif deadline > now then
     kept = left(deadline - now)
   end
-  local waiters, more = line(key, tonumber(held[5] or 1), tonumber(held[6] or 0))
+  local waiters, more = line(key, tonumber(held[8] or held[5] or 1), tonumber(held[6] or 0))
   return {key, kind, 1, 0, more, kept, holders, waiters}
 end
 
 local function permits(key, kind)
-  local books = redis.call('HMGET', key, 'n', 'k', 'h', 't', 'c', 'z')
+  local books = redis.call('HMGET', key, 'n', 'k', 'h', 't', 'c', 'z', 'b')
   local now = now + math.max(tonumber(books[6] or 0), tonumber(books[5] or 0) - now) -- as in permits.lua
   local holders, count = {}, tonumber(books[2] or 0)
   work = work - math.min(count, most)
@@ -52,7 +52,7 @@ local function permits(key, kind)
       holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], left(held[1] - now), ms(now - held[5])}
     end
   end
-  local waiters, more = line(key, tonumber(books[3] or 1), tonumber(books[4] or 0))
+  local waiters, more = line(key, tonumber(books[7] or books[3] or 1), tonumber(books[4] or 0))
   return {key, kind, tonumber(books[1] or 0), math.max(0, count - most), more, 0, holders, waiters}
 end
 

@@ -3,7 +3,7 @@
 -- KEYS: locks, each once, sorted; the same ones whenever the same request asks
 -- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, secret that seals a hand-over, if messages are to say of one
 -- Reply: {1, now us, fence, deadline us, fence, deadline us, ...} all granted; {0, check ms, now us} not all, look again
---   after that time
+--   after that time (0: refused)
 -- Invariants: each lock's own, as in lock_acquire. While it waits for one lock it has nothing of those behind it in the
 --   order, so nobody waits in a circle: neither multilocks nor nested locks that are taken in the order of their names.
 --   Without waiting: all or nothing
@@ -34,7 +34,7 @@ for at, key in ipairs(KEYS) do
     withdraw_from(at + 1, #KEYS) -- had from a time before this one was lost
     if wait == '0' then
       withdraw_from(1, at - 1)
-      return {0, 0, now}
+      return {0, answer[2], now}
     end
     local check = answer[2]
     if at > 1 then check = math.min(check, math.floor(lease / 3)) end -- what is granted lives on while it asks again

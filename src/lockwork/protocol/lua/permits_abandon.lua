@@ -7,11 +7,11 @@
 redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 -- include: permits
 -- include: permits_line
-if count == 0 and head > tail then return 1 end
+if count == 0 and line.count <= 0 then return 1 end
 local id = redis.call('HGET', books, 'r' .. ARGV[2])
 local held = holder(id)
 if held then drop(id, held) else leave(ARGV[2]) end
-if head <= tail then
+if line.count > 0 then
   sweep()
   serve('')
 end

@@ -1,7 +1,8 @@
 -- Grants units, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- KEYS: permits
 -- ARGV: owner, request, lease ms, claim ms, 1 to wait or 0, channel, units, capacity, secret that seals a hand-over
--- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time
+-- Reply: {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that
+--   time (0: refused)
 -- Invariants: a grant is given only when the live holders' units and its own are within the capacity; the fence rises; the
 --   line is served in order; a request is granted once
 -- include: now
@@ -10,11 +11,13 @@
 local owner, request, lease, units = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[7])
 local known = redis.call('HMGET', books, 'r' .. request, 'i' .. request)
 local held = holder(known[1])
+asks(ARGV[6])
+if known[2] then come_back(tonumber(known[2])) end
 if held then
   if held[1] > now then
     -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
     local ends = math.max(held[1], now + lease * 1000)
-    held[1], latest = ends, math.max(latest, ends)
+    held[1], held[6], latest = ends, nil, math.max(latest, ends)
     redis.call('HSET', books, 'g' .. known[1], cmsgpack.pack(held))
     save()
     return {1, tonumber(known[1]), ends, now}
@@ -31,8 +34,9 @@ local channels = string.match(ARGV[6], '^.*:wake:')
 for _, other in ipairs(channels and lapsed or {}) do
   publish(channels .. string.match(other, '^[^:]*'), '! look ' .. books)
 end
+asks(ARGV[6])
 local fence, ends, more = serve(request, lease)
-if not fence and not ticket and not more and head > tail and used + units <= capacity then
+if not fence and not ticket and not more and line.head > line.tail and used + units <= capacity then
   fence, ends = grant(owner, request, lease, units)
 end
 if fence then
@@ -45,33 +49,34 @@ if ARGV[5] == '0' then
     serve('')
   end
   save()
-  return {0, 0, now}
+  return {0, more and 1 or 0, now}
 end
 
 local since = now
 if ticket then
   since = cmsgpack.unpack(redis.call('HGET', books, 'w' .. ticket))[7]
 else
-  ticket = tail + 1
-  tail = ticket
+  ticket = join()
   redis.call('HSET', books, 'i' .. request, ticket)
 end
 -- When to look again if no wake-up comes: the first in line just after the earliest deadline and at least every second (its
--- wake-up may be lost), those behind it a little later each, to step in when the first is dead.
+-- wake-up may be lost), those behind it a little later each, to step in when the first is dead; whoever cannot be told, often.
 local check
 local left = math.max(0, math.ceil((soonest - now) / 1000))
 if more or soonest == now then
   check = 1
-elseif ticket == head then
+elseif ticket == line.head then
   check = math.min(left + 2, OFTEN)
 else
-  local first = redis.call('HGET', books, 'w' .. head)
+  local first = redis.call('HGET', books, 'w' .. line.head)
   if first then left = math.min(left, math.max(0, math.ceil((cmsgpack.unpack(first)[1] - now) / 1000))) end
-  check = math.min(left + math.min((ticket - head) * 50, LATE), LOOK)
+  check = math.min(left + math.min((ticket - line.head) * 50, LATE), LOOK)
 end
+local deaf = not listening(ARGV[6])
+if deaf then check = math.min(check, DEAF_LOOK) end
 local claim = math.min(lease, tonumber(ARGV[4]))
 local looks = now + check * 1000
-local place = {looks + PLACE * 1000, claim, request, owner, ARGV[6], looks, since, units, ARGV[9] or ''}
+local place = {looks + PLACE * 1000, claim, request, owner, ARGV[6], looks, since, units, ARGV[9] or '', deaf or nil}
 redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(place))
 save()
 return {0, check, now}

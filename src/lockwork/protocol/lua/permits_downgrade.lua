@@ -10,9 +10,9 @@ redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing w
 local held = holder(ARGV[2])
 if not held or held[2] ~= ARGV[1] or held[1] <= now then return 0 end
 local kept = math.min(held[4], tonumber(ARGV[3]))
-used, held[4] = used - held[4] + kept, kept
+used, held[4], held[6] = used - held[4] + kept, kept, nil
 redis.call('HSET', books, 'g' .. ARGV[2], cmsgpack.pack(held))
-if head <= tail then
+if line.count > 0 then
   sweep()
   serve('')
 end

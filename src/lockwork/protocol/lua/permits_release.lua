@@ -11,7 +11,7 @@ local held = holder(ARGV[3])
 -- whether the earlier try ended the grant or came too late, nobody can tell any more: its sender knows when it began
 if not held or held[2] ~= ARGV[2] then return tonumber(ARGV[1]) end
 drop(ARGV[3], held)
-if head <= tail then
+if line.count > 0 then
   sweep()
   serve('')
 end

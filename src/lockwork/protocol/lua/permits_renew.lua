@@ -16,6 +16,7 @@ for index, books in ipairs(KEYS) do
     local held = found[1] and cmsgpack.unpack(found[1])
     if held and held[2] == ARGV[at] and held[1] > today then
       held[1] = math.max(held[1], today + ARGV[at + 2] * 1000)
+      held[6] = nil -- it is claimed
       local latest = math.max(tonumber(found[2]), held[1])
       -- its key in the heap stays behind: whoever meets it there first puts it where it belongs
       redis.call('HSET', books, 'g' .. ARGV[at + 1], cmsgpack.pack(held), 'e', latest, 'c', today, 'z', ahead)

@@ -63,10 +63,12 @@ if not ticket then
   redis.call('HSETNX', books, 'h', ticket)
   redis.call('HSET', books, 'i' .. id, ticket)
 end
-redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack({clock + PLACE * 1000, id, channel, buyer, units, hold, key, limit}),
-  'clock', clock, 'ahead', ahead)
 -- The first in line looks when the next reservation runs out, the two behind it a little later, in case it died.
-local look, place = LOOK * 1000, ticket - tonumber(redis.call('HGET', books, 'h'))
+local look, distance = LOOK * 1000, ticket - tonumber(redis.call('HGET', books, 'h'))
 local next_over = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
-if next_over and place <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - clock) + place * 50000) end
+if next_over and distance <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - clock) + distance * 50000) end
+local deaf = not listening(channel)
+if deaf then look = math.min(look, DEAF_LOOK * 1000) end
+local place = {clock + PLACE * 1000, id, channel, buyer, units, hold, key, limit, clock + look, deaf or nil}
+redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(place), 'clock', clock, 'ahead', ahead)
 return {0, '', '', 0, look, 0, 0}

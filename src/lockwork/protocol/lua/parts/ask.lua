@@ -1,19 +1,24 @@
 -- Asks for the lock in `lock`, which a script that includes this may point at one key after the other: needs line.
 -- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- `secret` seals the message that hands the lock over.
--- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time.
+-- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time (0: refused).
 local function ask(owner, request, lease, claim, wait, channel, secret)
-  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't', 'l')
-  local deadline = deadline_of(held[4], held[7])
+  local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'u', 'i' .. request, 'h', 't', 'm', 'b', 's', 'l')
+  local deadline = deadline_of(held[4], held[12])
   local channels = string.match(channel, '^.*:wake:')
-  local free = false
+  local free, more = false, false
+  open_line(lock, unpack(held, 7, 11))
+  local ticket = tonumber(held[6] or nil)
+  if ticket then come_back(ticket) end
 
   if held[1] and deadline > now then
+    asks(channel)
     if held[1] == owner then
       if held[2] == request then
         -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
         local ends = math.max(deadline, now + lease * 1000)
-        redis.call('HSET', lock, 'd', ends, 'l', math.max(lease, tonumber(held[7] or 0)))
+        redis.call('HSET', lock, 'd', ends, 'l', math.max(lease, tonumber(held[12] or 0)))
+        if line.stored then save_line() end
         keep(ends, tonumber(held[3]))
         return {1, tonumber(held[3]), ends, now}
       end
@@ -26,10 +31,14 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     if (held[1] or '') ~= '' and held[4] ~= '0' and channels then
       publish(channels .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
     end
-    local waiter, more = first(request, held[5], held[6])
+    -- a hand-over that nobody has claimed: its deadline is what it was
+    local ends, to = string.match(held[5] or '', '^(%d+) (.*)$')
+    if held[1] and ends and tonumber(ends) == tonumber(held[4] or nil) then unclaimed(to) end
+    asks(channel)
+    local waiter
+    waiter, more = first(request)
     if waiter and waiter[3] ~= request then
-      hand(waiter, held[3])
-      deadline = now + waiter[2] * 1000
+      deadline = hand(waiter, held[3])
     elseif waiter or not more then
       free = true
     else
@@ -37,9 +46,10 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     end
   end
   if free then
+    if line.stored then save_line() end
     local fence, ends = grant(owner, request, lease, held[3])
     keep(ends, fence)
-    if held[6] then warn(ends) end
+    if held[8] then warn(ends) end
     return {1, fence, ends, now}
   end
 
@@ -49,22 +59,20 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
 
   if wait == '0' then
     leave(request)
-    return {0, 0, now}
+    save_line()
+    return {0, more and 1 or 0, now}
   end
-  local ticket = tonumber(redis.call('HGET', lock, 'i' .. request) or nil)
   local since = now
   if ticket then
     local packed = redis.call('HGET', lock, 'w' .. ticket)
     since = packed and cmsgpack.unpack(packed)[7] or now
   else
-    ticket = redis.call('HINCRBY', lock, 't', 1)
-    redis.call('HSETNX', lock, 'h', ticket)
-    redis.call('HSET', lock, 'i' .. request, ticket)
+    ticket = join()
   end
 
   -- When to look again if no wake-up comes: the first in line just after the holder's deadline and at least every second
-  -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head.
-  local ahead = ticket - tonumber(redis.call('HGET', lock, 'h'))
+  -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head; whoever cannot be told, often.
+  local ahead = ticket - line.head
   local left = math.max(0, math.ceil((deadline - now) / 1000))
   local check
   if ahead <= 0 then
@@ -72,9 +80,13 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   else
     check = math.min(left + math.min(ahead * 50, LATE), LOOK)
   end
+  local deaf = not listening(channel)
+  if deaf then check = math.min(check, DEAF_LOOK) end
+  if more then check = 1 end
   check = math.max(check, 1)
-  local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, now + check * 1000, since, secret or ''}
-  redis.call('HSET', lock, 'w' .. ticket, cmsgpack.pack(place))
+  local looks = now + check * 1000
+  local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, looks, since, 1, secret or '', deaf or nil}
+  save_line('i' .. request, ticket, 'w' .. ticket, cmsgpack.pack(place))
   keep(deadline, tonumber(held[3] or 0))
   return {0, check, now}
 end

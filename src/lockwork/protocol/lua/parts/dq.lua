@@ -29,21 +29,31 @@ local function remember(request, done, size)
   for at = 3, 5 do redis.call('PEXPIRE', KEYS[at], 2 * KEPT) end
 end
 
--- Tell up to `count` of those who wait, the first ones, to look; those whose process is gone do not count. Who was told is out
--- of the line, and keeps the right to its place.
-local function wake(count)
-  for _ = 1, 100 do
-    if count <= 0 then return end
-    local request = redis.call('ZPOPMIN', line)[1]
-    if not request then return end
-    local packed = redis.call('HGET', books, 'w' .. request)
-    if packed then
-      count = count - math.min(1, publish(cmsgpack.unpack(packed)[1], request))
-    end
-  end
-end
-
 local function leave(request)
   local stood = redis.call('ZREM', line, request)
   return redis.call('HDEL', books, 'w' .. request) + stood > 0
+end
+
+-- Tell up to `count` of those who wait, the first ones, to look. Who was told is out of the line, and keeps the right to its place.
+-- Those whose process does not listen keep their place, too, for as long as that lasts, and do not count.
+local function wake(count)
+  local passed = 0
+  while count > 0 and passed < 1000 do
+    local waiting = redis.call('ZRANGE', line, passed, passed + math.min(count, 100) - 1)
+    if #waiting == 0 then return end
+    for _, request in ipairs(waiting) do
+      local packed = redis.call('HGET', books, 'w' .. request)
+      local place = packed and cmsgpack.unpack(packed)
+      if not place then
+        redis.call('ZREM', line, request)
+      elseif tell(place[1], request) == 1 then
+        redis.call('ZREM', line, request)
+        count = count - 1
+      elseif place[2] <= now then
+        leave(request)
+      else
+        passed = passed + 1
+      end
+    end
+  end
 end

@@ -1,6 +1,6 @@
 -- A limiter's books. The hash: s its rule; c units ever booked; l the last slot; z the count of the last entry dropped;
 -- t, u when the bucket is full again, us and parts of a us; x when the keys expire, us; e<request> = {slot us, units, then
--- t, u after and before it};
+-- t, u after and before it, 1 if its caller has left};
 -- n newest time that was written (us), o how far these books' clock is ahead of the server's (us).
 -- The log: requests by the count of units booked up to and with them, so also by slot: bookings are served in order.
 local limiter, log = KEYS[1], KEYS[2]
@@ -83,6 +83,23 @@ local function slot(books, n)
     if first then at = math.max(at, entry(first)[1] + rule.period) end
   end
   return at, 0, 0
+end
+
+-- Give back the last slots of a bucket while their callers have left: at most 1,000 a call. A slot in the midst cannot be given back,
+-- because later ones follow from it; it waits until those are gone.
+local function unwind(books)
+  for _ = 1, MANY do
+    local request = redis.call('ZRANGE', log, -1, -1)[1]
+    local last = request and entry(request)
+    if not last or not last[7] or books.full ~= last[3] or books.part ~= last[4] then break end
+    books.full, books.part = last[5], last[6]
+    redis.call('ZREM', log, request)
+    redis.call('HDEL', limiter, 'e' .. request)
+    size = size - 1
+  end
+  local request = redis.call('ZRANGE', log, -1, -1)[1]
+  local last = request and entry(request)
+  books.last = last and last[1] or 0
 end
 
 -- Drop entries that neither count nor are remembered any more: now and then, and a few at once, but more than come in.

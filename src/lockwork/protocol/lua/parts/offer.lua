@@ -12,7 +12,7 @@ local function offer(session, channel, id, record)
   if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', KEYS[7]) ~= 0 then return nil end
   if tonumber(redis.call('ZSCORE', KEYS[6], session) or 0) <= now / 1000 then return nil end
   -- not by what PUBLISH returns: then somebody whom this server does not count would have heard of a job that is not leased
-  if (redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0) == 0 then return nil end
+  if not listens(channel) then return nil end
   local fence = math.max(now, tonumber(rules[9] or 0) + 1)
   local token = string.format('1 %.0f ~', fence)
   local told = redis.pcall('PUBLISH', channel, sealed(rules[11] .. channel, jobs, token .. ' ' .. id .. ' ' .. record))

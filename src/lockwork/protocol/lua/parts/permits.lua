@@ -1,26 +1,30 @@
 -- The books of permits, one hash for any number of holders.
--- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders, h, t first and last ticket;
+-- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders; h, t, m, b, s, w<ticket>, i<request> the
+-- line, see places.lua and permits_line.lua;
 -- c newest time that was written (us), z how far these books' clock is ahead of the server's (us);
--- g<fence> = {deadline us, owner, request, units, since us}; r<request> = fence of its grant;
+-- g<fence> = {deadline us, owner, request, units, since us, channel}, the last only until what was handed over is claimed; r<request> =
+-- fence of its grant;
 -- p<1..k> = 'key fence', the holders as a heap: a key is the holder's deadline, which may have grown since; x<fence> = place
+-- include: places
 local books = KEYS[1]
 local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
-local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'c', 'z')
+local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'm', 'b', 's', 'c', 'z')
 local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
-local count, head, tail = tonumber(found[5] or 0), tonumber(found[6] or 1), tonumber(found[7] or 0)
+local count = tonumber(found[5] or 0)
 -- Where the server's clock is set back, the books' goes on: so no deadline ever lies further ahead than its own length.
-local ahead = math.max(tonumber(found[9] or 0), tonumber(found[8] or 0) - now)
+local ahead = math.max(tonumber(found[12] or 0), tonumber(found[11] or 0) - now)
 now = now + ahead
+open_line(books, unpack(found, 6, 10))
 local soonest -- the earliest deadline of all holders (us), once sweep() has looked
 
 -- Deadlines decide; the key's expiry only collects what nobody needs any more.
 local function save()
   if count == 0 then used, latest = 0, 0 end
-  redis.call('HSET', books, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'h', head, 't', tail,
-    'c', now, 'z', ahead)
+  redis.call('HSET', books, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'c', now, 'z', ahead)
+  if line.stored or line.count > 0 then save_line() end
   local left = 0
-  if count > 0 or head <= tail then left = math.max(math.ceil((latest - now) / 1000), 3 * PLACE) end
+  if count > 0 or line.count > 0 then left = math.max(math.ceil((latest - now) / 1000), 3 * PLACE) end
   -- the last fence is needed until the server's clock has passed it
   redis.call('PEXPIRE', books, math.max(left, math.ceil((last - now + ahead) / 1000)) + MARGIN)
 end
@@ -60,13 +64,13 @@ local function sink(at, key, entry)
   put(at, entry)
 end
 
-local function grant(owner, request, ms, units)
+local function grant(owner, request, ms, units, channel)
   last = math.max(last + 1, now)
   local ends = now + ms * 1000
   local id = string.format('%.0f', last)
   latest, used, count = math.max(latest, ends), used + units, count + 1
   if soonest then soonest = math.min(soonest, ends) end
-  redis.call('HSET', books, 'g' .. id, cmsgpack.pack({ends, owner, request, units, now}), 'r' .. request, id)
+  redis.call('HSET', books, 'g' .. id, cmsgpack.pack({ends, owner, request, units, now, channel}), 'r' .. request, id)
   rise(count, ends, string.format('%.0f %s', ends, id))
   return last, ends
 end
@@ -103,6 +107,7 @@ local function sweep()
     if held[1] <= now then
       drop(id, held)
       lapsed[#lapsed + 1] = held[2]
+      if held[6] then unclaimed(held[6]) end
     elseif held[1] > key then
       sink(1, held[1], string.format('%.0f %s', held[1], id))
     else

@@ -9,7 +9,7 @@ local function wake(count)
     local channel = redis.call('ZRANGEBYSCORE', idle, 0, last, 'LIMIT', 0, 1)[1]
     if not channel then break end
     redis.call('ZREM', idle, channel)
-    local heard = publish(channel, jobs)
+    local heard = tell(channel, jobs)
     if heard > 0 then told = channel else unheard = unheard + 1 end
     count = count - heard
   end

@@ -3,7 +3,9 @@ local function withdraw(owner, request)
   local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
   if held[1] == owner and held[2] == request and held[4] ~= '0' then
     pass(held[3], held[5], held[6])
-  else
+  elseif held[6] then
+    open_line(lock, held[5], held[6], unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
     leave(request)
+    save_line()
   end
 end

@@ -1,0 +1,219 @@
+"""Waiters that died or gave up do not hold up the others, however many they are, and whatever was to be granted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+import redis
+
+from lockwork import Lockwork
+from lockwork.protocol.effects import Call
+from lockwork.protocol.locks.grants import CLAIM_MS
+from lockwork.protocol.scripts import script
+from processes import script as program
+from processes import until
+
+CROWD = """
+import asyncio, sys
+from lockwork import Lockwork
+
+async def main():
+    async with Lockwork() as lw:
+        handle = {handle}
+        waiting = [asyncio.create_task(handle.aacquire()) for _ in range({count})]
+        await asyncio.wait(waiting)
+
+asyncio.run(main())
+"""
+LOCK = "lw.lock('x')"
+
+
+def ask(admin: redis.Redis, request: str, channel: str, *, wait: int = 1, name: str = "x") -> list[int]:
+    """Ask for a lock as a process does that listens, or does not, on `channel`."""
+    args = (f"p:{request}", request, 15_000, CLAIM_MS, wait, channel)
+    call = Call(script("lock_acquire"), [f"lw:{{lock:{name}}}"], args)
+    reply: list[int] = admin.eval(call.script.source, 1, *call.keys, *call.args)
+    return reply
+
+
+def fill(admin: redis.Redis, count: int, channel: str, first: int = 0) -> None:
+    """Let many stand in line."""
+    sha = admin.script_load(script("lock_acquire").source)
+    for start in range(first, first + count, 1000):
+        with admin.pipeline(transaction=False) as pipe:
+            for number in range(start, min(start + 1000, first + count)):
+                args = (f"p:{number}", f"n{number}", 15_000, CLAIM_MS, 1, channel)
+                pipe.evalsha(sha, 1, "lw:{lock:x}", *args)
+            pipe.execute()
+
+
+def give_up(admin: redis.Redis, count: int) -> None:
+    """Let those who stand in line leave it, the first ones last."""
+    sha = admin.script_load(script("lock_abandon").source)
+    for start in range(0, count, 1000):
+        with admin.pipeline(transaction=False) as pipe:
+            for number in range(start, min(start + 1000, count)):
+                pipe.evalsha(sha, 1, "lw:{lock:x}", f"p:{count - 1 - number}", f"n{count - 1 - number}")
+            pipe.execute()
+
+
+def take_turn(lw: Lockwork) -> float:
+    """Take the lock, and return when."""
+    with lw.lock("x"):
+        return time.monotonic()
+
+
+def waiting(lw: Lockwork, kind: str) -> int:
+    if kind == "lock":
+        return lw.lock("x").state().waiters
+    return lw.rwlock("x").state().waiting if kind == "rwlock" else lw.semaphore("x", 2).state().waiting
+
+
+@pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock"])
+def test_the_waiters_of_a_killed_process_cost_the_next_one_nothing(lw: Lockwork, url: str, kind: str) -> None:
+    """Eight of them are ahead, and have all been told to wait for as long as it takes."""
+    handles = {"lock": LOCK, "semaphore": "lw.semaphore('x', 2, units=2)", "rwlock": "lw.rwlock('x').write()"}
+    handle = eval(handles[kind], {"lw": lw})
+    grant = handle.acquire()
+    with ExitStack() as stack:
+        crowd = stack.enter_context(program(CROWD.format(handle=handles[kind], count=8), url=url))
+        until(lambda: waiting(lw, kind) == 8, "eight wait")
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        entered: list[float] = []
+
+        def live() -> None:
+            with handle:
+                entered.append(time.monotonic())
+
+        done = pool.submit(live)
+        until(lambda: waiting(lw, kind) == 9, "the live one waits")
+        crowd.process.kill()
+        crowd.process.wait()
+        released = time.monotonic()
+        grant.release()
+        done.result(30)
+        assert entered[0] - released < 2.5  # a claim is 4 s, and there were eight
+
+
+def test_killed_every_moment_a_lock_goes_on_with_the_living(lw: Lockwork, url: str) -> None:
+    """A process of waiters dies all the time; those who live take their turns."""
+    stop, turns = threading.Event(), []
+
+    def live() -> None:
+        while not stop.is_set():
+            with lw.lock("x"):
+                turns.append(time.monotonic())
+                time.sleep(0.01)
+
+    with ThreadPoolExecutor(2) as pool:
+        users = [pool.submit(live) for _ in range(2)]
+        for _ in range(4):
+            with program(CROWD.format(handle=LOCK, count=8), url=url) as crowd:
+                until(lambda: waiting(lw, "lock") >= 4, "they wait among the others", 10)
+                crowd.process.kill()
+                crowd.process.wait()
+        stop.set()
+        for user in users:
+            user.result(60)
+    assert len(turns) > 10
+
+
+def test_a_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) -> None:
+    """It listens as far as the server knows; that it does not claim the first tells about all eight."""
+    grant = lw.lock("x").acquire()
+    with program(CROWD.format(handle=LOCK, count=8), url=url) as crowd:
+        until(lambda: waiting(lw, "lock") == 8, "eight wait")
+        with ThreadPoolExecutor(1) as pool:
+            entered = pool.submit(take_turn, lw)
+            until(lambda: waiting(lw, "lock") == 9, "the live one waits")
+            os.kill(crowd.pid, signal.SIGSTOP)
+            released = time.monotonic()
+            grant.release()
+            assert entered.result(60) - released < 8  # the claim of one, 4 s, and a second; of two it were more than 8
+        crowd.process.kill()
+        crowd.process.wait()
+
+
+def test_who_cannot_be_told_keeps_its_place(lw: Lockwork, admin: redis.Redis) -> None:
+    """A live waiter whose subscription is not there yet, or broke: it asks in time, and is served in its turn."""
+    grant = lw.lock("x").acquire()
+    assert ask(admin, "deaf", "lw:wake:nobody")[0] == 0
+    assert ask(admin, "deaf", "lw:wake:nobody")[1] <= 500
+    assert ask(admin, "second", "lw:wake:nobody")[0] == 0
+    grant.release()
+    assert ask(admin, "second", "lw:wake:nobody")[0] == 0
+    assert ask(admin, "deaf", "lw:wake:nobody")[0] == 1
+
+
+def test_who_was_passed_over_is_first_when_it_asks(lw: Lockwork, admin: redis.Redis) -> None:
+    with admin.pubsub() as ear:  # type: ignore[no-untyped-call]
+        ear.subscribe("lw:wake:ear")
+        ear.get_message(timeout=10)
+        grant = lw.lock("x").acquire()
+        assert ask(admin, "first", "lw:wake:ear")[0] == 0
+        ear.unsubscribe("lw:wake:ear")
+        until(lambda: admin.pubsub_numsub("lw:wake:ear")[0][1] == 0, "its connection broke")
+        with ThreadPoolExecutor(1) as pool:
+            until(lambda: admin.pubsub_numsub("lw:wake:ear")[0][1] == 0, "it is gone")
+            second = pool.submit(lw.lock("x").acquire)
+            until(lambda: waiting(lw, "lock") == 2, "two wait")
+            grant.release()
+            passed_on = second.result(30)
+            assert ask(admin, "first", "lw:wake:ear")[0] == 0
+            assert ask(admin, "third", "lw:wake:ear")[0] == 0
+            pool.submit(passed_on.release).result()
+        assert ask(admin, "third", "lw:wake:ear")[0] == 0
+        assert ask(admin, "first", "lw:wake:ear")[0] == 1
+
+
+def test_a_free_lock_is_granted_at_once_after_many_gave_up(lw: Lockwork, admin: redis.Redis) -> None:
+    """Thousands stood in line between the holder and one that still waits."""
+    grant = lw.lock("x").acquire()
+    with ThreadPoolExecutor(2) as pool:
+        fill(admin, 6000, "lw:wake:nobody")
+        live = pool.submit(take_turn, lw)
+        until(lambda: admin.hget("lw:{lock:x}", "t") == b"6001", "the last one waits")
+        give_up(admin, 6000)
+        released = time.monotonic()
+        grant.release()
+        assert live.result(60) - released < 2
+        assert pool.submit(lw.lock("x").try_acquire).result() is not None
+
+
+def test_a_free_lock_is_granted_at_once_to_who_does_not_wait(lw: Lockwork, admin: redis.Redis) -> None:
+    """All of a line died: more of them than one call may take out of it."""
+    grant = lw.lock("x").acquire()
+    fill(admin, 6000, "lw:wake:nobody")
+    grant.release()
+    until(lambda: lw.lock("x").try_acquire() is not None, "they were to look within half a second", 4)
+
+
+def test_looking_at_a_lock_does_not_block_the_server(lw: Lockwork, admin: redis.Redis) -> None:
+    """The best of some tries: another process may have had the processor in the midst of one."""
+    lock = lw.lock("x")
+
+    def blocked(look: Callable[[], object]) -> float:
+        durations = []
+        for _ in range(8):
+            admin.slowlog_reset()
+            look()
+            durations.append(max(float(entry["duration"]) for entry in admin.slowlog_get(128)))
+        return min(durations)
+
+    with lock:
+        fill(admin, 10_000, "lw:wake:nobody")
+        assert lock.state().waiters == 10_000
+        admin.config_set("slowlog-log-slower-than", 0)
+        try:
+            for look in (lock.state, lock.locked, lock.owner, lock.remaining, lw.locks):
+                assert blocked(look) < 10_000, look
+        finally:
+            admin.config_set("slowlog-log-slower-than", 10_000)
+            admin.slowlog_reset()
