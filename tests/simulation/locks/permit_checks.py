@@ -49,6 +49,8 @@ class Books:
     """The hash, read."""
 
     used: int = 0
+    head: int = 1
+    """Places before it were passed over."""
     holders: dict[int, Held] = field(default_factory=dict)
     line: list[Waiting] = field(default_factory=list)
 
@@ -72,7 +74,7 @@ def books(fields: dict[bytes, bytes]) -> Books:
         elif name[0] == "i":
             tickets[name[1:]] = int(value)
     found.line.sort(key=lambda waiting: waiting.ticket)
-    found.used = int(fields.get(b"u", 0))
+    found.used, found.head = int(fields.get(b"u", 0)), int(fields.get(b"h", 1))
     whole = {
         "units in use": found.used == sum(held.units for held in found.holders.values()),
         "count": int(fields.get(b"k", 0)) == len(found.holders),
@@ -108,6 +110,8 @@ class PermitChecker:
         """To whom units were handed, and until when, by fence, until they are claimed."""
         self._silent: set[Process] = set()
         """Who has left them unclaimed."""
+        self._passed_over: set[str] = set()
+        """Requests that were passed over because nobody listened to their process, and have not asked since."""
         self.grants: int = 0
         self.together: int = 0
         """The most that held at once."""
@@ -125,6 +129,7 @@ class PermitChecker:
             ahead = max(int(clock[b"z"]), int(clock[b"c"]) - step.now)
             step = replace(step, now=step.now + ahead)
         self._unclaimed(step, after)
+        self._pass_over(step, after)
         self._delay(step, before)
         for fence, held in before.holders.items():
             self._kept(step, fence, held, after.holders.get(fence))
@@ -179,7 +184,7 @@ class PermitChecker:
         passed = [
             waiting
             for waiting in after.line
-            if waiting.ticket < ticket and waiting.deadline > step.now and self._is_there(waiting)
+            if waiting.ticket < ticket and waiting.deadline > step.now and waiting.request not in self._passed_over
         ]
         if passed:
             raise Broken(f"L7: {held} was granted before {passed[0]}")
@@ -199,6 +204,16 @@ class PermitChecker:
             if fence not in after.holders or after.holders[fence].deadline != deadline:
                 del self._handed[fence]
         self._silent.discard(step.task.process)
+
+    def _pass_over(self, step: Step, after: Books) -> None:
+        """Only who seems to be gone is passed over, and only until it asks again."""
+        for waiting in after.line:
+            if waiting.ticket >= after.head:
+                self._passed_over.discard(waiting.request)
+            elif waiting.request not in self._passed_over:
+                if waiting.deadline > step.now and self._is_there(waiting):
+                    raise Broken(f"L7: {step.script} passed over {waiting}")
+                self._passed_over.add(waiting.request)
 
     def _process(self, owner: str) -> Process | None:
         name = owner.partition(":")[0]
