@@ -21,8 +21,7 @@ from simulation.queues import (
     stocks,
     unique_queues,
 )
-from simulation.runs import RELEASED
-from simulation.server import Build, Server
+from simulation.server import Server
 from simulation.synchronizers import barriers, latches, limiters, onces
 from simulation.world import Broken
 
@@ -33,7 +32,7 @@ class Traced(Protocol):
     trace: list[str]
 
 
-RUNS: dict[str, Callable[[Server, int, Build], Traced]] = {
+RUNS: dict[str, Callable[[Server, int], Traced]] = {
     "barriers": barriers.barriers,
     "delay_queues": delay_queues.delay_queues,
     "election": elections.run,
@@ -66,7 +65,7 @@ def main(kind: str, seed: str) -> int:
     with tempfile.TemporaryDirectory() as folder, start_private(Path(folder)) as started:
         server = Server(started.url)
         try:
-            print("\n".join(run(server, int(seed), RELEASED).trace))
+            print("\n".join(run(server, int(seed)).trace))
         except Broken as error:
             print(error)
             return 1

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 _PATIENCE = 5.0
 _NUMBER = re.compile(r"(?<= )[0-9]+(?= |$)")
 _SEAL = re.compile(r"(?<= )[0-9a-f]{40} ")
+_INNER = ("engine", "places")
+"""Tickets under which a process wakes its own threads; nothing that arrives from outside is for them in a real one."""
+_FORMS = (  # of a grant, of an offer, and of what barriers and latches say
+    f"{'0' * 40} 1800000000000000 1800000009000000",
+    f"{'0' * 40} 1 1900000000000000 ~ j0001 1,3,,;[\"work\",[]]",
+    f"{'0' * 40} 1900000000000000",
+)
 _ODD = ("", "x", "look", "1", "1 2", f"-1 {10**25}", "1 1 ~", "1 1 ~ id 1,4,,;[]", "\x00\udcff", "9" * 5000)
 
 
@@ -25,7 +32,7 @@ def forged(random: Random, text: str) -> str:
     """A message that a stranger makes of one that it has heard: with other numbers, or without its seal, or neither."""
     ticket = text.partition(" ")[0]
     far = random.choice([1, 1000, 20 * SECOND, 3600 * SECOND])
-    moved = _NUMBER.sub(lambda found: str(int(found[0]) + far), text)
+    moved = _NUMBER.sub(lambda found: str(int(found[0]) + (far if random.random() < 0.8 else 0)), text)
     bare, odd = _SEAL.sub("", moved), f"{ticket} {random.choice(_ODD)}"
     return random.choice([text, moved, bare, _SEAL.sub("", text), _SEAL.sub("0" * 40 + " ", moved), odd])
 
@@ -35,6 +42,8 @@ class Network:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._heard: dict[str, str] = {form: form for form in _FORMS}
+        """What a stranger has heard last for each ticket, of what is sealed; and what it knows by its form."""
 
     def send(self, task: Task, epoch: int, call: Call, began: int) -> None:
         """Send a call on its way, or again; `began` is when its caller first asked."""
@@ -44,6 +53,8 @@ class Network:
         if task.process.paused_until > world.now:
             world.after(task.process.paused_until - world.now, self.send, task, epoch, call, began)
             return
+        if world.mix.forged and not world.calm:
+            self._meddle(world.mix.forged)
         if not task.process.may_kill and world.build.careful:
             call = call.unguarded()
         draw, mix = random.random(), world.mix
@@ -133,6 +144,8 @@ class Network:
         for _ in range(2 if random.random() < mix.twice else 1):
             world.after(delay, self._deliver, process, text)
         if mix.forged:
+            if _SEAL.search(text):
+                ticket, _, self._heard[ticket] = text.partition(" ")
             self._forge(process, text)
 
     def _forge(self, process: Process, text: str) -> None:
@@ -145,6 +158,22 @@ class Network:
         delay = random.choice([0, random.randint(0, 20 * MS), random.randint(0, 2 * SECOND)])
         world.note(to.name, f"FORGED {made!r} in {delay / MS:.1f} ms")
         world.after(delay, self._deliver, to, made)
+
+    def _meddle(self, often: float) -> None:
+        """A stranger, who knows every ticket, may answer somebody who waits, with what others were told."""
+        world, random = self._world, self._world.stranger
+        if random.random() < often:
+            world.after(random.randint(0, 200 * MS), self._answer, random.choice(world.processes))
+
+    def _answer(self, process: Process) -> None:
+        random = self._world.stranger
+        waiting = [ticket for ticket in process.mail._boxes if ticket not in _INNER]
+        if process.alive and waiting:
+            ticket = random.choice(waiting)
+            others = random.choice(list(self._heard.values()))
+            made = forged(random, f"{ticket} {self._heard.get(ticket, others)}")
+            self._world.note(process.name, f"FORGED {made!r}")
+            self._deliver(process, made)
 
     def _deliver(self, process: Process, text: str) -> None:
         if process.alive:

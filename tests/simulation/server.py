@@ -42,15 +42,20 @@ class Build:
             self.scripts[name] = self._assembled(name)
         return self.scripts[name]
 
-    def _assembled(self, name: str) -> Script:
-        parts = {"now": NOW}
-        source = None
+    def edited(self) -> dict[str, str]:
+        """Return the scripts and parts that this build edits; raises LookupError where an edit does not fit."""
+        sources: dict[str, str] = {}
         for place, text, other in self.edits:
-            if place.startswith("parts/"):
-                part = place.removeprefix("parts/")
-                parts[part] = _edited(parts.get(part) or read(f"{place}.lua"), text, other)
-            elif place == name:
-                source = _edited(source or read(f"{name}.lua"), text, other)
+            source = sources.get(place) or (NOW if place == "parts/now" else read(f"{place}.lua"))
+            sources[place] = _edited(place, source, text, other)
+        return sources
+
+    def _assembled(self, name: str) -> Script:
+        edited = self.edited()
+        parts = {"now": NOW} | {
+            place.removeprefix("parts/"): source for place, source in edited.items() if place.startswith("parts/")
+        }
+        source = edited.get(name)
         if source is None:
             return assemble(name, parts)
         # `assemble` reads the script's file; an edited script is put together from its includes here
@@ -64,9 +69,9 @@ def _include(source: str, parts: dict[str, str]) -> str:
     return re.sub(r"^-- include: (\w+)$", part, source, flags=re.MULTILINE)
 
 
-def _edited(source: str, text: str, other: str) -> str:
+def _edited(place: str, source: str, text: str, other: str) -> str:
     if text not in source:  # no AssertionError, which would look as if the twin had been caught
-        raise LookupError(f"a twin edits {text!r}, which the script no longer contains")
+        raise LookupError(f"a twin edits {text!r}, which {place} no longer contains")
     return source.replace(text, other)
 
 

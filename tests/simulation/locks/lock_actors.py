@@ -12,8 +12,8 @@ from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from simulation.process import Actor, Cancelled, Process, Sleep, Task
-from simulation.world import World
+from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
+from simulation.world import Broken, World
 
 _LONG = 3600.0
 
@@ -41,6 +41,8 @@ class Players:
     beliefs: dict[str, list[Belief]] = field(default_factory=dict)
     ended: list[Renewal] = field(default_factory=list)
     """Grants that their holders have given back or lost."""
+    given: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    """Every grant that the server made, by key, owner and fence, and the true time until which it lasts at most."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
     def key_of(self, name: str) -> str:
@@ -62,6 +64,15 @@ class Players:
             now = yield Clock()
             upcoming = book.next_event()
             yield Park("engine", now + _LONG if upcoming is None else upcoming)
+
+    def enters(self, task: Task, lease: Lease) -> None:
+        """Judge one who begins to count on a grant; raises Broken when the server never made it, or for less long."""
+        renewal = lease.renewal
+        lasts = self.given.get((renewal.key, renewal.owner, renewal.fence))
+        if lasts is None:
+            raise Broken(f"L1, L8: {task.name} enters with fence {renewal.fence}, which nobody has given to it")
+        if self.world.stepped == NEVER and lease.deadline > task.process.clock(lasts) + 1e-6:
+            raise Broken(f"L5: {task.name} counts on fence {renewal.fence} for longer than the server")
 
     def contender(self, task: Task, names: list[str], rounds: int) -> Actor:
         """Take one of the locks, hold it, give it back; several times."""
@@ -91,6 +102,7 @@ class Players:
             del waiting[task]
         renewal = Renewal(asked.key, asked.owner, granted.fence, lease_ms)
         lease = Lease(renewal, granted, (yield Clock()), renewed=renewed, on_lost=lambda: None)
+        self.enters(task, lease)
         belief = Belief(task, lease, granted.fence)
         self.beliefs.setdefault(asked.key, []).append(belief)
         task.process.book.add(lease)

@@ -87,6 +87,9 @@ class LockChecker:
             if fields:
                 self._lasts(step, at, expiry, before, after)
             seen.held = after
+            if after.live(step.now):
+                grant, lasts = (key, after.owner, after.fence), step.true + after.deadline - step.now
+                self._players.given[grant] = max(lasts, self._players.given.get(grant, 0))
             if step.script == "lock_acquire":
                 seen.handed.pop(step.task.process.name, None)
             if step.script == "lock_acquire" and step.args[4] == 1:

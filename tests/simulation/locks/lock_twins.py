@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_HELD = "if held[1] and deadline > now then\n    if held[1] == owner then"
+_HELD = "if held[1] and deadline > now then\n    asks(channel)\n"
 
 LOCKS = {
     "L1": (

@@ -169,6 +169,7 @@ class Veterans(Players):
         random, renewal, process = self.world.random, lease.renewal, task.process
         at_least = random.uniform(0, 3) if not sticky and random.random() < 0.3 else 0.0
         since = yield Clock()
+        self.enters(task, lease)
         belief = Belief(task, lease, renewal.fence)
         self.believe(renewal.key, belief)
         with suppress(Cancelled, LockworkError):

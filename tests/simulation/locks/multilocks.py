@@ -88,6 +88,7 @@ class Collectors(Players):
             grant = granted[one.key]
             renewal = Renewal(one.key, one.owner, grant.fence, one.lease_ms)
             lease = Lease(renewal, grant, (yield Clock()), renewed=one.renewed, on_lost=lambda: None)
+            self.enters(task, lease)
             beliefs.append(Belief(task, lease, grant.fence))
             self.beliefs.setdefault(one.key, []).append(beliefs[-1])
             task.process.book.add(lease)

@@ -133,6 +133,9 @@ class PermitChecker:
         self._delay(step, before)
         for fence, held in before.holders.items():
             self._kept(step, fence, held, after.holders.get(fence))
+        for fence, held in after.holders.items():
+            grant, lasts = (self._takers.key, held.owner, fence), step.true + held.deadline - step.now
+            self._takers.given[grant] = max(lasts, self._takers.given.get(grant, 0))
         new = {fence: held for fence, held in after.holders.items() if fence not in before.holders}
         for fence, held in sorted(new.items()):
             if fence <= self._fence:

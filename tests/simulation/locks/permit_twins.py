@@ -24,17 +24,14 @@ TWINS = (
             ),
             (
                 "parts/permits_line",
-                "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n",
-                (
-                    "string.format('%s %.0f %.0f', waiter[3], given, limit))\n    end\n    end\n"
-                    "    line.head = line.head + 1\n"
-                ),
+                "given, limit)))\n    end\n",
+                "given, limit)))\n    end\n    end\n    line.head = line.head + 1\n",
             ),
         ),
     ),
     Build(
         "a lease lasts on by as much as the clock was set back",
-        (("parts/permits", "tonumber(found[8] or 0) - now)", "0)"),),
+        (("parts/permits", "tonumber(found[11] or 0) - now)", "0)"),),
     ),
     Build("anybody may release", (("permits_release", _HELD, "if not held then"),)),
     Build(

@@ -82,6 +82,7 @@ class Takers(Players):
         random = self.world.random
         renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, "permits_renew")
         lease = Lease(renewal, granted, (yield Clock()), renewed=asked.renewed, on_lost=lambda: None)
+        self.enters(task, lease)
         belief = Belief(task, lease, granted.fence, units)
         self.believed.append(belief)
         task.process.book.add(lease)

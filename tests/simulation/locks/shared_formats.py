@@ -195,5 +195,5 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
         world.start(process, "foreign", lambda task: players.foreigner(task, rounds))
 
     kill = crowd(world, populate, world.random.randint(1, 3))
-    incidents(world, kill, 20 * SECOND)
+    incidents(world, kill, 20 * SECOND, set_right=True)
     return finished(world, seed, 30, 400, checker.at_end)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from lockwork.protocol.queues import flows
-from simulation.faults import SECOND
+from simulation.faults import MS, SECOND
 from simulation.queues.flow_queue_actors import FlowPlant
 from simulation.queues.limit_queue_checks import WAITS, LimitChecker
+from simulation.queues.queue_actors import WINDOW_MS
 from simulation.queues.queue_view import LIVE, Place, View
 from simulation.world import Broken, Step, World
 
@@ -29,6 +30,8 @@ class FlowChecker(LimitChecker):
         self._first: dict[str, int] = {}
         """Server time at which a flow was first heard of."""
         self._begun: set[str] = set()
+        self._over: dict[str, int] = {}
+        """Server time at which a flow was first seen to have ended."""
         self._stopped: set[str] = set()
         self._wins: dict[str, list[int]] = defaultdict(list)
         """Jobs that succeeded and have a compensation."""
@@ -52,9 +55,16 @@ class FlowChecker(LimitChecker):
         for flow, book in after.flows.items():
             if book[_STATE] in "rue":
                 self._check_flow(flow, before, after)
-        if gone := {flow for flow in before.flows.keys() - after.flows.keys() if flow in self._begun}:
-            raise Broken(f"{step.script} forgot {gone}")
+            if book[_STATE] == "e":
+                self._over.setdefault(flow, step.now)
+        gone = {flow for flow in before.flows.keys() - after.flows.keys() if flow in self._begun}
+        if early := {flow for flow in gone if step.now - self._over.get(flow, step.now) < WINDOW_MS * MS}:
+            raise Broken(f"{step.script} forgot {early}")
         self._flows.ends.update(after.ends)
+
+    def forgotten(self, flow: str) -> bool:
+        """Whether it ended so long ago, by the server's clock, that nothing is known of it any more."""
+        return flow in self._over and flow not in self.view.flows
 
     def _check_room(self, step: Step, before: View, after: View) -> None:
         """A flow is let in as a whole, or refused as a whole."""
@@ -242,5 +252,5 @@ class FlowChecker(LimitChecker):
         """Every flow that was stored has ended with all its jobs."""
         super().at_end()
         for flow in {*self._flows.stored, *self._begun}:
-            if self.view.flows.get(flow, "?")[_STATE] != "e":
+            if not self.forgotten(flow) and self.view.flows.get(flow, "?")[_STATE] != "e":
                 raise Broken(f"{flow} never came to an end: {self.view.flows.get(flow)}")

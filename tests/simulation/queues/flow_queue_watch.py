@@ -52,6 +52,8 @@ class FlowWatch(QueueWatch):
         """Q9: who waits for a flow hears of its end, or learns in time that it has not ended."""
         now, over = self._world.now, self._over.get(flow)
         quiet = task.undisturbed_since(began)
+        if found is None and over is not None and self._checker.forgotten(flow):
+            return
         if found is None:
             raise Broken(f"{flow} was stored, and is said to be unknown")
         if quiet and now > deadline + SECOND // 2:

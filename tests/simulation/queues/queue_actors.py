@@ -66,6 +66,8 @@ class Plant:
     beats: list[tuple[int, Task]] = field(default_factory=list)
     """The supervisors' heartbeats, with the true time at which each began."""
     crews: list[list[Child]] = field(default_factory=list)
+    leased: set[tuple[str, str, str]] = field(default_factory=set)
+    """Every lease that the server made: job, session and token."""
     made: dict[str, Made] = field(default_factory=dict)
     acknowledged: list[str] = field(default_factory=list)
     numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -243,6 +245,8 @@ class Plant:
         for job in leased:
             if job.id in child.held and child.held[job.id].token == job.token:
                 raise Broken(f"Q2: {child.session} begins {job.id} for the second time by {job.token!r}")
+            if (job.id, child.session, job.token.decode()) not in self.leased:
+                raise Broken(f"Q2: {child.session} begins {job.id} by {job.token!r}, which nobody leased to it")
             child.free -= 1
             child.last[self.queue.name] = job.fence
             child.held[job.id] = job

@@ -79,6 +79,7 @@ class QueueChecker:
             if was != is_:
                 self.since[id] = self._world.now
                 self._moved(step, before, after, id, was, is_)
+        self._plant.leased |= {(id, *place[1:]) for id, place in after.places.items() if place[0] == "run"}
         self._lines.applied(step, before, after)
         self._count(after)
         for group in before.running.keys() | after.running.keys():
