@@ -68,7 +68,7 @@ def test_producer_and_worker_can_do_all_jobs(
         assert later.reschedule(delay="2h")
         assert later.cancel()
         assert later.retry()
-        assert later.cancel()
+        assert later.result(30) == 2
         assert lw.chain(shop.add.call(1, 2), lambda found: shop.add.call(found, 3)).enqueue().result(30) == 6
         phones = lw.stock("phone", 2)
         reservation = phones.reserve("ada", enqueue=shop.add.call(1, 1))

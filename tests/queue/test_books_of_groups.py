@@ -94,7 +94,7 @@ def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies:
     one, none = Limits(1), Limits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
-        bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 1, key, group, limits) + b"body")]))
+        bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 1, key, group, limits, deliveries=1) + b"body")]))
     (job,) = _reserve(bench, "r0", 1).jobs
     for channel in (CHANNEL, "second"):
         assert not bench.run(jobs.reserve(QUEUE, SESSION, 1, f"sleeps-{channel}", channel)).jobs
