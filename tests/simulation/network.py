@@ -22,7 +22,7 @@ _INNER = ("engine", "places")
 """Tickets under which a process wakes its own threads; nothing that arrives from outside is for them in a real one."""
 _FORMS = (  # of a grant, of an offer, and of what barriers and latches say
     f"{'0' * 40} 1800000000000000 1800000009000000",
-    f"{'0' * 40} 1 1900000000000000 ~ j0001 1,3,,;[\"work\",[]]",
+    f'{"0" * 40} 1 1900000000000000 ~ j0001 1,3,,;["work",[]]',
     f"{'0' * 40} 1900000000000000",
 )
 _ODD = ("", "x", "look", "1", "1 2", f"-1 {10**25}", "1 1 ~", "1 1 ~ id 1,4,,;[]", "\x00\udcff", "9" * 5000)

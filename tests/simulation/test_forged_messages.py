@@ -1,4 +1,4 @@
-"""A client that takes any seal for a valid one believes a stranger, who may only listen and PUBLISH: each run notices."""
+"""A client that takes any seal for valid believes a stranger, who may only listen and PUBLISH: each run notices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _SEEDS = 60
 
 
 @pytest.mark.parametrize(
-    "run", [locks.run, permits.run, queues.run, barriers, latches], ids=["locks", "permits", "queue", "barriers", "latches"]
+    "run",
+    [locks.run, permits.run, queues.run, barriers, latches],
+    ids=["locks", "permits", "queue", "barriers", "latches"],
 )
 def test_a_client_that_believes_any_seal_is_caught(
     simulated: Server, monkeypatch: pytest.MonkeyPatch, run: Callable[[Server, int], object]

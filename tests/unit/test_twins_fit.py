@@ -1,4 +1,4 @@
-"""Every broken twin of the simulator and the models still fits the script that it breaks; no server is needed to see."""
+"""Every broken twin of the simulator and the models fits the script that it breaks; no server is needed to see it."""
 
 from __future__ import annotations
 

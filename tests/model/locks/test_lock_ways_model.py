@@ -58,7 +58,7 @@ TWINS = (
     Build("a process is handed all that it leaves", ((_PLACES, "silent[channel] = now", ""),)),
     Build("who asks is silent all the same", ((_PLACES, "line.silent[channel] = nil", ""),)),
     Build("passed over means out of the line", ((_PLACES, "if ticket < line.head then", "if false then"),)),
-    Build("a claimed hand-over counts as unclaimed", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),
+    Build("a claim counts for nothing", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),
     Build("only who asks is first again", ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),)),
     Build("passed over for ever", ((_PLACES, "if bottom then tidy() end", ""),)),
 )  # fmt: skip

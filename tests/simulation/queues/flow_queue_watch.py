@@ -20,7 +20,7 @@ class FlowWatch(QueueWatch):
     def __init__(self, world: World, plant: FlowPlant, checker: FlowChecker, *, faultless: bool) -> None:
         super().__init__(world, plant, checker, faultless=faultless)
         self._flows = plant
-        self._ends = checker
+        self._forgotten = checker.forgotten
         self._late: dict[str, int] = {}
         """True time since which a flow has something left to do."""
         self._over: dict[str, int] = {}
@@ -53,7 +53,7 @@ class FlowWatch(QueueWatch):
         """Q9: who waits for a flow hears of its end, or learns in time that it has not ended."""
         now, over = self._world.now, self._over.get(flow)
         quiet = task.undisturbed_since(began)
-        if found is None and over is not None and self._ends.forgotten(flow):
+        if found is None and over is not None and self._forgotten(flow):
             return
         if found is None:
             raise Broken(f"{flow} was stored, and is said to be unknown")
