@@ -15,6 +15,7 @@ def _builds() -> list[Build]:
     """Return every build that a module of the simulator or the models makes when it is imported."""
     for path in sorted([*_TESTS.glob("simulation/**/*.py"), *_TESTS.glob("model/**/*.py")]):
         import_module(".".join(path.relative_to(_TESTS).with_suffix("").parts))
+    gc.unfreeze()  # another test of this process may have frozen what it found
     return [found for found in gc.get_objects() if isinstance(found, Build)]
 
 

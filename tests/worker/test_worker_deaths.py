@@ -118,7 +118,7 @@ def test_a_worker_that_stops_starts_no_such_job_twice(
         assert f"no worker process is left to tell the hooks of jobs that ended with their process: {begun.id}" in (
             process.errors
         )
-    assert (begun.state(), waiting.state()) == ("dead", "active")
+    assert (begun.state(), waiting.state()) == ("dead", "ready")
     with pytest.raises(JobFailed, match="WorkerDied: its worker stopped while it ran"):
         begun.result(0)
     with worker("mortal:lw", url=own_url, folder=apps):

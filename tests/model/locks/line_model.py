@@ -121,8 +121,9 @@ class LineModel:
     def ask(self, asker: Asker, lease: int, now: int, *, wait: bool) -> list[int]:
         """A lock is granted to who met it before, and to nobody past another; a keeper is asked to give it back."""
         before, held, place = self.grant, self.held(now), self.place(asker.request)
-        if place is not None:
-            self.head = min(self.head, place.ticket)  # who was passed over is first when it asks again
+        if place is not None and place.ticket < self.head:
+            # who was passed over is first when it asks again, but for those before it that can be told again, too
+            self.head = self.bottom if self.bottom is not None else place.ticket
         if held is None and before is not None:
             self._unclaimed(before, now)
         self._asks(asker.channel)
@@ -136,7 +137,7 @@ class LineModel:
             return self._granted(asker, lease, now)
         if held is None:
             self._lapsed(before)
-            first = self._first(now, asker.request)
+            first = self._first(now, asker.request, asker.channel)
             if first is None or first.asker.request == asker.request:
                 return self._granted(asker, lease, now)
             self._hand(first, now)
@@ -262,7 +263,7 @@ class LineModel:
         while self.head <= self.tail and all(waiter.ticket != self.head for waiter in self.line):
             self.head += 1
 
-    def _first(self, now: int, mine: str = "") -> Waiter | None:
+    def _first(self, now: int, mine: str = "", asking: str = "") -> Waiter | None:
         """Take the first live waiter out of the line, and those whose place has ended; who asks is alive.
 
         Who seems to be gone is passed over.
@@ -271,7 +272,10 @@ class LineModel:
         for waiter in [one for one in self.line if one.ticket >= self.head]:
             self.head = waiter.ticket + 1
             known = waiter.asker.request == mine
-            if known or waiter.until <= now or self._present(waiter, now):
+            if known or waiter.until <= now or self._present(waiter, now, asking):
+                if not known and waiter.until > now:
+                    waiter = self._foremost(waiter, now)  # noqa: PLW2901 - it ends the loop
+                    self.head = waiter.ticket + 1
                 self.line.remove(waiter)
                 if known or waiter.until > now:
                     found = waiter
@@ -282,6 +286,13 @@ class LineModel:
             self.head = self.tail and self.tail + 1
         self._save(now)
         return found
+
+    def _foremost(self, waiter: Waiter, now: int) -> Waiter:
+        """Those of its process that were passed over before it live as well."""
+        if self.bottom is None:
+            return waiter
+        others = [one for one in self.line if self.bottom <= one.ticket < waiter.ticket and one.until > now]
+        return next((one for one in others if one.asker.channel == waiter.asker.channel), waiter)
 
     def _unclaimed(self, before: Grant, now: int) -> None:
         """A process that let a hand-over lapse is silent."""
@@ -294,11 +305,12 @@ class LineModel:
         if self.silent.pop(channel, None) is not None and self.bottom is not None:
             self.head = min(self.head, self.bottom)
 
-    def _present(self, waiter: Waiter, now: int) -> bool:
-        """Whether its process listens, and claims what it is handed; or whether it has promised to look soon."""
+    def _present(self, waiter: Waiter, now: int, asking: str) -> bool:
+        """Whether its process asks, or listens and claims what it gets; or whether it has promised to look soon."""
         channel = waiter.asker.channel
         promised = waiter.deaf and waiter.looks + _DEAF_LATE * 1000 > now
-        return channel not in self.silent and (channel in self.wakes.heard or promised)
+        heard = channel in self.wakes.heard
+        return channel == asking or (channel not in self.silent and (heard or promised))
 
     def _save(self, now: int) -> None:
         """Places that have ended among those that were passed over are taken out, up to the first that has not."""

@@ -146,9 +146,9 @@ class FlowWorkers(RuleBasedStateMachine):
             else:
                 job.place, job.due = "scheduled", self.ms
                 moved -= 1
+        self.join()
         assert moved == 0
         self._carry_on()
-        self.join()
         self.after()
 
     @rule(milliseconds=st.sampled_from([1, 1500, 1500, 70_000]))

@@ -286,7 +286,9 @@ class Offers(RuleBasedStateMachine):
         """A worker's process dies; what it had, heard of or not, goes back, and counts."""
         mine = {id for id, (holder, _) in self.held.items() if holder == session}
         offered = self.offered.pop(session, None)
-        back = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=gone))
+        # as a beat that finds it overdue has seen its deadline
+        ended = int(self.bench.scores(self.queue.workers).get(session, 0))
+        back = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=gone, ended=ended))
         had = {*mine, *filter(None, [offered])}
         # who has not asked since it was offered a job has not begun it, unless its process was seen to die
         counted = had if gone or session not in self.marks else set()

@@ -57,7 +57,7 @@ LOCKS = {
             "dead waiters stay in line",
             (
                 ("parts/places", "if waiter[1] > now then\n", "if true then\n"),
-                ("parts/places", "if present(waiter) then return waiter end", "do return waiter end"),
+                ("parts/places", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),
             ),
         ),
         Build(
@@ -72,10 +72,9 @@ LOCKS = {
         ),
         Build(
             "the dead are handed all that is theirs",
-            (("parts/places", "if present(waiter) then return waiter end", "do return waiter end"),),
+            (("parts/places", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),),
         ),
         Build("what a process leaves unclaimed tells nothing", (("parts/places", "silent[channel] = now", ""),)),
-        Build("who could not be told is passed over", (("parts/places", "(waiter[DEAF] and", "(false and"),)),
         Build("waiters look too late", (("parts/ask", "check = math.max(check, 1)", "check = 60000"),)),
         Build(
             "the next in line is not warned",

@@ -17,7 +17,6 @@ _RUNS = "redis.call('HLEN', jobs) - at_work"
 _NO_ROOM = "if no_room then return no_room end"
 TWINS = (
     Build("a pause that is not heard", ((_LIMITS, "if rules[1] then return 0 end", ""),)),
-    Build("a rate that offers do not heed", (("parts/offer", "or rate_jobs", ""),)),
     Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
     Build("a pause that begins anew", (("queue_set", "'HSETNX', stats", "'HSET', stats"),)),
     Build("to resume wakes nobody", (("queue_set", "publish(channel, jobs)", ""),)),

@@ -53,10 +53,6 @@ TWINS = {
         Build(
             "a dead machine is not noticed", (("jobs_beat", "if left == 0 then overdue", "if left < 0 then overdue"),)
         ),
-        Build(
-            "a session lasts on by as much as the clock was set back",
-            (("jobs_beat", "if today < newest then", "if false then"),),
-        ),
         Build("nobody is woken", (("parts/wake", "while count > 0 and", "while false and"),)),
     ),
     "Q5": (
@@ -148,7 +144,6 @@ TWINS = {
     "offers": (
         Build("an offer is not told again", (("jobs_reserve", "ARGV[1] == '1' or offered > known", "ARGV[1] == '1'"),)),
         Build("an offer is answered twice", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
-        Build("an offer to one that is awake", (("parts/offer", "channel) or -1) < 0", "channel) or 1) < 0"),)),
         Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
         Build("an offer that is not noted", (("parts/offer", "'ZADD', idle, -fence", "'ZREM', idle"),)),
         Build("an offer that is not counted", (("parts/offer", "count_leased(1)", ""),)),

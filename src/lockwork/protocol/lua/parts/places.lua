@@ -29,6 +29,7 @@ end
 -- Whether something may be handed to a waiter. One that nobody could tell has promised to look soon, and is given until then.
 local function present(waiter)
   local channel = waiter[CHANNEL]
+  if channel == line.asking then return true end -- whatever becomes of its messages
   if line.silent[channel] then return false end
   return listening(channel) or (waiter[DEAF] and waiter[LOOKS] + DEAF_LATE * 1000 > now)
 end
@@ -51,6 +52,7 @@ end
 
 -- It asks, so it lives: those of its waiters that were passed over are first again.
 local function asks(channel)
+  line.asking = channel
   if not line.silent[channel] then return end
   line.silent[channel] = nil
   line.head = math.min(line.head, line.bottom or line.head)
@@ -63,14 +65,27 @@ local function take(ticket, request)
   line.count, line.changed = line.count - 1, true
 end
 
--- A waiter that was passed over asks again: it is first.
+-- A waiter that was passed over asks again: it is first, but for those before it whose process listens again, too.
 local function come_back(ticket)
-  if ticket < line.head then line.head, line.changed = ticket, true end
+  if ticket < line.head then line.head, line.changed = line.bottom or ticket, true end
 end
 
 local function join()
   line.tail, line.count, line.changed = line.tail + 1, line.count + 1, true
   return line.tail
+end
+
+-- Those of its process that were passed over before it live as well, and come first: return the first of them, or the waiter itself.
+local function foremost(waiter)
+  for ticket = line.bottom or line.head, math.min(line.head - 1, (line.bottom or 0) + 99) do
+    local packed = redis.call('HGET', line.key, 'w' .. ticket)
+    local other = packed and cmsgpack.unpack(packed)
+    if other and other[1] > now and other[CHANNEL] == waiter[CHANNEL] then
+      line.head = ticket
+      return other
+    end
+  end
+  return waiter
 end
 
 -- Move the head to the first waiter that something may be handed to, and return it: places that have ended are taken out, those whose
@@ -88,7 +103,7 @@ local function front(mine)
         work = work - 20
         if waiter[REQUEST] == mine then return waiter end
         if waiter[1] > now then
-          if present(waiter) then return waiter end
+          if present(waiter) then return foremost(waiter) end
           line.bottom = line.bottom or line.head
         else
           take(line.head, waiter[REQUEST])
