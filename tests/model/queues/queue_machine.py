@@ -212,6 +212,7 @@ class QueueMachine(RuleBasedStateMachine):
         places = self._back(held, counted=True)
         assert given == (0 if twice else places["ready"])
         if not twice:
+            assert len(buried) == places["dead"], "who recovers jobs is told of all that are dead by it"
             self._check_buried(buried)
 
     def _back(self, held: list[str], *, counted: bool) -> Counter[str]:
