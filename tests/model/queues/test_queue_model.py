@@ -24,7 +24,6 @@ TWINS = (
     Build("a crash of its own process is a failure", (("jobs_settle", "tried = crashed(token)", ""),)),
     Build("crashes are forgotten", (("jobs_reserve", "(count or 0) + 1, crashes or ''", "(count or 0) + 1, ''"),)),
     Build("a poison job goes round", (("jobs_recover", "crashes >= tonumber(ARGV[5])", "false"),)),
-    Build("failures make poison", (("jobs_recover", "crashes >= tonumber(ARGV[5])", "attempt >= tonumber(ARGV[5])"),)),
     Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt > most"),)),
     Build("the dead are named to nobody", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),

@@ -1,0 +1,44 @@
+"""Failures do not use up the crashes that a job may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.pushing import NewJob
+from model.bench import Bench
+from simulation.server import Build, Server
+
+QUEUE = QueueKeys("sim", "q")
+SESSION = "host/1/crashes"
+WINDOW_MS = 600_000
+
+
+@pytest.fixture
+def bench(url: str) -> Iterator[Bench]:
+    server = Server(url)
+    yield Bench(server, Build())
+    server.close()
+
+
+def _leased(bench: Bench, at: int) -> Leased:
+    bench.run(jobs.beat(QUEUE, {SESSION: True}, 60_000, 1.0))
+    (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 1, f"r{at}", "")).jobs
+    return job
+
+
+def test_failures_do_not_count_as_crashes(bench: Bench) -> None:
+    bench.run(pushing.push(QUEUE, [NewJob("j", heads.head(1, 9) + b"body")]))
+    for at in range(2):
+        job = _leased(bench, at)
+        bench.run(jobs.settle(QUEUE, SESSION, [Outcome("j", job.token, "r", b"{}")], WINDOW_MS))
+    given = []
+    for at in range(heads.MAX_CRASHES):
+        _leased(bench, 2 + at)
+        given.append(bench.run(jobs.recover(QUEUE, SESSION, WINDOW_MS, gone=True)))
+    assert given == [1] * (heads.MAX_CRASHES - 1) + [0]
+    assert [*bench.scores(QUEUE.dead)] == ["j"]
