@@ -44,13 +44,13 @@ async def gathered(*args: Any, **kwargs: Any) -> list[Any]:
     return [args, kwargs]
 
 
-@lw.task(retries=50, backoff="10ms")
+@lw.task(retries=50, backoff="10ms", max_deliveries=50)
 async def noted(path: str, name: str, *others: Any) -> str:
     note(path, "ran", name=name, others=others)
     return name
 
 
-@lw.task(retries=50, backoff="10ms")
+@lw.task(retries=50, backoff="10ms", max_deliveries=50)
 async def slow(path: str, name: str, seconds: float = 0.05) -> str:
     note(path, "ran", name=name)
     await asyncio.sleep(seconds)

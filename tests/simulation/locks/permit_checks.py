@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _BOUND = SECOND
 _LOOK = 5 * SECOND
+_LATE = 400 * MS
+"""How late a waiter that cannot be told may look again, as in places.lua."""
 _SLACK = 250 * MS
 
 
@@ -42,6 +44,8 @@ class Waiting:
     request: str
     units: int
     owner: str = ""
+    promise: int = 0
+    """Until when (server time) it may be handed something though nobody listens; 0: somebody listened when it asked."""
 
 
 @dataclass
@@ -63,8 +67,9 @@ def books(fields: dict[bytes, bytes]) -> Books:
             deadline, owner, request, units, *_ = msgspec.msgpack.decode(value)
             found.holders[int(name[1:])] = Held(deadline, owner, request, units)
         elif re.fullmatch(r"w\d+", name):
-            deadline, _, request, owner, _, _, _, units, *_ = msgspec.msgpack.decode(value)
-            found.line.append(Waiting(int(name[1:]), deadline, request, units, owner))
+            deadline, _, request, owner, _, looks, _, units, _, *deaf = msgspec.msgpack.decode(value)
+            promise = looks + _LATE if deaf and deaf[0] else 0
+            found.line.append(Waiting(int(name[1:]), deadline, request, units, owner, promise))
         elif name[0] == "p":
             heap[int(name[1:])] = tuple(map(int, value.split()))
         elif name[0] == "x":
@@ -184,7 +189,10 @@ class PermitChecker:
         passed = [
             waiting
             for waiting in after.line
-            if waiting.ticket < ticket and waiting.deadline > step.now and waiting.request not in self._passed_over
+            if waiting.ticket < ticket
+            and waiting.deadline > step.now
+            and self._is_there(waiting, step.now)
+            and waiting.request not in self._passed_over
         ]
         if passed:
             raise Broken(f"L7: {held} was granted before {passed[0]}")
@@ -211,7 +219,7 @@ class PermitChecker:
             if waiting.ticket >= after.head:
                 self._passed_over.discard(waiting.request)
             elif waiting.request not in self._passed_over:
-                if waiting.deadline > step.now and self._is_there(waiting):
+                if waiting.deadline > step.now and self._is_there(waiting, step.now):
                     raise Broken(f"L7: {step.script} passed over {waiting}")
                 self._passed_over.add(waiting.request)
 
@@ -219,10 +227,12 @@ class PermitChecker:
         name = owner.partition(":")[0]
         return next((process for process in self._world.processes if process.name == name), None)
 
-    def _is_there(self, waiting: Waiting) -> bool:
+    def _is_there(self, waiting: Waiting, now: int) -> bool:
         """Whether the server may take its process for one that lives."""
         process = self._process(waiting.owner)
-        return process is not None and process.listens and process not in self._silent
+        if process is None or process in self._silent:
+            return False
+        return process.listens or waiting.promise > now
 
     def _line(self, step: Step, before: Books, after: Books) -> None:
         there = {waiting.request for waiting in after.line} | {held.request for held in after.holders.values()}

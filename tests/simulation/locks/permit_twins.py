@@ -40,7 +40,11 @@ TWINS = (
     ),
     Build(
         "dead holders keep their units",
-        (("parts/permits", "if held[1] <= now then\n      drop(id, held)", "if false then"),),
+        (
+            ("parts/permits", "if held[1] <= now then\n      drop(id, held)", "if false then"),
+            # or those who wait would ask every 2 ms, for the whole run
+            ("parts/permits", "      soonest = key\n", "      soonest = math.max(key, now + 1000000)\n"),
+        ),
     ),
     Build(
         "live holders are swept when they have renewed",
