@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # the app
-    from lockwork.app import Lockwork
+    from lockwork.app.lockwork import Lockwork
 
     # what went wrong
     from lockwork.errors import (
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from lockwork.jobs.job import Job
     from lockwork.locks import Grant, Lock
     from lockwork.queues.queue import Queue
-    from lockwork.stocks import Stock
+    from lockwork.queues.stock import Stock
     from lockwork.tasks.task import Task
 
     # inside a worker
-    from lockwork.worker.job.context import JobContext, current_job
+    from lockwork.jobs.current import JobContext, current_job
 
 __all__ = [
     "BlockingCallError",

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import msgspec.inspect
 
-from lockwork.definitions import inside
+from lockwork.introspection import inside
 from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
 
 _CHECKED = (int, str, float, bool, list, dict)

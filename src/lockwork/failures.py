@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from lockwork import codecs
-from lockwork.definitions import same_place
+from lockwork.introspection import same_place
 from lockwork.errors import ConfigError
 
 _TYPE = 200

@@ -16,10 +16,12 @@ from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
 from lockwork.cli.deadview import show_jobs
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, jobs, pushing
+from lockwork.protocol.queues import dead_moves
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import enqueue
 from lockwork.protocol.queues.dead_moves import Bounds
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues.enqueue import NewJob
 from processes import started
 
 KEYS = QueueKeys("lw", "default")
@@ -32,16 +34,16 @@ def bury(lw: Lockwork, records: list[bytes], error: bytes = b'{"type":"ValueErro
     if len(records) > 500:
         return bury(lw, records[:500], error) + bury(lw, records[500:], error)
     new = [NewJob(id, record) for id, record in zip(new_ids(len(records)), records, strict=True)]
-    lw.runtime.run(pushing.push(KEYS, new))
-    lw.runtime.run(jobs.beat(KEYS, {SESSION: True}, 60_000, 1))
+    lw.runtime.run(enqueue.push(KEYS, new))
+    lw.runtime.run(leases.beat(KEYS, {SESSION: True}, 60_000, 1))
     left = len(new)
     while left:
         # a call leases a megabyte of records, or one
-        batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, left, new_ids(1)[0], ""))
+        batch = lw.runtime.run(leases.reserve(KEYS, SESSION, left, new_ids(1)[0], ""))
         assert batch.jobs
         left -= len(batch.jobs)
         outcomes = [Outcome(job.id, job.token, "d", error) for job in batch.jobs]
-        assert all(lw.runtime.run(jobs.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
+        assert all(lw.runtime.run(leases.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
     return [job.id for job in new]
 
 

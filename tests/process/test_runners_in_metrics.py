@@ -14,7 +14,7 @@ import pytest
 from history import History
 from lockwork import JobFailed
 from lockwork.worker.children import runners
-from lockwork.worker.children.process import Child
+from lockwork.worker.supervisor.child_process import Child
 from ports import free_port
 from processes import children, until, worker
 from scraping import scraped

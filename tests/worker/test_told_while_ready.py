@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 from lockwork import Lockwork
 from lockwork.worker.children.control import Urgency
-from lockwork.worker.job.threads import Threads
-from lockwork.worker.options import WorkerOptions
+from lockwork.worker.execution.threads import Threads
+from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.serving.readiness import ready
 
 

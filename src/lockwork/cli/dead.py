@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lockwork.app import Lockwork
-from lockwork.cli.connecting import names_the_app
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.options import names_the_app
 from lockwork.cli.deadjson import groups_json, job_json, jobs_json
 from lockwork.cli.deadview import show_groups, show_job, show_jobs
 from lockwork.cli.partitioned import opened, partitions_option

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lockwork.app import Lockwork
-from lockwork.cli.connecting import connected, names_the_app
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.lockjson import as_json
 from lockwork.cli.lockview import show, who
 from lockwork.protocol.locks.overview import LockSnapshot, literal

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import click
 
-from lockwork.app import Lockwork
-from lockwork.cli.connecting import connected
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.options import connected
 from lockwork.cli.printable import printable
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, partition_number

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from lockwork.cli.connecting import names_the_app
+from lockwork.cli.options import names_the_app
 from lockwork.cli.partitioned import opened, partitions_option
 from lockwork.cli.quantities import duration
 from lockwork.cli.queuejson import queue_json, queues_json

@@ -8,11 +8,11 @@ from difflib import get_close_matches
 
 import msgspec
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
 from lockwork.protocol.keys import base_queue, checked_queue
-from lockwork.worker.options import WorkerOptions
+from lockwork.worker.settings import WorkerOptions
 
 log: Log = Log("lockwork.worker")
 

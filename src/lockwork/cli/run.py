@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from lockwork.app import Lockwork
-from lockwork.cli.connecting import names_the_app
-from lockwork.cli.guarded import Guarded, Stopped
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.options import names_the_app
+from lockwork.cli.guarded_program import Guarded, Stopped
 from lockwork.cli.quantities import duration
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError

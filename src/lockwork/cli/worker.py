@@ -7,23 +7,23 @@ from pathlib import Path
 
 import click
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.cli.quantities import duration, size
 from lockwork.cli.queuelist import queues_of, read_queues
 from lockwork.cli.streams import fill_standard_streams
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
-from lockwork.worker.load import load
-from lockwork.worker.logs import FORMATS, LEVELS, configured, overruled
+from lockwork.worker.loading import load
+from lockwork.worker.environment import FORMATS, LEVELS, configured, overruled
 from lockwork.worker.loops import LOOPS
 from lockwork.worker.monitoring.health import Health
 from lockwork.worker.monitoring.metrics import Metrics
-from lockwork.worker.options import WorkerOptions
+from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.supervising.banner import say_what_runs
 from lockwork.worker.supervising.leftovers import warn_of_leftovers
-from lockwork.worker.supervising.reload import Reloader
-from lockwork.worker.supervising.supervisor import Supervisor
+from lockwork.worker.supervisor.reload import Reloader
+from lockwork.worker.supervisor.supervisor import Supervisor
 
 log: Log = Log("lockwork.worker")
 

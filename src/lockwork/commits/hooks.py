@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from lockwork.commits import alchemy
-from lockwork.commits.delivery import Kept, deliver
+from lockwork.contrib import sqlalchemy
+from lockwork.tasks.pending_jobs import Kept, deliver
 from lockwork.errors import ConfigError
 
 _PLACES = (
@@ -36,9 +36,9 @@ def keep(where: Any, kept: Sequence[Kept]) -> None:
     elif _is(where, "sqlalchemy.ext.asyncio", "AsyncConnection"):
         where = where.sync_connection
     if _is(where, "sqlalchemy.orm", "Session"):
-        alchemy.of_session(where).add(where, kept)
+        sqlalchemy.of_session(where).add(where, kept)
     elif _is(where, "sqlalchemy.engine", "Connection"):
-        alchemy.of_connection(where).add(where, kept)
+        sqlalchemy.of_connection(where).add(where, kept)
     elif _takes_a_callback(where):
         where(partial(deliver, kept))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockwork.fencing.register import Register, Written
-from lockwork.fencing.sql import FencedTable
+from lockwork.locks.fenced_register import Register, Written
+from lockwork.contrib.fenced_sql import FencedTable
 
 __all__ = ["FencedTable", "Register", "Written"]

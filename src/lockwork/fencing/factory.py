@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.fencing.register import Register
+from lockwork.locks.fenced_register import Register
 from lockwork.runtime.runtime import Runtime
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lockwork.errors import ConfigError
-from lockwork.partitioning import Partitions, routing_name
-from lockwork.tasks.calls import ResultCall
+from lockwork.partitions import Partitions, routing_name
+from lockwork.tasks.call import ResultCall
 
 
 @dataclass(frozen=True, slots=True)

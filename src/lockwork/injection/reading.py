@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Annotated, Any
 
-from lockwork.definitions import inside
+from lockwork.introspection import inside
 from lockwork.errors import ConfigError
 from lockwork.injection.depends import Depends, named
 

@@ -17,7 +17,7 @@ from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 
 if TYPE_CHECKING:
-    from lockwork.locks.holding import Holding
+    from lockwork.locks.ownership import Holding
 
 log: Log = Log("lockwork")
 

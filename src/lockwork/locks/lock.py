@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.config import Config
-from lockwork.counts import whole
+from lockwork.validation import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
 from lockwork.locks import passing
@@ -19,7 +19,7 @@ from lockwork.protocol.locks.holders import Holder, read
 from lockwork.protocol.locks.lock import LockState
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 
 
 class Lock(Handle):

@@ -11,7 +11,7 @@ from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
 
 if TYPE_CHECKING:
-    from lockwork.locks.holding import Holding
+    from lockwork.locks.ownership import Holding
 
 
 class MultiGrant(Grant):

@@ -14,7 +14,7 @@ from lockwork.errors import ConfigError, LockLost
 from lockwork.locks.extending import extend
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
-from lockwork.locks.holding import Holding
+from lockwork.locks.ownership import Holding
 from lockwork.locks.lock import Lock
 from lockwork.locks.multigrant import MultiGrant
 from lockwork.owners import Owner
@@ -25,7 +25,7 @@ from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 
 MOST = 100
 """Locks that one call may take: a script's work is bounded."""

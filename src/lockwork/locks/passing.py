@@ -17,7 +17,7 @@ from lockwork.protocol.locks import lock as protocol
 
 if TYPE_CHECKING:
     from lockwork.locks.grant import Grant
-    from lockwork.locks.holding import Holding
+    from lockwork.locks.ownership import Holding
     from lockwork.protocol.locks.leases import Lease
 
 _LONGEST = 2000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lockwork.config import Config
-from lockwork.counts import whole
+from lockwork.validation import whole
 from lockwork.durations import Duration
 from lockwork.locks.grant import OnLost
 from lockwork.locks.sides import ReadSide, WriteSide

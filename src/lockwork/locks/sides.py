@@ -14,7 +14,7 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import permits as protocol
 from lockwork.protocol.locks.grants import Granted, Request
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 
 Mode = Literal["read", "write"]
 

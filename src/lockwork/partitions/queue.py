@@ -13,16 +13,16 @@ from lockwork.config import Config
 from lockwork.errors import ConfigError, WaitTimeout
 from lockwork.failures import Errors
 from lockwork.ids import new_id
-from lockwork.locks.queuelock import QueueLock
+from lockwork.queues.queue_lock import QueueLock
 from lockwork.partitions.dead import PartitionedDeadSet
 from lockwork.protocol.effects import Argument, Clock, Protocol
 from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked
 from lockwork.protocol.queues import limits as rules
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues import waiting
+from lockwork.protocol.queues import browse
 from lockwork.protocol.queues.limits import Rules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
-from lockwork.protocol.queues.waiting import WaitingJob
+from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.queues.dead import DeadSet
 from lockwork.queues.queue import Queue
 from lockwork.runtime.runtime import Runtime
@@ -64,7 +64,7 @@ class PartitionedQueue(Queue):
         return _sum([status for status, _ in found]), _workers([one for _, some in found for one in some])
 
     def _clear(self) -> Protocol[int]:
-        return sum((yield from self._in_turn(lambda each: waiting.clear(each, new_id(), self._window_ms))))
+        return sum((yield from self._in_turn(lambda each: browse.clear(each, new_id(), self._window_ms))))
 
     def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
         for name, value in changed.items():
@@ -98,7 +98,7 @@ class PartitionedQueue(Queue):
             at_once = False
 
     def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
-        found = yield from self._in_turn(lambda each: waiting.peek(each, place, 0, skip + most))
+        found = yield from self._in_turn(lambda each: browse.peek(each, place, 0, skip + most))
         if place == "scheduled":
             jobs = sorted((job for some in found for job in some), key=lambda job: job.due_in or 0.0)
         else:

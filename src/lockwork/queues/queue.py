@@ -11,15 +11,15 @@ from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
-from lockwork.locks.queuelock import QueueLock
+from lockwork.queues.queue_lock import QueueLock
 from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queues import limits as rules
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues import waiting
+from lockwork.protocol.queues import browse
 from lockwork.protocol.queues.limits import Rules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
-from lockwork.protocol.queues.waiting import WaitingJob
+from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.queues.dead import DeadSet, positive
 from lockwork.queues.limits import LimitSettings, QueueLimits, changes
 from lockwork.runtime.runtime import Runtime
@@ -164,7 +164,7 @@ class Queue:
         return queue_status.status(self._keys)
 
     def _clear(self) -> Protocol[int]:
-        return waiting.clear(self._keys, new_id(), self._window_ms)
+        return browse.clear(self._keys, new_id(), self._window_ms)
 
     def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
         return rules.change(self._keys, changed)
@@ -183,7 +183,7 @@ class Queue:
         return self._peeked(place, skip, positive(limit, "limit"))
 
     def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
-        return waiting.peek(self._keys, place, skip, most)
+        return browse.peek(self._keys, place, skip, most)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"

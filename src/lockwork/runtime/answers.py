@@ -9,7 +9,7 @@ from typing import Any
 
 import hiredis
 
-from lockwork.runtime.packing import NOTHING, new_reader
+from lockwork.runtime.resp import NOTHING, new_reader
 
 
 class Answers(asyncio.Protocol):

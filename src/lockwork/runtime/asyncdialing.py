@@ -11,7 +11,7 @@ import redis
 from lockwork.runtime.checks import check
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
-from lockwork.runtime.packing import NOTHING, new_reader
+from lockwork.runtime.resp import NOTHING, new_reader
 from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
 
 _READ_SIZE = 1 << 16

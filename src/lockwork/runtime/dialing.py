@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.replies import Retry
-from lockwork.runtime.wire import Wire
+from lockwork.runtime.sync_connection import Wire
 
 
 class Dial:

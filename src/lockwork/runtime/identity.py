@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lockwork.runtime.packing import pack
+from lockwork.runtime.resp import pack
 
 _NO_CONNECTION = 2**63 - 1
 """The server numbers connections from 1 on. Never 0: Redis 6.2 takes `CLIENT KILL ID 0` for all connections."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lockwork.counts import whole
+from lockwork.validation import whole
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.counts import whole
+from lockwork.validation import whole
 from lockwork.durations import Duration, seconds
 from lockwork.ids import new_id
 from lockwork.protocol import keys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.counts import whole
+from lockwork.validation import whole
 from lockwork.durations import Duration, in_milliseconds, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id

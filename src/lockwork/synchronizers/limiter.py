@@ -9,11 +9,11 @@ from typing import Self
 
 from lockwork import rates
 from lockwork.config import Config
-from lockwork.counts import whole
+from lockwork.validation import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.ids import new_id
-from lockwork.locks.decorating import Decorating
+from lockwork.locks.decorator import Decorating
 from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol

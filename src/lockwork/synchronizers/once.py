@@ -20,7 +20,7 @@ from lockwork.protocol.locks.holders import Holder, read
 from lockwork.protocol.synchronizers import once as protocol
 from lockwork.protocol.synchronizers.once import Asked, Ended, Standing, State
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.synchronizers.once_run import Run, in_thread, runs_here
 
 P = ParamSpec("P")

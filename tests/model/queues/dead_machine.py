@@ -7,10 +7,12 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead, dead_moves, jobs, waiting
+from lockwork.protocol.queues import dead, dead_moves
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import browse
 from lockwork.protocol.queues.dead import DeadJob, Filter
 from lockwork.protocol.queues.dead_moves import Bounds
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import Bench
 from model.queues.queue_machine import PLACES, SESSIONS, ModelJob, QueueMachine
 
@@ -97,7 +99,7 @@ class DeadMachine(QueueMachine):
         self.reserve(session, count + 1, twice=False)
         doomed = [leased for holder, leased in self.leased.values() if holder == session]
         outcomes = [Outcome(leased.id, leased.token, "d", self.value(leased.id)) for leased in doomed]
-        assert all(self.bench.run(jobs.settle(self.queue, session, outcomes, _WINDOW_MS)))
+        assert all(self.bench.run(leases.settle(self.queue, session, outcomes, _WINDOW_MS)))
         for leased in doomed:
             self.ended(leased.id, "d", 0)
 
@@ -152,7 +154,7 @@ class DeadMachine(QueueMachine):
         if rarely:
             return
         waiting_now = [id for id, job in self.jobs.items() if job.place in ("ready", "scheduled")]
-        cleared = self.bench.run(waiting.clear(self.queue, self._operation(), _WINDOW_MS), twice=twice)
+        cleared = self.bench.run(browse.clear(self.queue, self._operation(), _WINDOW_MS), twice=twice)
         assert cleared == len(waiting_now)
         for id in waiting_now:
             self.jobs[id].place = "unknown"
@@ -206,12 +208,12 @@ class DeadMachine(QueueMachine):
 
     @rule(most=st.integers(1, 5), skip=st.integers(0, 2))
     def peek(self, most: int, skip: int) -> None:
-        found = self.bench.run(waiting.peek(self.queue, "ready", skip, most))
+        found = self.bench.run(browse.peek(self.queue, "ready", skip, most))
         line = [id for level in self.ready for id in level]
         assert [job.id for job in found] == line[skip : skip + most]
         assert [(job.attempts, job.call.task, job.call.priority) for job in found] == [
             self._seen(job.id) for job in found
         ]
         later = sorted((job.due, id) for id, job in self.jobs.items() if job.place == "scheduled")
-        found = self.bench.run(waiting.peek(self.queue, "scheduled", skip, most))
+        found = self.bench.run(browse.peek(self.queue, "scheduled", skip, most))
         assert [job.id for job in found] == [id for _, id in later][skip : skip + most]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead_moves, heads, records, waiting
+from lockwork.protocol.queues import dead_moves, records
+from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.unique import Terms, push_unique
 from model.queues.unique_model import UniqueJob
 from model.queues.unique_workers import DELIVERIES, WINDOW_MS, UniqueWorkers
@@ -53,7 +55,7 @@ class UniqueMachine(UniqueWorkers):
         batch = []
         for name, key in calls:
             id = f"j{self._request()}"
-            head = heads.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
+            head = record_header.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
             batch.append(NewJob(id, head + id.encode(), wait))
         found = self.bench.run(push_unique(self.queue, batch, terms, expires), twice=twice)
         ends = None if expires is None else self.ms + expires
@@ -156,7 +158,7 @@ class UniqueMachine(UniqueWorkers):
     def clear(self, rarely: int) -> None:
         if not rarely:
             waits = self._at("waits")
-            assert self.bench.run(waiting.clear(self.queue, self._request(), WINDOW_MS)) == len(waits)
+            assert self.bench.run(browse.clear(self.queue, self._request(), WINDOW_MS)) == len(waits)
             for id in waits:
                 self.model.end(id, "cleared")
 

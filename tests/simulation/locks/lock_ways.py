@@ -16,7 +16,7 @@ from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.locks import grants, lock
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from lockwork.runtime.kept import Keeper, Kept
+from lockwork.runtime.sticky_cache import Keeper, Kept
 from simulation.crowd import crowd
 from simulation.faults import SECOND
 from simulation.locks.lock_actors import Belief, Players

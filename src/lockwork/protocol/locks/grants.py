@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lockwork.errors import LockTimeout, NotReplicated, ServerRefused
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import insist, undo
+from lockwork.protocol.retry import insist, undo
 from lockwork.protocol.looking import patience
 from lockwork.protocol.scripts import script
 

@@ -9,7 +9,7 @@ from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
 from lockwork.protocol.queues.dead import HEAD, PAGE, Cursor, DeadJob, Filter, read_some
-from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.queues.enqueue import push_keys
 from lockwork.protocol.scripts import script
 
 _MOVES = 500

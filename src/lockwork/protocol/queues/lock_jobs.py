@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.insisting import insist
+from lockwork.protocol.retry import insist
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal
 from lockwork.protocol.queues.limits import room_for
-from lockwork.protocol.queues.pushing import NewJob, push_arguments, push_keys
+from lockwork.protocol.queues.enqueue import NewJob, push_arguments, push_keys
 from lockwork.protocol.scripts import script
 
 

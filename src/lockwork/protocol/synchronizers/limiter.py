@@ -12,7 +12,7 @@ from typing import Literal
 
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.protocol.effects import Call, Clock, Park, Protocol
-from lockwork.protocol.insisting import undo
+from lockwork.protocol.retry import undo
 from lockwork.protocol.scripts import script
 
 Algorithm = Literal["bucket", "window"]

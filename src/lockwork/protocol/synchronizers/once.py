@@ -7,7 +7,7 @@ from typing import Literal
 
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import insist, undo
+from lockwork.protocol.retry import insist, undo
 from lockwork.protocol.locks.grants import Granted, local_deadline
 from lockwork.protocol.looking import Looks, patience
 from lockwork.protocol.messages import Hints, listen

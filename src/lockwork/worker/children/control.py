@@ -7,7 +7,7 @@ import os
 import select
 from enum import IntEnum
 
-from lockwork.worker.options import ENDED, QUIET, RETIRE, STOP
+from lockwork.worker.settings import ENDED, QUIET, RETIRE, STOP
 
 
 class Urgency(IntEnum):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lockwork.worker.children.process import REASONS, Child
-from lockwork.worker.children.reports import Reporter
+from lockwork.worker.supervisor.child_process import REASONS, Child
+from lockwork.worker.ipc.messages import Reporter
 
 _BEGUN, _GONE = "runner-begun", "runner-gone"
 

@@ -6,11 +6,11 @@ from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.jobs import RECHECK
-from lockwork.runtime.aio import AsyncDriver
-from lockwork.worker.executing.executor import Executor
-from lockwork.worker.job.context import Desk
-from lockwork.worker.job.lanes import Lanes
+from lockwork.protocol.queues.leases import RECHECK
+from lockwork.runtime.async_driver import AsyncDriver
+from lockwork.worker.execution.executor import Executor
+from lockwork.jobs.current import Desk
+from lockwork.worker.execution.slots import Lanes
 
 log: Log = Log("lockwork.worker")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork import codecs
-from lockwork.protocol.queues import flows, heads
-from lockwork.protocol.queues.jobs import Leased
-from lockwork.tasks.promises import put_in, sources
-from lockwork.worker.job.context import Desk
+from lockwork.protocol.queues import flows
+from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues.leases import Leased
+from lockwork.tasks.result_refs import put_in, sources
+from lockwork.jobs.current import Desk
 
 MOST_BYTES = 64 << 20
 """What the results that one job gets may have together."""
@@ -22,7 +23,7 @@ def of_flow(job: Leased) -> bool:
 
 async def call(job: Leased, desk: Desk) -> Any:
     """Return the job's call with the results that it uses; raises ValueError when one is not there."""
-    stored: Any = codecs.decode(heads.body(job.record))
+    stored: Any = codecs.decode(record_header.body(job.record))
     if not isinstance(stored, list) or len(stored) < 6:
         return stored
     args, kwargs, holes, optional = stored[1], stored[2], stored[4], set(stored[5])

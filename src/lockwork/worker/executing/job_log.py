@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from lockwork.counts import several
+from lockwork.validation import several
 from lockwork.logs import Log
-from lockwork.protocol.queues.jobs import Leased
+from lockwork.protocol.queues.leases import Leased
 
 log: Log = Log("lockwork.worker")
 

@@ -10,8 +10,8 @@ import traceback
 
 from lockwork.failures import own_frame
 from lockwork.logs import Log
-from lockwork.worker.job.context import Slot, slot
-from lockwork.worker.job.lanes import Lanes
+from lockwork.jobs.current import Slot, slot
+from lockwork.worker.execution.slots import Lanes
 
 log: Log = Log("lockwork.worker")
 

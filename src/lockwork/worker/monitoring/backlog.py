@@ -8,7 +8,7 @@ anybody wait longer than since it was last seen empty.
 from __future__ import annotations
 
 from lockwork.ids import made_at
-from lockwork.protocol.queues.hands import Heads
+from lockwork.protocol.queues.sessions import Heads
 
 
 class Backlog:

@@ -8,19 +8,19 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands
+from lockwork.protocol.queues import sessions as hands
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.hands import Heads
+from lockwork.protocol.queues.sessions import Heads
 from lockwork.protocol.queues.limits import Rules
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.runtime.clock import now
-from lockwork.worker.children.process import DIED, MAX_MEMORY, REASONS, TOO_LONG
+from lockwork.worker.supervisor.child_process import DIED, MAX_MEMORY, REASONS, TOO_LONG
 from lockwork.worker.memory import resident
 from lockwork.worker.monitoring.backlog import Backlog
-from lockwork.worker.supervising.condition import Condition
+from lockwork.worker.supervisor.status import Condition
 
 _FRESH = 1.0
 """Seconds for which one look at the server is good enough, however many scrapes come."""

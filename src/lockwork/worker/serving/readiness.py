@@ -8,14 +8,14 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Protocol
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.injection.calling import Caller
 from lockwork.injection.scopes import WorkerScope
 from lockwork.lifespans import SetUpFailed
 from lockwork.worker.children.control import Urgency
-from lockwork.worker.job.calls import limited
-from lockwork.worker.job.threads import Threads
-from lockwork.worker.options import WorkerOptions
+from lockwork.worker.execution.calls import limited
+from lockwork.worker.execution.threads import Threads
+from lockwork.worker.settings import WorkerOptions
 
 
 class Urged(Protocol):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from lockwork.app import Lockwork
-from lockwork.counts import several
+from lockwork.app.lockwork import Lockwork
+from lockwork.validation import several
 from lockwork.logs import Log
-from lockwork.worker.options import WorkerOptions
+from lockwork.worker.settings import WorkerOptions
 
 log: Log = Log("lockwork.worker")
 

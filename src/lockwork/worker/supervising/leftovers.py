@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lockwork.app import Lockwork
-from lockwork.counts import several
+from lockwork.app.lockwork import Lockwork
+from lockwork.validation import several
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.keys import MOST_PARTITIONS, QueueKeys
-from lockwork.protocol.queues import hands
+from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues import status as queue_status
 
 log: Log = Log("lockwork.worker")
@@ -45,7 +45,7 @@ def warn_of_leftovers(app: Lockwork, queues: Sequence[str]) -> None:
 def _waiting(app: Lockwork, queue: str) -> int:
     keys = QueueKeys(app.config.prefix, queue)
     try:
-        status, _ = app.runtime.run(hands.within(_PATIENCE, queue_status.status(keys)))
+        status, _ = app.runtime.run(sessions.within(_PATIENCE, queue_status.status(keys)))
     except LockworkError:
         return 0  # what is wrong with the server is for others to say
     return status.ready + status.scheduled + status.blocked
