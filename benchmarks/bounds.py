@@ -15,15 +15,21 @@ from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
 from lockwork.protocol import keys as names
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, dead_moves, flows, job_control, limits, status
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import (
+    browse,
+    dead,
+    enqueue,
+    flows,
+    job_control,
+    leases,
+    limits,
+    record_header,
+    sessions,
+    status,
+)
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import once
 
@@ -240,8 +246,8 @@ def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         dead.page(_QUEUE, everything, "", 100, newest=True), dead.groups(_QUEUE, dead.Filter(task="x"))
     )
     moved = meter.longest(
-        dead_moves.retry(_QUEUE, everything, "r", bench.count(100) // 2, anew=True),
-        dead_moves.delete(_QUEUE, everything, "d", None),
+        dead.retry(_QUEUE, everything, "r", bench.count(100) // 2, anew=True),
+        dead.delete(_QUEUE, everything, "d", None),
     )
     return listed + moved
 
@@ -249,7 +255,7 @@ def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
 def _trim(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Trim 20,000 dead jobs."""
     meter.bury(_SMALL, b'{"type":"E","message":"m"}', bench.count(20_000))
-    return meter.longest(*(dead_moves.trim(_QUEUE, dead_moves.Bounds(0, 0)) for _ in range(bench.count(40))))
+    return meter.longest(*(dead.trim(_QUEUE, dead.Bounds(0, 0)) for _ in range(bench.count(40))))
 
 
 def _cancel(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:

@@ -130,7 +130,7 @@ def test_enqueue(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         status = lw.queue().status()
         assert (status.enqueued, status.ready, status.scheduled) == (1503, 1502, 1)
         assert proxy.lost == 3
-        assert {job.state(), leases[-1].state(), later.state()} == {"ready", "scheduled"}
+        assert {job.state(), jobs[-1].state(), later.state()} == {"ready", "scheduled"}
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -178,7 +178,7 @@ def test_a_worker_that_gives_up_a_call_loses_no_job(
         jobs = add.enqueue_many([(number,) for number in range(20)])
         until(lambda: "no jobs of queue default can be fetched" in process.errors, "it gave up for now")
         proxy.refuse(False)
-        assert [job.result(30) for job in leases] == list(range(1, 21))
+        assert [job.result(30) for job in jobs] == list(range(1, 21))
         status = lw.queue().status()
         assert (status.running, status.recovered, status.succeeded) == (0, 0, 21)
 

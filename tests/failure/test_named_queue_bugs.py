@@ -21,8 +21,7 @@ import redis
 from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, job_control
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded

@@ -12,16 +12,12 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.record_header import Limits
-from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import Limits
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
 
@@ -66,7 +62,7 @@ def test_dramatiq_258_more_jobs_than_lua_unpacks(queue: Lockwork) -> None:
     held = leased(queue, MANY)
     settled = run(leases.settle(KEYS, SESSION, [Outcome(job.id, job.token, "d", b"{}") for job in held], WINDOW))
     assert all(settled)
-    assert run(dead_moves.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
+    assert run(dead.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
     leased(queue, MANY)
     assert run(leases.recover(KEYS, SESSION, WINDOW, gone=True, counted=False)) == MANY
     assert run(browse.clear(KEYS, "two", WINDOW)) == MANY

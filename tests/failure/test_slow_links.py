@@ -9,11 +9,9 @@ import pytest
 from lockwork import Lockwork
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from proxy import Proxy
 
 SESSION = "host/1/slow"

@@ -11,11 +11,10 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.runtime.embedded import Embedded
 from processes import until
 

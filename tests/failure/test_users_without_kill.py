@@ -13,7 +13,7 @@ from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.runtime import checks
+from lockwork.runtime import endpoint
 from lockwork.runtime.embedded import Embedded
 from proxy import Proxy, proxied
 
@@ -39,7 +39,7 @@ def proxy(spoiled: Embedded) -> Iterator[Proxy]:
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_warned", set())
+    monkeypatch.setattr(endpoint, "_warned", set())
 
 
 @pytest.fixture(params=RULES)

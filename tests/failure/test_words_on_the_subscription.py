@@ -13,9 +13,7 @@ import redis
 
 from cancelling import auntil
 from lockwork import Lockwork
-from lockwork.runtime import async_pubsub
-from lockwork.runtime import wakeups
-from lockwork.runtime import pubsub
+from lockwork.runtime import async_pubsub, pubsub, wakeups
 from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint

@@ -16,22 +16,16 @@ import redis
 from lockwork import Lockwork, ServerRefused
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, dead_moves, schedules
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header, schedules, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.record_header import Limits
-from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import Limits
 from lockwork.runtime.embedded import Embedded
 from lockwork.worker.ipc.hard_timeouts import Verdict
-from lockwork.worker.supervising.bounds import Keeper
-from lockwork.worker.supervisor.heartbeat import Heartbeat
+from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -99,9 +93,9 @@ class Populated:
             "peek": lambda: browse.peek(KEYS, "ready", 0, 10),
             "heads": lambda: sessions.heads(KEYS),
             "dead": lambda: dead.count(KEYS, Filter()),
-            "retry dead": lambda: dead_moves.retry(KEYS, Filter(), f"t{number}", None, anew=True),
-            "delete dead": lambda: dead_moves.delete_one(KEYS, "dies", f"u{number}"),
-            "trim": lambda: dead_moves.trim(KEYS, dead_moves.Bounds(1, 1)),
+            "retry dead": lambda: dead.retry(KEYS, Filter(), f"t{number}", None, anew=True),
+            "delete dead": lambda: dead.delete_one(KEYS, "dies", f"u{number}"),
+            "trim": lambda: dead.trim(KEYS, dead.Bounds(1, 1)),
             "schedules": lambda: schedules.listed(KEYS),
             "recover": lambda: leases.recover(KEYS, SESSION, WINDOW, gone=True),
             "clear": lambda: browse.clear(KEYS, f"v{number}", WINDOW),
@@ -141,7 +135,7 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
-    keeper = Keeper(lw.runtime, dead_moves.Bounds(1000, 10))
+    keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
     beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, keeper, possible.append)
     admin.set(queues["a"].workers, "text")
     with pytest.raises(ServerRefused):
@@ -171,7 +165,7 @@ def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]
     def make(on_judged: Callable[[Verdict], None] = lambda _: None) -> Heartbeat:
         queues = {name: QueueKeys("lw", name) for name in "abc"}
         nobody: list[Any] = []
-        keeper = Keeper(lw.runtime, dead_moves.Bounds(1000, 10))
+        keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
         beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
         beats.join(SESSION, 5, whole=True)
         for name, keys in queues.items():

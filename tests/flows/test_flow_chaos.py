@@ -12,8 +12,7 @@ from typing import Any
 
 from history import History
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import flows, leases
 from processes import Started, until, worker
 
 _CHORDS, _SIZE, _KILLS = 5, 10, 4

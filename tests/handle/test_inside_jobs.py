@@ -16,12 +16,10 @@ import pytest
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
-from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.jobs.current import Desk, JobContext
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import enqueue, job_control, leases
+from lockwork.protocol.queues.enqueue import NewJob
 from processes import until, worker
 
 

@@ -16,8 +16,7 @@ from lockwork.errors import JobCancelled
 from lockwork.hooks import Enqueued, Started
 from lockwork.ids import new_id
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, record_header
 from lockwork.protocol.queues.enqueue import NewJob
 from processes import until
 

@@ -16,7 +16,7 @@ from lockwork.errors import JobCancelled
 from lockwork.protocol.queues.leases import Outcome
 from lockwork.worker.ipc.hard_timeouts import Verdict
 from lockwork.worker.supervisor.child_process import Child
-from lockwork.worker.ipc.hook_relay import Relay
+from lockwork.worker.supervisor.hook_relay import Relay
 from processes import until
 
 Load = Callable[[str], Any]

@@ -11,8 +11,8 @@ from lockwork import ConfigError, Lockwork
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.enqueue import NewJob, push
+from lockwork.protocol.queues.leases import Outcome
 from processes import until
 
 SESSION = "host/1/a"

@@ -113,5 +113,12 @@ def test_the_check_catches_shares_by_partition() -> None:
 
 
 def test_which_order_is_chosen() -> None:
-    chosen = [fetch_order.chosen(weighted=weighted, in_turn=turn) for weighted in (False, True) for turn in (False, True)]
-    assert chosen == [fetch_order.strict, fetch_order.strict_in_turn, fetch_order.by_weight, fetch_order.by_weight_in_turn]
+    chosen = [
+        fetch_order.chosen(weighted=weighted, in_turn=turn) for weighted in (False, True) for turn in (False, True)
+    ]
+    assert chosen == [
+        fetch_order.strict,
+        fetch_order.strict_in_turn,
+        fetch_order.by_weight,
+        fetch_order.by_weight_in_turn,
+    ]

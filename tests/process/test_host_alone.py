@@ -12,10 +12,10 @@ import pytest
 
 from lockwork.errors import JobCancelled
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.worker.settings import ChildOrders, WorkerOptions
 from lockwork.worker.execution import runner_handle
-from lockwork.worker.ipc.frames import Order, Stop
 from lockwork.worker.execution.runner_handle import Errand, Host, Place
+from lockwork.worker.ipc.frames import Order, Stop
+from lockwork.worker.settings import ChildOrders, WorkerOptions
 
 RUNNER = """
 import socket, sys

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from lockwork.worker.settings import ChildOrders, WorkerOptions
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import Place
+from lockwork.worker.settings import ChildOrders, WorkerOptions
 
 
 async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,9 @@ import pytest
 
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues import enqueue, job_control, leases, record_header
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, job_control, leases, record_header
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.record_header import Limits
-from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues.record_header import Limits
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -97,7 +94,9 @@ def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies:
     one, none = Limits(1), Limits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
-        bench.run(enqueue.push(QUEUE, [NewJob(id, record_header.head(1, 1, key, group, limits, deliveries=1) + b"body")]))
+        bench.run(
+            enqueue.push(QUEUE, [NewJob(id, record_header.head(1, 1, key, group, limits, deliveries=1) + b"body")])
+        )
     (job,) = _reserve(bench, "r0", 1).jobs
     for channel in (CHANNEL, "second"):
         assert not bench.run(leases.reserve(QUEUE, SESSION, 1, f"sleeps-{channel}", channel)).jobs

@@ -11,13 +11,10 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows, job_control
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, flows, job_control, leases, record_header
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.enqueue import NewJob
 from processes import until
 
 SESSION = "host/1/bounds"

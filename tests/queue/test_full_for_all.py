@@ -11,8 +11,8 @@ from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.flows import FlowJob, push
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.flows import FlowJob, push
 from lockwork.protocol.queues.unique import Terms, push_unique
 
 QUEUE = QueueKeys("lw", "default")

@@ -8,13 +8,10 @@ import pytest
 
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.leases import SessionOver
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import SessionOver
 from model.bench import Bench
 from simulation.server import Build, Server
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, job_control, record_header, sessions
 from lockwork.protocol.queues.enqueue import NewJob
 
 KEYS = QueueKeys("lw", "default")

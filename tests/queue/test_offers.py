@@ -12,12 +12,9 @@ import redis
 from history import History
 from lockwork.protocol import messages
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues.leases import Batch, Leased
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Leased
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")

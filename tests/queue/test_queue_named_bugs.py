@@ -8,14 +8,12 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.leases import Batch, Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Outcome
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 

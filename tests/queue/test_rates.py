@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

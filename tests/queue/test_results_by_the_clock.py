@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

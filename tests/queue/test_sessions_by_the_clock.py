@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, sessions
 from lockwork.protocol.queues import record_header as queue_heads
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.enqueue import NewJob

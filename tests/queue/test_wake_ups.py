@@ -8,10 +8,7 @@ import redis
 from lockwork import Lockwork
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, enqueue, leases, record_header
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.enqueue import NewJob
 from model.bench import CHANNEL, Bench

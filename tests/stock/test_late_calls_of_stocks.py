@@ -6,11 +6,9 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import stock
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues import leases, record_header, stock
 from lockwork.protocol.queues.enqueue import NewJob, push_arguments
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.stock import Books
 from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench

@@ -10,8 +10,8 @@ from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, Sold
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases
 from lockwork.protocol.queues import stock as protocol
-from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.stock import Books
 from lockwork.tasks.task import Task
 from processes import until

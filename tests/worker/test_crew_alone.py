@@ -14,11 +14,11 @@ import pytest
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.runtime.clock import now
+from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.supervisor import child_process
 from lockwork.worker.supervisor.child_process import Child
-from lockwork.worker.settings import WorkerOptions
-from lockwork.worker.supervisor.processes import Crew
 from lockwork.worker.supervisor.heartbeat import Heartbeat
+from lockwork.worker.supervisor.processes import Crew
 
 _OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
 

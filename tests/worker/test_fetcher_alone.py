@@ -11,8 +11,8 @@ import pytest
 from lockwork.errors import ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
-from lockwork.worker.execution import fetcher as fetching
 from lockwork.worker.execution import fetch_order
+from lockwork.worker.execution import fetcher as fetching
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.queue_state import Source
 from lockwork.worker.execution.slots import Lanes

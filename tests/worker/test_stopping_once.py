@@ -6,10 +6,10 @@ import asyncio
 import threading
 
 from lockwork.errors import JobCancelled
+from lockwork.jobs.current import Desk, JobContext, Slot
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Leased
 from lockwork.runtime.runtime import Runtime
-from lockwork.jobs.current import Desk, JobContext, Slot
 from lockwork.worker.execution.threads import Run, Threads
 
 

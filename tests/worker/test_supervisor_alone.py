@@ -10,8 +10,8 @@ import pytest
 
 from lockwork import Lockwork
 from lockwork.runtime.clock import now
-from lockwork.worker.supervisor.child_process import Child
 from lockwork.worker.settings import WorkerOptions
+from lockwork.worker.supervisor.child_process import Child
 from lockwork.worker.supervisor.supervisor import Supervisor
 
 OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)

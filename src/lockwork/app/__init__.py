@@ -1,1 +1,1 @@
-"""TODO."""
+"""The facade: `Lockwork` and its groups of methods, one per concept."""

@@ -10,16 +10,53 @@ from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.locks.candidacy import Callback
 from lockwork.locks.election import Election
+from lockwork.locks.fenced_register import Register
 from lockwork.locks.grant import OnLost
 from lockwork.locks.lock import Lock
 from lockwork.locks.multilock import MultiLock
-from lockwork.locks.overview import Overviews
 from lockwork.locks.quorum import App, Quorum
 from lockwork.locks.rwlock import RWLock
 from lockwork.locks.semaphore import Semaphore
 from lockwork.locks.sticky import StickyLock
+from lockwork.protocol.keys import checked
+from lockwork.protocol.locks import overview as protocol
+from lockwork.protocol.locks.overview import Overview
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
+
+
+class Fencing:
+    """Part of Lockwork: stores that check fences."""
+
+    runtime: Runtime
+    config: Config
+
+    def fenced(self, name: str) -> Register:
+        """A value on the server that only the newest holder of a lock can write: `set(value, grant)`, `get()`."""
+        return Register(self.runtime, self.config, name)
+
+
+class Overviews:
+    """Part of Lockwork: looking at everything that is held or waited for."""
+
+    runtime: Runtime
+    config: Config
+
+    def locks(self, pattern: str = "*") -> Overview:
+        """All locks, read-write locks and semaphores that match: holders, waiting lines, and every deadlock.
+
+        `pattern` is a name with *, ? and [...]. The locks are read one after the other, in bounded steps; a deadlock is
+        reported only when a second look has confirmed it.
+        """
+        return self.runtime.run(protocol.look(self.config.prefix, _pattern(pattern)))
+
+    async def alocks(self, pattern: str = "*") -> Overview:
+        """The same for a task."""
+        return await self.runtime.arun(protocol.look(self.config.prefix, _pattern(pattern)))
+
+
+def _pattern(pattern: str) -> str:
+    return checked(pattern, "a pattern of locks' names")
 
 
 class Locks(Overviews):

@@ -5,25 +5,24 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from lockwork.config import Config, Settings
-from lockwork.queues.delay_queue import DelayQueue
-from lockwork.durations import in_milliseconds
-from lockwork.fencing.factory import Fencing
 from lockwork.app.flows import Flows
+from lockwork.app.locks import Fencing, Locks
+from lockwork.app.synchronizers import Synchronizers
+from lockwork.app.tasks import Tasks
+from lockwork.config import Config, Settings
+from lockwork.contrib import sqlalchemy as _sqlalchemy  # noqa: F401 - registers its adapter for on_commit
+from lockwork.durations import in_milliseconds
 from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
 from lockwork.lifespans import Lifespans
-from lockwork.app.locks import Locks
-from lockwork.partitions.queue import PartitionedQueue
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
 from lockwork.protocol.queues.schedules import Plan
-from lockwork.queues.queue import Queue
+from lockwork.queues.delay_queue import DelayQueue
+from lockwork.queues.queue import PartitionedQueue, Queue
+from lockwork.queues.stock import Stock
 from lockwork.runtime.connect import opener
 from lockwork.runtime.runtime import Runtime
-from lockwork.queues.stock import Stock
-from lockwork.app.synchronizers import Synchronizers
-from lockwork.app.tasks import Tasks
 from lockwork.tasks.registry import Registry
 
 

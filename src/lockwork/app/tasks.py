@@ -8,20 +8,20 @@ from functools import partial
 from inspect import get_annotations
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
+from lockwork.app.schedules import Schedules
 from lockwork.config import check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.failures import ErrorClass
 from lockwork.hooks import Hooks
 from lockwork.lifespans import L, Lifespans
-from lockwork.tasks.placement import PartitionedBatchTask, PartitionedTask
 from lockwork.protocol.keys import QueueKeys
-from lockwork.app.schedules import Schedules
 from lockwork.schedules.options import ScheduledTaskSettings, split
 from lockwork.tasks import registry
-from lockwork.tasks.batch_task import BatchTask
 from lockwork.tasks.batch import Batching, BatchSettings
+from lockwork.tasks.batch_task import BatchTask
 from lockwork.tasks.options import CallSettings, TaskOptions
+from lockwork.tasks.placement import PartitionedBatchTask, PartitionedTask
 from lockwork.tasks.task import Task
 
 P = ParamSpec("P")

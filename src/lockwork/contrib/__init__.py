@@ -1,1 +1,1 @@
-"""TODO."""
+"""Integrations with other libraries; the core does not know them."""

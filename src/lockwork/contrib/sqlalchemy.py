@@ -12,8 +12,9 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from lockwork.tasks.pending_jobs import Kept, asend, deliver, send
 from lockwork.errors import ConfigError
+from lockwork.tasks import on_commit
+from lockwork.tasks.pending_jobs import Kept, asend, deliver, send
 
 
 class SessionJobs:
@@ -120,7 +121,7 @@ _PLACE = "lockwork.on_commit"
 _connections: WeakKeyDictionary[Any, ConnectionJobs] = WeakKeyDictionary()
 
 
-def of_session(session: Any) -> SessionJobs:
+def _of_session(session: Any) -> SessionJobs:
     """The jobs that wait for this session."""
     found: SessionJobs | None = session.info.get(_PLACE)
     if found is None:
@@ -128,7 +129,7 @@ def of_session(session: Any) -> SessionJobs:
     return found
 
 
-def of_connection(connection: Any) -> ConnectionJobs:
+def _of_connection(connection: Any) -> ConnectionJobs:
     """The jobs that wait for this connection; raises ConfigError."""
     found = _connections.get(connection)
     if found is None:
@@ -152,3 +153,42 @@ def _deliver(kept: Sequence[Kept]) -> None:
         import_module("sqlalchemy.util").await_only(asend(kept))
     except import_module("sqlalchemy.exc").MissingGreenlet:
         deliver(kept)  # a blocking one, on a loop's thread
+
+
+_SCOPED = (("sqlalchemy.orm", "scoped_session"), ("sqlalchemy.ext.asyncio", "async_scoped_session"))
+_SESSIONS = (("sqlalchemy.orm", "Session"), ("sqlalchemy.ext.asyncio", "AsyncSession"))
+_CONNECTIONS = (("sqlalchemy.engine", "Connection"), ("sqlalchemy.ext.asyncio", "AsyncConnection"))
+_MAKERS = (("sqlalchemy.orm", "sessionmaker"), ("sqlalchemy.ext.asyncio", "async_sessionmaker"))
+
+
+class SQLAlchemyTransactions:
+    """Keeps jobs for sessions and connections, scoped and asyncio ones, too."""
+
+    def takes(self, where: object) -> bool | None:
+        """See TransactionAdapter."""
+        if _is(where, *_SCOPED, *_SESSIONS, *_CONNECTIONS):
+            return True
+        return False if _is(where, *_MAKERS) else None
+
+    def keep(self, where: Any, kept: Sequence[Kept]) -> None:
+        """See TransactionAdapter."""
+        if _is(where, *_SCOPED):
+            where = where.registry()
+        if _is(where, *_SESSIONS):
+            session = getattr(where, "sync_session", where)
+            _of_session(session).add(session, kept)
+        else:
+            connection = getattr(where, "sync_connection", where)
+            _of_connection(connection).add(connection, kept)
+
+
+def _is(where: object, *classes: tuple[str, str]) -> bool:
+    # nobody has an object of a module that nobody has imported, so this needs no import of its own
+    for module, name in classes:
+        found = sys.modules.get(module)
+        if found is not None and isinstance(where, getattr(found, name, ())):
+            return True
+    return False
+
+
+on_commit.register(SQLAlchemyTransactions())

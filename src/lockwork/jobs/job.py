@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from lockwork import codecs
-from lockwork.validation import several
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import (
     ConfigError,
@@ -25,12 +24,13 @@ from lockwork.jobs.snapshot import ENDINGS, JobError, JobView, State, view
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases as protocol
+from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues.leases import Standing
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import several
 
 R = TypeVar("R")
 T = TypeVar("T")

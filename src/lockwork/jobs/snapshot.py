@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from lockwork.protocol.queues import records
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import record_header, records
 from lockwork.protocol.queues.job_control import Sight
 
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]

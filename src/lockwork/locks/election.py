@@ -16,12 +16,11 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.campaign import Campaign
-from lockwork.locks.candidacy import Callback, Candidate
+from lockwork.locks.candidacy import Callback, Campaign, Candidate
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
 from lockwork.protocol.keys import checked
-from lockwork.protocol.locks.holders import Holder
+from lockwork.protocol.locks.overview import Holder
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 

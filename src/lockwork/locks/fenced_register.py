@@ -6,13 +6,27 @@ from typing import Any, NamedTuple
 
 from lockwork import codecs
 from lockwork.config import Config
-from lockwork.fencing import fences
+from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.locks.grant import Grant
 from lockwork.protocol import keys
-from lockwork.protocol.locks import fenced_register as protocol
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import fenced_register as protocol
 from lockwork.runtime.runtime import Runtime
+
+HIGHEST = 2**53 - 1
+"""The server's scripts count in doubles. A fence is about the server's time in microseconds: it is reached in 2255."""
+
+
+def number(fence: Grant | int) -> int:
+    """Return a grant's fence, or the number itself; raises ConfigError for what protects nothing."""
+    found = fence.fence if isinstance(fence, Grant) else fence
+    if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= HIGHEST:
+        raise ConfigError(
+            f"a fence is the whole number that a lock's grant carries, 1 to 2**53 - 1, not {found!r} "
+            "(0 comes from a lock of a shared format, which has none)"
+        )
+    return found
 
 
 class Written(NamedTuple):
@@ -53,7 +67,7 @@ class Register:
 
     def _write(self, value: object, fence: Grant | int, *, strict: bool) -> Protocol[None]:
         encoded = codecs.encode(value, "the value of a register", self._cap)
-        return protocol.write(self._key, self.name, new_id(), encoded, fences.number(fence), strict=strict)
+        return protocol.write(self._key, self.name, new_id(), encoded, number(fence), strict=strict)
 
     def __repr__(self) -> str:
         return f"<Register {self.name!r}>"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
-from lockwork.errors import ConfigError, LockLost, NotHeld
+from lockwork.errors import ConfigError, LockLost, LockworkError, NotHeld
 from lockwork.locks.decorator import Decorating
-from lockwork.locks.extending import extend
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.naming import template
 from lockwork.owners import Owner
@@ -20,11 +21,39 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
-from lockwork.protocol.locks.holders import with_tags
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.locks.overview import with_tags
 from lockwork.runtime.clock import now
+from lockwork.runtime.engine import Engine
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
+
+
+def extend(engine: Engine, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
+    """Let these leases last for so long from now on; False when one was over.
+
+    Interrupted, it is sent once more: whoever goes on must know for how long the server keeps it.
+    """
+    renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
+    try:
+        deadlines = yield from grants.renew(renewals, None)
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        with contextlib.suppress(LockworkError):
+            _note(engine, leases, (yield from grants.renew(renewals, 1)))
+        raise
+    return _note(engine, leases, deadlines)
+
+
+def _note(engine: Engine, leases: Sequence[Lease], deadlines: Sequence[float | None]) -> bool:
+    kept = True
+    for lease, deadline in zip(leases, deadlines, strict=True):
+        if deadline is None:
+            engine.lost(lease)
+        kept = deadline is not None and engine.prolong(lease, deadline) and kept
+    return kept
+
 
 _requests = itertools.count()
 

@@ -9,15 +9,15 @@ from typing import ClassVar, cast
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import LockLost
-from lockwork.locks.quorum_calls import Fleet
 from lockwork.locks.grant import Grant, OnLost
 from lockwork.locks.handle import Handle
+from lockwork.locks.quorum_calls import Fleet
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.locks import quorum as protocol
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
-from lockwork.protocol.locks.holders import with_tags
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.locks.overview import with_tags
 from lockwork.protocol.locks.quorum import Node, QuorumGranted, Rounds, majority, validity
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
-from lockwork.validation import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
-from lockwork.protocol.queues import delay_queue as protocol
 from lockwork.protocol import keys
-from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.queues import delay_queue as protocol
+from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import whole
 
 OnDuplicate = Literal["keep", "replace"]
 MOST = 10_000

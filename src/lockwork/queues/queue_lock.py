@@ -16,8 +16,7 @@ from lockwork.locks.lock import Lock
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.leases import Lease
-from lockwork.protocol.queues.lock_jobs import release_and_push
-from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.enqueue import NewJob, release_and_push
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.tasks.call import TaskCall

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.validation import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -14,6 +13,7 @@ from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.stock import Books, Reservation, StockStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import TaskCall
+from lockwork.validation import whole
 
 MOST = 10**12
 

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 import hiredis
 
 from lockwork.protocol.effects import Call, Effect, Park, Protocol
+from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import now
 from lockwork.runtime.driver import adrive
 from lockwork.runtime.endpoint import HEALTHY, REPLICAS, SHORTEST, TIMEOUT, Endpoint, limit
-from lockwork.runtime.wakeups import Listener
-from lockwork.runtime.async_connection import Mux
-from lockwork.runtime.resp import pack_ahead, pack_wait
 from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, raise_error
+from lockwork.runtime.resp import pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
+from lockwork.runtime.wakeups import Listener
 
 T = TypeVar("T")
 

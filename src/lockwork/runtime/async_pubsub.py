@@ -9,14 +9,14 @@ import hiredis
 
 from lockwork.logs import Log
 from lockwork.protocol.messages import split
-from lockwork.runtime.asyncdialing import opened_within
+from lockwork.runtime.async_reconnect import opened_within
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
-from lockwork.runtime.wakeups import Mailboxes
-from lockwork.runtime.resp import NOTHING, new_reader, pack
-from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.pubsub import PING, SILENCE
+from lockwork.runtime.replies import unforeseen
+from lockwork.runtime.resp import NOTHING, new_reader, pack
 from lockwork.runtime.trying import backoff
+from lockwork.runtime.wakeups import Mailboxes
 
 log: Log = Log("lockwork")
 

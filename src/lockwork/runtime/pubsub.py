@@ -10,12 +10,12 @@ import hiredis
 from lockwork.logs import Log
 from lockwork.protocol.messages import split
 from lockwork.runtime.clock import now
-from lockwork.runtime.dialing import Dial
 from lockwork.runtime.endpoint import TIMEOUT, Endpoint
-from lockwork.runtime.resp import pack
+from lockwork.runtime.reconnect import Dial
 from lockwork.runtime.replies import Retry, unforeseen
-from lockwork.runtime.trying import backoff
+from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.trying import backoff
 
 log: Log = Log("lockwork")
 

@@ -18,8 +18,8 @@ from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
-from lockwork.protocol.locks.holders import process_name
 from lockwork.protocol.locks.leases import Lease
+from lockwork.protocol.locks.overview import process_name
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine

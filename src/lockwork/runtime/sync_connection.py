@@ -14,13 +14,11 @@ import hiredis
 import redis
 
 from lockwork.protocol.effects import Call
-from lockwork.runtime.checks import check
 from lockwork.runtime.clock import now
-from lockwork.runtime.endpoint import TIMEOUT, Endpoint
-from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
+from lockwork.runtime.endpoint import ASK, COMMANDS, TIMEOUT, Endpoint, Identity, check, end
 from lockwork.runtime.outgoing import LARGE, unacknowledged
-from lockwork.runtime.resp import NOTHING, new_reader, pack_ahead, pack_call
 from lockwork.runtime.replies import Retry, raise_connecting, raise_error
+from lockwork.runtime.resp import NOTHING, new_reader, pack_ahead, pack_call
 
 _READ_SIZE = 65536
 

@@ -10,15 +10,14 @@ from typing import Any, TypeVar
 from lockwork.errors import BlockingCallError, LockworkError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.clock import now
-from lockwork.runtime.dialing import dial
 from lockwork.runtime.driver import drive
-from lockwork.runtime.endpoint import REPLICAS, SHORTEST, TIMEOUT, YOUNG, Endpoint, limit
-from lockwork.runtime.identity import Identity
-from lockwork.runtime.wakeups import Listener
-from lockwork.runtime.resp import pack_wait
+from lockwork.runtime.endpoint import REPLICAS, SHORTEST, TIMEOUT, YOUNG, Endpoint, Identity, limit
+from lockwork.runtime.reconnect import dial
 from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowledged
-from lockwork.runtime.trying import Tries
+from lockwork.runtime.resp import pack_wait
 from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.trying import Tries
+from lockwork.runtime.wakeups import Listener
 
 T = TypeVar("T")
 

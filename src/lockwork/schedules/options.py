@@ -12,7 +12,6 @@ import msgspec
 
 from lockwork import codecs
 from lockwork.config import check_names
-from lockwork.validation import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
@@ -22,6 +21,7 @@ from lockwork.schedules.timing import Cron, Every, Timing, zone_name
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.options import TaskSettings
 from lockwork.tasks.task import Task
+from lockwork.validation import whole
 
 Misfire = Literal["once", "skip", "all"]
 Overlap = Literal["allow", "skip"]

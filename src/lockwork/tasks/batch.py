@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Union
 
 from lockwork.codecs import type_hints
-from lockwork.validation import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.validation import whole
 
 _MOST = 10_000
 _LONGEST = 60.0

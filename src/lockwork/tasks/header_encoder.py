@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lockwork.validation import whole
+from lockwork.durations import parsed
 from lockwork.errors import ConfigError
 from lockwork.naming import template
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues.record_header import Budget, Limits
-from lockwork.rates import parsed
+from lockwork.validation import whole
 
 _MOST_AT_ONCE = 1_000_000
 

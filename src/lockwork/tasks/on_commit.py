@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
-from lockwork.tasks.pending_jobs import Kept, Way
-from lockwork.commits.hooks import check, keep
+from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.many import EnqueuesMany
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.tasks.pending_jobs import Kept, Way, deliver
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,3 +48,49 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
     def _keep(self, jobs: list[NewJob]) -> list[Job[R]]:
         keep(self._where, [Kept(self._way, job) for job in jobs])
         return [self._handle(job.id) for job in jobs]
+
+
+class TransactionAdapter(Protocol):
+    """Knows the sessions and connections of one database library."""
+
+    def takes(self, where: object) -> bool | None:
+        """True for a session or connection, False for another object of the library, None for anything else."""
+
+    def keep(self, where: Any, kept: Sequence[Kept]) -> None:
+        """Keep jobs until the transaction that `where` is in has been committed; raises ConfigError."""
+
+
+_adapters: list[TransactionAdapter] = []
+
+
+def register(adapter: TransactionAdapter) -> None:
+    """Let `on_commit` take what this adapter takes."""
+    _adapters.append(adapter)
+
+
+def check(where: object) -> None:
+    """Raise ConfigError unless `where` can say that a transaction has been committed."""
+    if _adapter(where) is None and not _takes_a_callback(where):
+        raise ConfigError(
+            "on_commit takes a session or connection of SQLAlchemy, or a function to which a callback is given, such "
+            f"as Django's transaction.on_commit, not {where!r:.80}"
+        )
+
+
+def keep(where: Any, kept: Sequence[Kept]) -> None:
+    """Keep these jobs until the transaction that `where` is in has been committed; raises ConfigError."""
+    adapter = _adapter(where)
+    if adapter is not None:
+        adapter.keep(where, kept)
+    else:
+        where(partial(deliver, kept))
+
+
+def _adapter(where: object) -> TransactionAdapter | None:
+    return next((adapter for adapter in _adapters if adapter.takes(where)), None)
+
+
+def _takes_a_callback(where: object) -> bool:
+    # a session maker is callable, too, and would be taken for a function that takes a callback
+    foreign = any(adapter.takes(where) is False for adapter in _adapters)
+    return callable(where) and not isinstance(where, type) and not foreign

@@ -13,9 +13,6 @@ from itertools import count
 from random import randrange
 from typing import Any, ParamSpec, TypeVar
 
-from lockwork.tasks.pending_jobs import Kept, Way
-from lockwork.tasks.on_commit import OnCommit
-from lockwork.commits.hooks import keep
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.jobs.job import Job, Origin
 from lockwork.partitions import numbered, routing_name
@@ -23,7 +20,9 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues.enqueue import PUSH_BATCH, NewJob
 from lockwork.tasks.batch_task import BatchTask
 from lockwork.tasks.enqueue_batcher import Gathering
+from lockwork.tasks.on_commit import OnCommit, keep
 from lockwork.tasks.options import TaskOptions
+from lockwork.tasks.pending_jobs import Kept, Way
 from lockwork.tasks.task import Task
 
 P = ParamSpec("P")

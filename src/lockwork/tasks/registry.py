@@ -12,8 +12,8 @@ from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.enqueue_batcher import Gathering
 from lockwork.tasks.context import Surroundings
+from lockwork.tasks.enqueue_batcher import Gathering
 from lockwork.tasks.task import Task
 
 
@@ -82,7 +82,9 @@ def task_name(function: object, name: str | None) -> str:
             "class goes with a job"
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"a task returns its result, and {introspection.shown(function)} yields: return a list instead")
+        raise ConfigError(
+            f"a task returns its result, and {introspection.shown(function)} yields: return a list instead"
+        )
     if is_async(function) and not inspect.iscoroutinefunction(function):
         raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
     own = getattr(function, "__name__", None)
@@ -105,8 +107,8 @@ def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again:
         return
     if not introspection.alike(task.function, taken.function):
         raise ConfigError(
-            f"task {task.name!r} is made of two functions {introspection.shown(task.function)}, and a job could not say "
-            "which one is meant: give each a name of its own with name=..."
+            f"task {task.name!r} is made of two functions {introspection.shown(task.function)}, "
+            "and a job could not say which one is meant: give each a name of its own with name=..."
         )
     before, now = taken.options_in_force.queue, task.options_in_force.queue
     if before != now:

@@ -2,18 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
+import os
+import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
 
-from lockwork.validation import several
+from lockwork.errors import ConfigError
 from lockwork.failures import one_line
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Buried
+from lockwork.validation import several
+
+_PS = "/bin/ps"
+
+
+def resident(pid: int) -> int | None:
+    """Return the bytes that a process has in memory, None when that cannot be told."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return None if Path("/proc/self/statm").exists() else _asked(pid)
+
+
+def _asked(pid: int) -> int | None:
+    """The same where the system has no /proc."""
+    try:
+        found = subprocess.run(  # noqa: S603 - a fixed program and a number
+            [_PS, "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=2, check=True
+        )
+        return int(found.stdout) * 1024
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def shown(size: int) -> str:
+    """A size as people read it."""
+    return f"{size / 1_000_000:.0f} MB"
+
+
+LOOPS = ("uvloop", "asyncio")
+
+
+def chosen(name: str | None) -> str:
+    """Return the loop to use: uvloop when it is installed, unless one is asked for. Raises ConfigError."""
+    installed = find_spec("uvloop") is not None
+    if name is None:
+        return "uvloop" if installed else "asyncio"
+    if name == "uvloop" and not installed:
+        raise ConfigError("uvloop is not installed here: pip install 'lockwork[fast]', or leave --loop out")
+    return name
+
+
+def factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes such a loop; None makes Python's own."""
+    if name == "asyncio":
+        return None
+    import uvloop  # noqa: PLC0415 - an extra
+
+    return uvloop.new_event_loop
+
 
 log: Log = Log("lockwork.worker")
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import msgspec
+
+
+def heard() -> list[signal.Signals]:
+    """What would else end such a process. A hang-up that is ignored, as under nohup, stays so."""
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, *hangup]
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import StaleFence
-from lockwork.protocol.locks import fenced_register
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import fenced_register
 from model.bench import Bench
 
 KEY = "register"

@@ -7,11 +7,8 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead, dead_moves
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import browse
-from lockwork.protocol.queues.dead import DeadJob, Filter
-from lockwork.protocol.queues.dead_moves import Bounds
+from lockwork.protocol.queues import browse, dead, leases
+from lockwork.protocol.queues.dead import Bounds, DeadJob, Filter
 from lockwork.protocol.queues.leases import Outcome
 from model.bench import Bench
 from model.queues.queue_machine import PLACES, SESSIONS, ModelJob, QueueMachine
@@ -108,7 +105,7 @@ class DeadMachine(QueueMachine):
     def retry_one(self, data: st.DataObject, anew: bool, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.jobs)))
         was = self.jobs[id].place
-        moved = self.bench.run(dead_moves.retry_one(self.queue, id, self._operation(), anew=anew), twice=twice)
+        moved = self.bench.run(dead.retry_one(self.queue, id, self._operation(), anew=anew), twice=twice)
         assert moved == (was == "dead"), "only a dead job is revived, and a repeated call says the same"
         self._revived([id] if moved else [], anew=anew)
 
@@ -120,7 +117,7 @@ class DeadMachine(QueueMachine):
     )
     def retry(self, wanted: Filter, most: int | None, anew: bool, twice: bool) -> None:
         meant = self._matching(wanted, (self.bench.now + 1) // 1000)[:most]
-        moved = self.bench.run(dead_moves.retry(self.queue, wanted, self._operation(), most, anew=anew), twice=twice)
+        moved = self.bench.run(dead.retry(self.queue, wanted, self._operation(), most, anew=anew), twice=twice)
         assert moved == len(meant)
         self._revived(meant, anew=anew)
 
@@ -128,21 +125,21 @@ class DeadMachine(QueueMachine):
     @rule(data=st.data(), twice=st.booleans())
     def delete_one(self, data: st.DataObject, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.jobs)))
-        gone = self.bench.run(dead_moves.delete_one(self.queue, id, self._operation()), twice=twice)
+        gone = self.bench.run(dead.delete_one(self.queue, id, self._operation()), twice=twice)
         assert gone == (self.jobs[id].place == "dead")
         self._forgotten([id] if gone else [])
 
     @rule(wanted=st.sampled_from(_FILTERS[1:]), most=st.sampled_from([None, 1]), twice=st.booleans())
     def delete(self, wanted: Filter, most: int | None, twice: bool) -> None:
         meant = self._matching(wanted, (self.bench.now + 1) // 1000)[:most]
-        gone = self.bench.run(dead_moves.delete(self.queue, wanted, self._operation(), most), twice=twice)
+        gone = self.bench.run(dead.delete(self.queue, wanted, self._operation(), most), twice=twice)
         assert gone == len(meant)
         self._forgotten(meant)
 
     @rule(ttl_ms=st.sampled_from([1, 500, 1500, 86_400_000]), limit=st.sampled_from([0, 2, 100, 100]))
     def trim(self, ttl_ms: int, limit: int) -> None:
         now = (self.bench.now + 1) // 1000
-        gone, more = self.bench.run(dead_moves.trim(self.queue, Bounds(ttl_ms, limit)))
+        gone, more = self.bench.run(dead.trim(self.queue, Bounds(ttl_ms, limit)))
         order = self._dead()
         over = max(0, len(order) - limit)
         meant = [id for at, (died, id) in enumerate(order) if at < over or died <= now - ttl_ms]

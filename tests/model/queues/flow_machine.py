@@ -7,10 +7,7 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, flows, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.flows import FlowJob, Policy

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.record_header import MAX_CRASHES
 from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES
 from model.bench import Bench
 from model.queues.flow_model import ModelFlow, ModelJob
 

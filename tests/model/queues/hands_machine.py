@@ -6,8 +6,7 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import Buried
 from model.bench import CHANNEL, Bench
 from model.queues.queue_machine import QueueMachine

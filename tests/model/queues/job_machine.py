@@ -8,13 +8,11 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.job_control import Note
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.enqueue import NewJob
 from model.bench import Bench
 from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, VOID, WINDOW_MS, ModelJob, QueueMachine
 

@@ -13,16 +13,14 @@ from typing import TypeVar
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from lockwork.validation import several
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.leases import Batch, Leased, Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Leased, Outcome
+from lockwork.validation import several
 from model.bench import CHANNEL, Bench
 from model.queues.job_machine import JobMachine
 from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, WINDOW_MS, QueueMachine

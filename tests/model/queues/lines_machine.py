@@ -9,13 +9,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.record_header import MAX_CRASHES, Limits
-from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES, Limits
 from model.bench import Bench
 
 _DELIVERIES = 3

@@ -8,12 +8,10 @@ from hypothesis.stateful import precondition, rule
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import leases, record_header
 from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.enqueue import NewJob, release_and_push
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.lock_jobs import release_and_push
-from lockwork.protocol.queues.enqueue import NewJob
 from model.bench import Bench
 from model.locks.lock_machine import LockMachine, _Grant
 

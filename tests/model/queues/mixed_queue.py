@@ -12,19 +12,14 @@ from typing import TypeVar
 from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, flows
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, dead, enqueue, flows, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.dead_moves import Bounds
-from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.record_header import Limits
-from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.dead import Bounds, Filter
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.flows import FlowJob, Policy
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import Limits
 from lockwork.protocol.queues.unique import Terms, push_unique
 from model.bench import CHANNEL, Bench
 from model.queues.mixed_recount import Recount
@@ -196,19 +191,17 @@ class MixedQueue:
         request, way = self._next(), self._random.randrange(5)
         if way == 0:
             self._run(
-                dead_moves.retry(
-                    QUEUE, Filter(), request, self._random.choice([None, 1]), anew=self._random.random() < 0.5
-                )
+                dead.retry(QUEUE, Filter(), request, self._random.choice([None, 1]), anew=self._random.random() < 0.5)
             )
         elif way == 1:
-            self._run(dead_moves.retry_one(QUEUE, self._any(), request, anew=True))
+            self._run(dead.retry_one(QUEUE, self._any(), request, anew=True))
         elif way == 2:
-            self._run(dead_moves.delete_one(QUEUE, self._any(), request))
+            self._run(dead.delete_one(QUEUE, self._any(), request))
         elif way == 3:
-            self._run(dead_moves.delete(QUEUE, Filter(), request, 1))
+            self._run(dead.delete(QUEUE, Filter(), request, 1))
         else:
             bounds = Bounds(self._random.choice([1000, 10**9]), self._random.choice([0, 3, 100]))
-            self._run(dead_moves.trim(QUEUE, bounds))
+            self._run(dead.trim(QUEUE, bounds))
 
     def _clear(self) -> None:
         if self._random.random() < 0.25:

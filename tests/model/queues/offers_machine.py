@@ -15,14 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
 from model.bench import Bench
 
 _SESSIONS = ["host/1/a", "host/2/b", "host/3/deaf"]

@@ -9,13 +9,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.leases import Batch, Buried, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Buried, Leased, Outcome, SessionOver
 from model.bench import Bench
 
 BODY = b'["work",[1]]'
@@ -229,7 +227,9 @@ class QueueMachine(RuleBasedStateMachine):
                 job.tries += 1
                 job.crashes += 1
             self.counts["recovered"] += counted
-            if (counted or job.most) and (job.tries >= job.most if job.most else job.crashes >= record_header.MAX_CRASHES):
+            if (counted or job.most) and (
+                job.tries >= job.most if job.most else job.crashes >= record_header.MAX_CRASHES
+            ):
                 job.place = "dead"
                 job.died, job.error = self.ms, b"WorkerDied"
                 self.counts["failed"] += 1

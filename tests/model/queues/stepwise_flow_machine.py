@@ -7,8 +7,7 @@ import pytest
 from hypothesis.stateful import precondition, rule
 
 from lockwork.protocol.effects import Call
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import flows, leases
 from lockwork.protocol.queues.flows import Policy
 from lockwork.protocol.queues.leases import Outcome
 from model.queues.flow_machine import SHAPES, FlowMachine

@@ -7,8 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from lockwork.errors import ReservationEnded, SoldOut
 from lockwork.protocol.effects import Call
-from lockwork.protocol.queues import stock
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import record_header, stock
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND
 from model.queues.stock_machine import StockMachine

@@ -7,8 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import stock
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import record_header, stock
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.stock import Books, StockStatus

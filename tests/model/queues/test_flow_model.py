@@ -7,8 +7,7 @@ import pytest
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import flows, leases
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.flows import FlowJob

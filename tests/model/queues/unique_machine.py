@@ -5,9 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead_moves, records
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, dead, record_header, records
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
@@ -133,7 +131,7 @@ class UniqueMachine(UniqueWorkers):
     @precondition(lambda self: self._at("dead"))
     @rule(anew=st.booleans())
     def retry_the_dead(self, *, anew: bool) -> None:
-        moved = self.bench.run(dead_moves.retry(self.queue, Filter(), self._request(), None, anew=anew))
+        moved = self.bench.run(dead.retry(self.queue, Filter(), self._request(), None, anew=anew))
         again = [
             id for _, id in sorted((self.jobs[id].died, id) for id in self._at("dead")) if self.model.take_again(id)
         ]
@@ -151,7 +149,7 @@ class UniqueMachine(UniqueWorkers):
         if rarely:
             return
         id = data.draw(st.sampled_from(self._at("dead")))
-        assert self.bench.run(dead_moves.delete_one(self.queue, id, self._request()))
+        assert self.bench.run(dead.delete_one(self.queue, id, self._request()))
         self.jobs[id].place = "deleted"
 
     @rule(rarely=st.integers(0, 3))

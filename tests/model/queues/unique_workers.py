@@ -8,9 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases
-from lockwork.protocol.queues.record_header import MAX_CRASHES
 from lockwork.protocol.queues.job_control import Note
 from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES
 from model.bench import Bench
 from model.queues.unique_model import UniqueModel
 

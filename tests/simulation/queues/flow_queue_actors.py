@@ -10,8 +10,7 @@ from typing import Any
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Effect
-from lockwork.protocol.queues import flows
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import flows, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowJob, Policy
 from lockwork.protocol.queues.leases import Leased, Outcome

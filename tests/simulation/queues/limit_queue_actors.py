@@ -6,8 +6,8 @@ from contextlib import suppress
 
 from lockwork.errors import LockworkError, QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues import limits as queue_limits
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queues.limit_queue_checks import LimitChecker

@@ -11,8 +11,7 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import Batch
 from simulation.process import Actor, Sleep, Task
 from simulation.queues.queue_actors import WINDOW_MS, Child, Plant

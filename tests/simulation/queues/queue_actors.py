@@ -12,9 +12,8 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Effect, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import leases, record_header
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.peers import Peers

@@ -13,8 +13,7 @@ from typing import Any
 
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import process
-from lockwork.protocol.queues import records
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import record_header, records
 from lockwork.protocol.server_clock import TOLERANCE
 from simulation.faults import SECOND
 from simulation.queues.queue_actors import LEASE, Plant

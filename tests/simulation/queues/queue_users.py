@@ -5,11 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.queues import dead_moves
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues import leases
-from lockwork.protocol.queues import enqueue
-from lockwork.protocol.queues import browse
+from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.enqueue import NewJob
@@ -88,11 +84,11 @@ def undertaker(plant: Plant) -> Actor:
             what = random.choice("aaood")
             died = list(plant.dead())
             if what == "a":
-                yield from dead_moves.retry(plant.queue, Filter(), request, None, anew=anew)
+                yield from dead.retry(plant.queue, Filter(), request, None, anew=anew)
             elif what == "o" and died:
-                yield from dead_moves.retry_one(plant.queue, random.choice(died), request, anew=anew)
+                yield from dead.retry_one(plant.queue, random.choice(died), request, anew=anew)
             elif what == "d" and died:
-                yield from dead_moves.delete_one(plant.queue, random.choice(died), request)
+                yield from dead.delete_one(plant.queue, random.choice(died), request)
     if random.random() < 0.15:
         with suppress(LockworkError, Cancelled):
             yield from browse.clear(plant.queue, "clear", WINDOW_MS)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import schedules
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import leases, schedules
 from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.schedules import Plan, Ticker
 from lockwork.schedules.options import Rules, ScheduleSettings

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lockwork.errors import LockworkError, QueueFull
-from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.unique import Terms, push_unique
 from simulation.process import Actor, Cancelled, Sleep

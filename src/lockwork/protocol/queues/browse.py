@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
-from lockwork.protocol.queues.leases import lines_keys
 from lockwork.protocol.queues.enqueue import push_keys
+from lockwork.protocol.queues.leases import lines_keys
 from lockwork.protocol.scripts import script
 
 _PAGE = 200

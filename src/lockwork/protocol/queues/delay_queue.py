@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.retry import undo
-from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience, undo
 from lockwork.protocol.scripts import script
 
 BATCH = 1000

@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.looking import patience
-from lockwork.protocol.queues import records
-from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues import record_header, records
 from lockwork.protocol.queues.enqueue import CALL_BYTES, push_keys
+from lockwork.protocol.retry import patience
 from lockwork.protocol.scripts import script
 
 SETTLE_BATCH = 500

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from lockwork.errors import JobCancelled
 from lockwork.injection.calling import Caller
+from lockwork.jobs.current import JobContext, Slot, slot
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.calls import call
-from lockwork.jobs.current import JobContext, Slot, slot
 from lockwork.worker.execution.slots import Lanes
 from lockwork.worker.execution.threads import JobThreads, Run, Threads
 

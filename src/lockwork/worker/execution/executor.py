@@ -10,31 +10,87 @@ from typing import Any
 
 from lockwork import codecs
 from lockwork.config import Config
-from lockwork.errors import ServerRefused, ServerUnavailable, UnknownTask
+from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, UnknownTask
 from lockwork.failures import line
 from lockwork.hooks import Again
 from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
-from lockwork.logs import Log
-from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.leases import Leased
-from lockwork.tasks.batch import Batching
-from lockwork.tasks.registry import Registry
-from lockwork.tasks.options import TaskOptions
-from lockwork.tasks.task import Task
-from lockwork.worker.ipc.hard_timeouts import Limits
-from lockwork.worker.executing import flow_jobs
-from lockwork.worker.execution.batching import Batcher, WrongResults
-from lockwork.worker.execution.outcomes import Endings, Settled, Settles, shown
-from lockwork.worker.executing.job_log import JobLog
-from lockwork.worker.execution.calls import call
 from lockwork.jobs.current import Desk, JobContext, Slot, meant
-from lockwork.worker.execution.slots import Lanes
+from lockwork.logs import Log
+from lockwork.protocol.messages import Hints
+from lockwork.protocol.queues import flows, record_header
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.leases import RECHECK, Leased
+from lockwork.runtime.async_driver import AsyncDriver
+from lockwork.tasks.batch import Batching
+from lockwork.tasks.options import TaskOptions
+from lockwork.tasks.registry import Registry
+from lockwork.tasks.result_refs import put_in, sources
+from lockwork.tasks.task import Task
+from lockwork.worker.execution.batching import Batcher, WrongResults
+from lockwork.worker.execution.calls import call
 from lockwork.worker.execution.hook_runner import End, Teller
-from lockwork.worker.execution.threads import JobThreads, Threads
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.outcomes import Endings, Settled, Settles, shown
 from lockwork.worker.execution.runner_pool import Processes
+from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.threads import JobThreads, Threads
+from lockwork.worker.ipc.hard_timeouts import Limits
 
 log: Log = Log("lockwork.worker")
+
+
+async def cancel(driver: AsyncDriver, desk: Desk, lanes: Lanes, executor: Executor) -> None:
+    """Run until cancelled. A message may be lost, so it asks by itself, too, as long as jobs run here."""
+    pause, hints = RECHECK, Hints()
+    while True:
+        heard = await driver.run(control.hear(desk.keys, pause, hints))
+        held = lanes.held(executor, desk.queue)
+        asked: set[str] = set()
+        try:
+            if held:
+                asked = await driver.run(control.asked(desk.keys, desk.session, held))
+        except LockworkError as error:
+            log.warning("whether jobs are to be cancelled cannot be asked: %s", error)
+        lanes.stop(asked, executor, desk.queue)
+        # one that is not here: the call that leased it has not come back yet, or it has just ended
+        pause = control.SOON if heard and heard not in asked else min(RECHECK, pause * 2)
+
+
+MOST_BYTES = 64 << 20
+"""What the results that one job gets may have together."""
+
+
+def of_flow(job: Leased) -> bool:
+    """Whether the job belongs to a flow."""
+    # the token of a plain job tells at once
+    return b"*" in job.token and flows.is_marked(job.record)
+
+
+async def bound_call(job: Leased, desk: Desk) -> Any:
+    """Return the job's call with the results that it uses; raises ValueError when one is not there."""
+    stored: Any = codecs.decode(record_header.body(job.record))
+    if not isinstance(stored, list) or len(stored) < 6:
+        return stored
+    args, kwargs, holes, optional = stored[1], stored[2], stored[4], set(stored[5])
+    numbers = list(dict.fromkeys(sources(holes)))
+    asked = flows.results(desk.keys, flows.flow_of(job.id), numbers, MOST_BYTES)
+    blobs = await desk.runtime.arun(asked)
+    if len(blobs) < len(numbers):
+        raise ValueError(f"the results that it uses are more than {MOST_BYTES} bytes")
+    undoes = job.id.endswith("u")
+    results: dict[int, Any] = {}
+    for number, blob in zip(numbers, blobs, strict=True):
+        if blob[:1] == b"s":
+            results[number] = codecs.decode(blob[1:])
+        elif blob and (undoes or number in optional):
+            results[number] = None
+        else:
+            known = "it is not known any more" if not blob else "it has none"
+            raise ValueError(f"it uses the result of job {flows.job_id(flows.flow_of(job.id), number)}, and {known}")
+    put_in(args, kwargs, holes, results)
+    return stored[:4]
+
 
 _UNKNOWN = TaskOptions()
 
@@ -79,7 +135,7 @@ class Executor:
     async def run(self, job: Leased, slot: Slot) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
         try:
-            stored = await flow_jobs.call(job, self.desk) if flow_jobs.of_flow(job) else None
+            stored = await bound_call(job, self.desk) if of_flow(job) else None
             task, args, kwargs, options = self._read(job, stored)
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
             await self._unread(job, error)

@@ -14,18 +14,16 @@ from typing import Any
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import RESERVE_BATCH, Leased, SessionOver
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
-from lockwork.worker.fetching.news import News
-from lockwork.worker.execution.fetch_order import Allot
-from lockwork.worker.execution.queue_state import Source
-from lockwork.worker.execution.slots import Lanes
 from lockwork.worker.environment import AGAIN
+from lockwork.worker.execution.fetch_order import Allot
+from lockwork.worker.execution.queue_state import News, Source
+from lockwork.worker.execution.slots import Lanes
 
 log: Log = Log("lockwork.worker")
 

@@ -10,14 +10,14 @@ from lockwork.durations import in_milliseconds
 from lockwork.errors import ConfigError, PayloadTooLarge, WorkerDied
 from lockwork.failures import Errors, exc_info, line
 from lockwork.hooks import Again
+from lockwork.jobs.current import JobContext
 from lockwork.logs import Log
 from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.tasks.options import TaskOptions
 from lockwork.worker.execution.batching import WrongResults
-from lockwork.worker.executing.job_log import JobLog
-from lockwork.jobs.current import JobContext
 from lockwork.worker.execution.hook_runner import CANCEL, SUCCESS, End
+from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.threads import killed_after
 
 log: Log = Log("lockwork.worker")

@@ -15,12 +15,12 @@ from typing import Protocol
 
 from lockwork.errors import WorkerDied
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.worker import memory
-from lockwork.worker.supervisor.child_process import DIED, TOO_LONG, fate
+from lockwork.worker.environment import resident
 from lockwork.worker.execution.threads import killed_after
-from lockwork.worker.settings import ChildOrders
 from lockwork.worker.ipc import frames
 from lockwork.worker.ipc.frames import Begun, Free, Order, Stop
+from lockwork.worker.ipc.messages import DIED, TOO_LONG, fate
+from lockwork.worker.settings import ChildOrders
 
 _REST = 1.0
 """Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
@@ -125,7 +125,7 @@ class Host:
 
     def memory(self) -> int | None:
         """Bytes that it has in memory, None when that cannot be told."""
-        return memory.resident(self.pid)
+        return resident(self.pid)
 
     async def listen(self, connection: socket.socket) -> None:
         """Begin to hear what it says."""

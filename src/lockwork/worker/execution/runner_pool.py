@@ -12,15 +12,14 @@ from collections import deque
 from pathlib import Path
 
 from lockwork.errors import WorkerDied
+from lockwork.jobs.current import JobContext
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.worker.supervisor.child_process import MAX_MEMORY
-from lockwork.worker.children.runners import RunnerReports
-from lockwork.jobs.current import JobContext
-from lockwork.worker.memory import shown
-from lockwork.worker.settings import ChildOrders
+from lockwork.worker.environment import shown
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import Host, NotBegun, Place
+from lockwork.worker.ipc.messages import MAX_MEMORY, RunnerReports
+from lockwork.worker.settings import ChildOrders
 
 log: Log = Log("lockwork.worker")
 

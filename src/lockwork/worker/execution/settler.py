@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from lockwork.validation import several
 from lockwork.errors import ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
@@ -14,6 +13,7 @@ from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
+from lockwork.validation import several
 from lockwork.worker.environment import AGAIN
 
 log: Log = Log("lockwork.worker")

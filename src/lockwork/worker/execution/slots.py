@@ -13,8 +13,8 @@ from contextvars import copy_context
 from typing import Any, Protocol
 
 from lockwork import owners
-from lockwork.protocol.queues.leases import Leased
 from lockwork.jobs.current import Slot, slot
+from lockwork.protocol.queues.leases import Leased
 
 
 class Runner(Protocol):

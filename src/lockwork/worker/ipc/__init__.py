@@ -1,1 +1,1 @@
-"""TODO."""
+"""The messages between a supervisor, its worker processes and their runners."""

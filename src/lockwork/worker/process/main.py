@@ -14,15 +14,12 @@ import msgspec
 from lockwork.errors import LockworkError
 from lockwork.failures import one_line
 from lockwork.logs import Log
-from lockwork.worker import loops
-from lockwork.worker.children.control import Control
-from lockwork.worker.supervisor.child_process import FAILED
-from lockwork.worker.ipc.messages import Reporter
+from lockwork.worker import environment
+from lockwork.worker.ipc.messages import FAILED, Control, Reporter
 from lockwork.worker.loading import NotImported
-from lockwork.worker.settings import ChildOrders
-from lockwork.worker.process.exit import leave_after, leave_within
+from lockwork.worker.process.exit import leave_after, leave_to_supervisor, leave_within
 from lockwork.worker.process.lifecycle import work
-from lockwork.worker.serving.signals import leave_to_supervisor
+from lockwork.worker.settings import ChildOrders
 
 log: Log = Log("lockwork.worker")
 
@@ -67,7 +64,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
     leave_to_supervisor()
     leave_after(line.fileno(), _LAST, FAILED)
-    runner = asyncio.Runner(loop_factory=loops.factory(sys.argv[1]))
+    runner = asyncio.Runner(loop_factory=environment.factory(sys.argv[1]))
     try:
         status = runner.run(_main(line, int(sys.argv[2])))
         leave_within(_LAST, status)

@@ -22,23 +22,23 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.failures import one_line
 from lockwork.injection.calling import Caller
+from lockwork.jobs.current import Desk, Slot, slot
 from lockwork.lifespans import SetUpFailed
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker import loops
-from lockwork.worker.children.control import Urgency
+from lockwork.worker import environment
+from lockwork.worker.environment import configured
 from lockwork.worker.execution.executor import Executor
-from lockwork.worker.executing.job_log import JobLog
-from lockwork.jobs.current import Desk, Slot, slot
+from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.slots import Lanes
 from lockwork.worker.execution.threads import Threads
-from lockwork.worker.loading import NotImported, load
-from lockwork.worker.environment import configured
 from lockwork.worker.ipc import frames
 from lockwork.worker.ipc.frames import Begun, Ended, Free, Order, Stop
-from lockwork.worker.serving.readiness import ready
-from lockwork.worker.serving.signals import leave_to_supervisor
+from lockwork.worker.ipc.messages import Urgency
+from lockwork.worker.loading import NotImported, load
+from lockwork.worker.process.exit import leave_to_supervisor
+from lockwork.worker.process.lifecycle import ready
 
 log: Log = Log("lockwork.worker")
 
@@ -171,7 +171,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # this process never ends in a way that would write the rest
     leave_to_supervisor()
     try:
-        with asyncio.Runner(loop_factory=loops.factory(loop)) as runner:
+        with asyncio.Runner(loop_factory=environment.factory(loop)) as runner:
             runner.run(_main(socket.socket(fileno=int(descriptor))))
         _leave(0)
     except SetUpFailed as error:

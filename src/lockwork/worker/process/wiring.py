@@ -10,31 +10,27 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError
 from lockwork.injection.calling import Caller
+from lockwork.jobs.current import Desk
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import Buried
 from lockwork.runtime.async_driver import AsyncDriver
-from lockwork.worker.children.control import Control
-from lockwork.worker.ipc.hard_timeouts import Limits
-from lockwork.worker.ipc.hook_relay import Listener
-from lockwork.worker.ipc.messages import Reporter
-from lockwork.worker.children.runners import RunnerReports
-from lockwork.worker.executing.canceller import cancel
-from lockwork.worker.execution.executor import Executor
-from lockwork.worker.executing.job_log import JobLog
-from lockwork.worker.executing.loop_watch import LoopWatch
+from lockwork.worker.environment import log_buried
 from lockwork.worker.execution import fetch_order
+from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
-from lockwork.worker.execution.settler import Settler
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.loop_watch import LoopWatch
 from lockwork.worker.execution.queue_state import Source
-from lockwork.jobs.current import Desk
+from lockwork.worker.execution.runner_pool import Processes
+from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import Lanes
 from lockwork.worker.execution.threads import Threads
-from lockwork.worker.environment import log_buried
+from lockwork.worker.ipc.hard_timeouts import Limits
+from lockwork.worker.ipc.messages import Control, Reporter, RunnerReports
+from lockwork.worker.process.hook_listener import Listener
 from lockwork.worker.settings import WORN, ChildOrders, WorkerOptions
-from lockwork.worker.execution.runner_pool import Processes
 
 log: Log = Log("lockwork.worker")
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The supervisor renews leases, fires schedules, starts worker processes, and replaces those that end."""

@@ -8,27 +8,15 @@ import platform
 import re
 import secrets
 import select
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from lockwork.protocol.queues.status import session_name
 from lockwork.runtime.clock import now
-from lockwork.worker import memory
+from lockwork.worker.environment import resident
 from lockwork.worker.ipc.hard_timeouts import Verdict
-
-if TYPE_CHECKING:
-    from lockwork.worker.ipc.hook_relay import Ended
-
-DONE = 77
-"""Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
-FAILED, SESSION_OVER = 1, 3
-NOT_SET_UP = 4
-"""Exit status of a child that never came to run jobs, because what it needs first failed."""
-DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout", "refused")
-"""Why a process is replaced, a child or a runner."""
+from lockwork.worker.ipc.messages import DONE, REASONS, RUNNER_BEGUN, RUNNER_GONE, Ended, fate
 
 
 @dataclass(slots=True, eq=False)
@@ -73,11 +61,11 @@ class Child:
 
     def memory(self) -> int | None:
         """Bytes that it has in memory, None when that cannot be told."""
-        return memory.resident(self.pid)
+        return resident(self.pid)
 
     def memory_of_runners(self) -> list[int]:
         """The same of each of its runners, as far as it can be told."""
-        sizes = map(memory.resident, list(self.runners))
+        sizes = map(resident, list(self.runners))
         return [size for size in sizes if size is not None]
 
     def kill(self) -> None:
@@ -114,14 +102,22 @@ class Child:
         return fate(self.process.returncode)
 
 
-def fate(code: int | None) -> str:
-    """How a process ended that has this return code."""
-    if code is None or code >= 0:
-        return f"exit status {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:  # a real-time signal has no name
-        return f"killed by signal {-code}"
+def concerns(text: str) -> bool:
+    """Whether a report is about a runner."""
+    return text.startswith((RUNNER_BEGUN, RUNNER_GONE))
+
+
+def heard(child: Child, text: str) -> str:
+    """Note what a child has reported; returns why a runner is replaced, and nothing when none is."""
+    kind, _, rest = text.partition(" ")
+    number, _, reason = rest.partition(" ")
+    if not number.isdecimal():
+        return ""
+    if kind == RUNNER_BEGUN:
+        child.runners[int(number)] = None
+        return ""
+    child.runners.pop(int(number), None)
+    return reason if reason in REASONS else ""
 
 
 def start(loop: str, descriptor: int) -> Child:

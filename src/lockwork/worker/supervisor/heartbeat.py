@@ -5,24 +5,53 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 
-from lockwork.validation import several
 from lockwork.durations import in_milliseconds
-from lockwork.errors import ServerRefused
+from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import sessions as hands
-from lockwork.protocol.queues import leases
+from lockwork.protocol.queues import dead, leases, sessions
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.leases import Buried, Leased
 from lockwork.protocol.queues.peers import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
-from lockwork.worker.ipc.hard_timeouts import Verdict
+from lockwork.validation import several
 from lockwork.worker.environment import AGAIN, log_buried
-from lockwork.worker.supervising.bounds import Keeper
+from lockwork.worker.ipc.hard_timeouts import Verdict
 
 log: Log = Log("lockwork.worker")
+
+_PAUSE = 5.0
+"""Seconds between two looks when everything is within the bounds."""
+_TROUBLED = 60.0
+"""Seconds until the next try after an error: a key of another type is not mended soon."""
+
+
+class Keeper:
+    """Keeps the dead sets of one worker's queues."""
+
+    def __init__(self, runtime: Runtime, bounds: Bounds) -> None:
+        self._runtime = runtime
+        self._bounds = bounds
+        self._next: dict[str, float] = {}
+
+    def keep(self, name: str, keys: QueueKeys) -> bool:
+        """Make one call if it is time for one; whether there is more to do. Never raises a LockworkError."""
+        if now() < self._next.get(name, 0.0):
+            return False
+        try:
+            gone, more = self._runtime.run(dead.trim(keys, self._bounds))
+        except LockworkError as error:
+            log.warning("the dead jobs of queue %s are not kept within their bounds: %s", name, error)
+            self._next[name] = now() + _TROUBLED
+            return False
+        if gone:
+            log.info("%d dead jobs of queue %s were over the bounds, and are deleted", gone, name)
+        self._next[name] = now() + (0.0 if more else _PAUSE)
+        return more
+
 
 _PATIENCE = 0.5
 """Seconds to wait for the server: the other queues' beats come after this one."""
@@ -138,15 +167,15 @@ class Heartbeat:
             self._on_buried(keys.name, buried)
 
         ending = leases.recover(keys, session, self._window_ms, gone=gone, counted=counted, ended=ended, on_buried=bury)
-        return self._runtime.run(hands.within(patience, ending))
+        return self._runtime.run(sessions.within(patience, ending))
 
     def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
         keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
         # whatever the verdict says, a job that was to be cancelled has been
         asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
-        if run(hands.within(patience, asking)):
+        if run(sessions.within(patience, asking)):
             outcome = outcome._replace(kind="c")
-        (settled,) = run(hands.within(patience, leases.settle(keys, session, [outcome], self._window_ms)))
+        (settled,) = run(sessions.within(patience, leases.settle(keys, session, [outcome], self._window_ms)))
         if settled:
             self._on_judged(verdict._replace(outcome=outcome))
 
@@ -180,10 +209,10 @@ class Heartbeat:
     def _beat(self, name: str, keys: QueueKeys) -> float:
         """Beat for one queue; returns seconds until the next beat must come at the latest."""
         with self._lock:
-            sessions = {session: False for session, refused in self._sessions.items() if name not in refused}
-            outside = self._sessions.keys() - sessions.keys()
+            standing = {session: False for session, refused in self._sessions.items() if name not in refused}
+            outside = self._sessions.keys() - standing.keys()
         sent = now()
-        answer = self._runtime.run(leases.beat(keys, sessions, in_milliseconds(self._lease), _PATIENCE))
+        answer = self._runtime.run(leases.beat(keys, standing, in_milliseconds(self._lease), _PATIENCE))
         at = now()
         if at - self.last > self._lease:
             log.info("the server answers again, after %.0f s", at - self.last)

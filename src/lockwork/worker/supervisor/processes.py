@@ -11,11 +11,11 @@ import msgspec
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
-from lockwork.worker.children import runners
-from lockwork.worker.supervisor import child_process
-from lockwork.worker.supervisor.child_process import DIED, MAX_MEMORY, Child
-from lockwork.worker.memory import shown
+from lockwork.worker.environment import shown
+from lockwork.worker.ipc.messages import DIED, MAX_MEMORY
 from lockwork.worker.settings import RETIRE, ChildOrders, WorkerOptions
+from lockwork.worker.supervisor import child_process
+from lockwork.worker.supervisor.child_process import Child
 from lockwork.worker.supervisor.heartbeat import Heartbeat
 
 log: Log = Log("lockwork.worker")
@@ -78,7 +78,7 @@ class Crew:
     def hear_of_runner(self, session: str, text: str) -> None:
         """Hear what a child reports of a runner."""
         child = self.children.get(session)
-        reason = "" if child is None else runners.heard(child, text)
+        reason = "" if child is None else child_process.heard(child, text)
         if reason:
             self.runners_replaced[reason] += 1
 

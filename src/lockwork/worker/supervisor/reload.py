@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.logs import Log
-from lockwork.worker.signals import heard
+from lockwork.worker.settings import heard
 from lockwork.worker.supervisor.events import Events
 
 log: Log = Log("lockwork.worker")

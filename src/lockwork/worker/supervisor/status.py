@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from lockwork.runtime.clock import now
-from lockwork.worker.supervisor.processes import Crew
 from lockwork.worker.supervisor.heartbeat import Heartbeat
+from lockwork.worker.supervisor.processes import Crew
 
 
 class Condition:

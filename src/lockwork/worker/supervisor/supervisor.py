@@ -7,28 +7,26 @@ from types import FrameType
 from typing import Literal
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.validation import several
 from lockwork.durations import in_milliseconds
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.dead_moves import Bounds
+from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.leases import Buried
-from lockwork.worker import loops
-from lockwork.worker.children import runners
+from lockwork.validation import several
+from lockwork.worker import environment
 from lockwork.worker.ipc.hard_timeouts import Overruns, Verdict
-from lockwork.worker.supervisor.child_process import DIED, FAILED, MAX_JOBS, NOT_SET_UP, REFUSED, TOO_LONG, Child
-from lockwork.worker.ipc.hook_relay import Relay
-from lockwork.worker.ipc.messages import Reports
-from lockwork.worker.settings import QUIET, READY, STOP, WORN, WorkerOptions
-from lockwork.worker.signals import heard
-from lockwork.worker.supervising.bounds import Keeper
-from lockwork.worker.supervisor.status import Condition
-from lockwork.worker.supervisor.processes import Crew
+from lockwork.worker.ipc.messages import DIED, FAILED, MAX_JOBS, NOT_SET_UP, REFUSED, TOO_LONG, Reports
+from lockwork.worker.settings import QUIET, READY, STOP, WORN, WorkerOptions, heard
+from lockwork.worker.supervisor import child_process
+from lockwork.worker.supervisor.child_process import Child
 from lockwork.worker.supervisor.events import Events
-from lockwork.worker.supervisor.heartbeat import Heartbeat
-from lockwork.worker.supervisor.systemd import Notify
-from lockwork.worker.supervisor.session_cleanup import Returns
+from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
+from lockwork.worker.supervisor.hook_relay import Relay
+from lockwork.worker.supervisor.processes import Crew
 from lockwork.worker.supervisor.scheduler import Scheduler
+from lockwork.worker.supervisor.session_cleanup import Returns
+from lockwork.worker.supervisor.status import Condition
+from lockwork.worker.supervisor.systemd import Notify
 
 log: Log = Log("lockwork.worker")
 
@@ -72,7 +70,7 @@ class Supervisor:
         self._returns = Returns(self._heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
         self._crew = Crew(
             options,
-            loops.chosen(loop),
+            environment.chosen(loop),
             self._reports.descriptor,
             self._heartbeat,
             on_exit=lambda child: self._events.post(("exit", child)),
@@ -130,7 +128,7 @@ class Supervisor:
             self._events.post(
                 ("worn", (session, MAX_JOBS, f"{several(self._options.max_jobs or 0, 'job', 'jobs')} done"))
             )
-        elif runners.concerns(text):
+        elif child_process.concerns(text):
             self._crew.hear_of_runner(session, text)
         else:
             self._overruns.hear(session, text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from lockwork.validation import several
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Leased
+from lockwork.validation import several
 
 log: Log = Log("lockwork.worker")
 

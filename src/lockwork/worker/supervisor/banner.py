@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.validation import several
 from lockwork.logs import Log
+from lockwork.validation import several
 from lockwork.worker.settings import WorkerOptions
 
 log: Log = Log("lockwork.worker")

@@ -9,8 +9,8 @@ import time
 import traceback
 
 from lockwork.failures import own_frame
-from lockwork.logs import Log
 from lockwork.jobs.current import Slot, slot
+from lockwork.logs import Log
 from lockwork.worker.execution.slots import Lanes
 
 log: Log = Log("lockwork.worker")

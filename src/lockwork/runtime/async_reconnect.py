@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import redis
 
-from lockwork.runtime.checks import check
-from lockwork.runtime.endpoint import Endpoint
-from lockwork.runtime.identity import ASK, COMMANDS, Identity, end
-from lockwork.runtime.resp import NOTHING, new_reader
+from lockwork.runtime.endpoint import ASK, COMMANDS, Endpoint, Identity, check, end
 from lockwork.runtime.replies import FORESEEN, Retry, raise_connecting
+from lockwork.runtime.resp import NOTHING, new_reader
 
 _READ_SIZE = 1 << 16
 
