@@ -4,15 +4,17 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+DIR ?=
 JOBS ?= 200000
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
 WORKERS ?= 3
 
-.PHONY: help demo test chaos check bench clean
+.PHONY: help demo test mutants chaos check bench clean
 
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS='--buyers 2000 --stock 50')"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
+	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
 	@echo "make chaos   200,000 jobs whose workers are killed every second (make chaos JOBS=1000000)"
 	@echo "make check   lint, types, import rules, and a wheel that installs"
 	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
@@ -23,6 +25,10 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+mutants: $(VENV)/.dev
+	LOCKWORK_PIN_MUTANTS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 \
+		$(or $(DIR),tests/model tests/simulation) $(ARGS)
 
 chaos: $(VENV)/.dev
 	LOCKWORK_CHAOS_JOBS=$(JOBS) $(BIN)/python -m pytest -s tests/chaos/test_queue_chaos.py $(ARGS)

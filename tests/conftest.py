@@ -27,6 +27,8 @@ from proxy import Proxy, proxied
 from roles import as_role
 from simulation.server import Server
 
+pytest_plugins = ["mutants"]
+
 # the same examples in every run, and no example fails because the machine was busy with something else
 settings.register_profile(
     "lockwork", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
