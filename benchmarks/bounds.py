@@ -86,8 +86,8 @@ class _Meter:
 
     @contextlib.contextmanager
     def watching(self, found: list[tuple[float, str]]) -> Iterator[None]:
-        # Log only these calls. Resetting a log of everything that was prepared frees millions of small pieces of memory, which
-        # the allocator hands back to the system during the next calls: 30 to 160 ms that are none of the scripts'.
+        # Log only these calls. To reset a log of everything that was prepared frees millions of small pieces of memory,
+        # which the allocator returns to the system during the next calls: 30 to 160 ms that the scripts do not use.
         self.client.config_set("slowlog-log-slower-than", 0)
         try:
             yield
