@@ -49,7 +49,7 @@ def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, ad
 
 
 def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, admin: redis.Redis) -> None:
-    """Only a worker adds to `idle`; what killed ones left there goes with the jobs that come, a few hundred at a time."""
+    """Only a worker adds to `idle`; what killed ones left there goes with the jobs that come, 500 at a time."""
     admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": at for at in range(1200)})
     left = []
     for id in ("a", "b", "c", "d"):
