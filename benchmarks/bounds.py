@@ -16,21 +16,20 @@ from lockwork import Lockwork
 from lockwork.protocol import keys as names
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import (
+    browse,
     dead,
-    dead_moves,
+    enqueue,
     flows,
-    hands,
-    heads,
     job_control,
-    jobs,
+    leases,
     limits,
-    pushing,
+    record_header,
+    sessions,
     status,
-    waiting,
 )
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import once
 
@@ -41,7 +40,7 @@ _ROUNDS = 3
 _WINDOW_MS = 600_000
 _SESSION = "host/1/bench"
 _QUEUE = QueueKeys("lw", "bounds")
-_HEAD = heads.head(1, 5)
+_HEAD = record_header.head(1, 5)
 _SMALL, _BIG = _HEAD + b'["nothing",[42]]', _HEAD + b"x" * LARGE
 T = TypeVar("T")
 
@@ -58,7 +57,7 @@ def bounds(bench: Bench) -> list[Figure]:
             for _ in range(min(bench.rounds, _ROUNDS)):
                 client.flushall()
                 floor.append(_floor(client))
-                lw.runtime.run(jobs.beat(_QUEUE, {_SESSION: True}, 3_600_000, 5.0))
+                lw.runtime.run(leases.beat(_QUEUE, {_SESSION: True}, 3_600_000, 5.0))
                 rounds.append(max(kind(meter, bench)))
             # the machine's other programs interrupt the server, too: the round that met the fewest of them counts
             longest, name = min(rounds)
@@ -110,13 +109,13 @@ class _Meter:
     def push(self, record: bytes, count: int, delay: int = 0, expires: int | None = None) -> list[str]:
         ids = [f"{number:07}" for number in range(count)]
         for at in range(0, count, 1000):
-            self.run(pushing.push(_QUEUE, [NewJob(id, record, delay) for id in ids[at : at + 1000]], 0, expires))
+            self.run(enqueue.push(_QUEUE, [NewJob(id, record, delay) for id in ids[at : at + 1000]], 0, expires))
         return ids
 
     def lease(self, count: int) -> list[Leased]:
         held: list[Leased] = []
         while len(held) < count:
-            some = self.run(jobs.reserve(_QUEUE, _SESSION, count - len(held), f"l{len(held)}", "")).jobs
+            some = self.run(leases.reserve(_QUEUE, _SESSION, count - len(held), f"l{len(held)}", "")).jobs
             assert some
             held += some
         return held
@@ -124,7 +123,7 @@ class _Meter:
     def bury(self, record: bytes, error: bytes, count: int) -> list[str]:
         self.push(record, count)
         held = self.lease(count)
-        self.run(jobs.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "d", error) for job in held], _WINDOW_MS))
+        self.run(leases.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "d", error) for job in held], _WINDOW_MS))
         return [job.id for job in held]
 
 
@@ -189,61 +188,61 @@ def _reserve_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         for _ in range(10):
             held = meter.lease(1000)
             done = [Outcome(job.id, job.token, "s", b"null") for job in held]
-            meter.run(jobs.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
+            meter.run(leases.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
     return found
 
 
 def _reserve_due(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Lease one job while 100 of 1 MiB are due."""
     meter.push(_BIG, bench.count(100), -1)
-    return meter.longest(jobs.reserve(_QUEUE, _SESSION, 1, "r", ""))
+    return meter.longest(leases.reserve(_QUEUE, _SESSION, 1, "r", ""))
 
 
 def _expire(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """End 100 jobs of 1 MiB that had to begin."""
     meter.push(_BIG, bench.count(100), 0, -1)
-    return meter.longest(jobs.expire(_QUEUE, _WINDOW_MS))
+    return meter.longest(leases.expire(_QUEUE, _WINDOW_MS))
 
 
 def _expire_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """End 20,000 jobs that had to begin."""
     meter.push(_SMALL, bench.count(20_000), 0, -1)
-    return meter.longest(jobs.expire(_QUEUE, _WINDOW_MS))
+    return meter.longest(leases.expire(_QUEUE, _WINDOW_MS))
 
 
 def _recover(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 100 jobs of 1 MiB of a dead worker back."""
     meter.push(_BIG, bench.count(100))
     meter.lease(bench.count(100))
-    return meter.longest(jobs.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
+    return meter.longest(leases.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
 
 
 def _recover_small(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 5,000 jobs of a dead worker back."""
     meter.push(_SMALL, bench.count(5_000))
     meter.lease(bench.count(5_000))
-    return meter.longest(jobs.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
+    return meter.longest(leases.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True))
 
 
 def _give_back(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Give the 100 jobs of 1 MiB of a stopped worker back."""
     meter.push(_BIG, bench.count(100))
     meter.lease(bench.count(100))
-    return meter.longest(jobs.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True, counted=False))
+    return meter.longest(leases.recover(_QUEUE, _SESSION, _WINDOW_MS, gone=True, counted=False))
 
 
 def _settle(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Settle 100 results of 1 MiB."""
     meter.push(_SMALL, bench.count(100))
     done = [Outcome(job.id, job.token, "s", b"x" * LARGE) for job in meter.lease(bench.count(100))]
-    return meter.longest(jobs.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
+    return meter.longest(leases.settle(_QUEUE, _SESSION, done, _WINDOW_MS))
 
 
 def _clear(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Clear a queue of 100 due jobs of 1 MiB and 20,000 small ones."""
     meter.push(_BIG, bench.count(100), -1)
-    meter.run(pushing.push(_QUEUE, [NewJob(f"s{number}", _SMALL) for number in range(bench.count(20_000))]))
-    return meter.longest(waiting.clear(_QUEUE, "bench", _WINDOW_MS))
+    meter.run(enqueue.push(_QUEUE, [NewJob(f"s{number}", _SMALL) for number in range(bench.count(20_000))]))
+    return meter.longest(browse.clear(_QUEUE, "bench", _WINDOW_MS))
 
 
 def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
@@ -254,8 +253,8 @@ def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         dead.page(_QUEUE, everything, "", 100, newest=True), dead.groups(_QUEUE, dead.Filter(task="x"))
     )
     moved = meter.longest(
-        dead_moves.retry(_QUEUE, everything, "r", bench.count(100) // 2, anew=True),
-        dead_moves.delete(_QUEUE, everything, "d", None),
+        dead.retry(_QUEUE, everything, "r", bench.count(100) // 2, anew=True),
+        dead.delete(_QUEUE, everything, "d", None),
     )
     return listed + moved
 
@@ -263,21 +262,21 @@ def _dead(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
 def _trim(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Trim 20,000 dead jobs."""
     meter.bury(_SMALL, b'{"type":"E","message":"m"}', bench.count(20_000))
-    return meter.longest(*(dead_moves.trim(_QUEUE, dead_moves.Bounds(0, 0)) for _ in range(bench.count(40))))
+    return meter.longest(*(dead.trim(_QUEUE, dead.Bounds(0, 0)) for _ in range(bench.count(40))))
 
 
 def _cancel(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Look at, watch and cancel a job of 1 MiB that 20,000 ask for."""
     (id,) = meter.push(_BIG, 1, 3_600_000)
     for number in range(bench.count(20_000)):
-        meter.run(jobs.standing(_QUEUE, id, f"lw:wake:asker-{number}"))
+        meter.run(leases.standing(_QUEUE, id, f"lw:wake:asker-{number}"))
     return meter.longest(job_control.look(_QUEUE, id), job_control.cancel(_QUEUE, id, "lw"))
 
 
 def _status(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Read the state of a queue of 1,000,000 jobs, and wake its workers."""
     meter.push(_SMALL, bench.count(1_000_000))
-    return meter.longest(status.status(_QUEUE), limits.rules(_QUEUE), hands.heads(_QUEUE))
+    return meter.longest(status.status(_QUEUE), limits.rules(_QUEUE), sessions.heads(_QUEUE))
 
 
 def _forget_flows(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
@@ -288,9 +287,9 @@ def _forget_flows(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
         meter.run(flows.push(_QUEUE, f"f{number}", flow, None, 1))
     for _ in range(2):
         held = meter.lease(count) + meter.lease(count) if _ == 0 else meter.lease(count)
-        meter.run(jobs.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s", b"1") for job in held], 1))
+        meter.run(leases.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s", b"1") for job in held], 1))
     meter.push(_SMALL, 1)
-    return meter.longest(*(jobs.reserve(_QUEUE, _SESSION, 1, f"r{number}", "") for number in range(2)))
+    return meter.longest(*(leases.reserve(_QUEUE, _SESSION, 1, f"r{number}", "") for number in range(2)))
 
 
 def _cancel_flow(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
@@ -298,7 +297,7 @@ def _cancel_flow(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     large = [FlowJob(_BIG, (1,)) for _ in range(bench.count(100))]
     small = [FlowJob(_SMALL, (1,)) for _ in range(bench.count(10_000))]
     push = flows.push(_QUEUE, "f", [FlowJob(_SMALL), *large, *small], None)
-    return meter.longest(push, flows.cancel(_QUEUE, "f"), jobs.expire(_QUEUE, _WINDOW_MS))
+    return meter.longest(push, flows.cancel(_QUEUE, "f"), leases.expire(_QUEUE, _WINDOW_MS))
 
 
 def _barrier(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:

@@ -7,16 +7,16 @@ import redis
 from benchmarks.figures import Bench, Figure
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, leases, record_header
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 
 FEW, MANY = 1_000, 5_000_000
 BATCH, ROUNDS, TURNS = 500, 40, 6
 _SESSION = "host/1/bench"
 _WINDOW_MS = 3_600_000
-_RECORD = heads.head(1, 4) + b'["nothing",[42]]'
-_FIRST = heads.head(0, 4) + b'["nothing",[42]]'
+_RECORD = record_header.head(1, 4) + b'["nothing",[42]]'
+_FIRST = record_header.head(0, 4) + b'["nothing",[42]]'
 """Of the highest priority, so that it comes before those that wait."""
 
 
@@ -29,7 +29,7 @@ def flat(bench: Bench) -> list[Figure]:
         for place in ("waiting", "delayed", "dead"):
             client.flushall()
             for queue, count in ((small, FEW), (large, many)):
-                lw.runtime.run(jobs.beat(queue, {_SESSION: True}, 3_600_000, 5.0))
+                lw.runtime.run(leases.beat(queue, {_SESSION: True}, 3_600_000, 5.0))
                 _fill(client, queue, place, count)
             costs = [(_cost(lw, client, small, turn), _cost(lw, client, large, turn)) for turn in range(TURNS)]
             # the first turn pays for memory that the others find ready
@@ -56,10 +56,10 @@ def _cost(lw: Lockwork, client: redis.Redis, queue: QueueKeys, turn: int) -> flo
     used = _used(client)
     for number in range(ROUNDS):
         name = f"b{turn}-{number}"
-        run(pushing.push(queue, [NewJob(f"{name}-{at}", _FIRST) for at in range(BATCH)]))
-        leased = run(jobs.reserve(queue, _SESSION, BATCH, name, "")).jobs
+        run(enqueue.push(queue, [NewJob(f"{name}-{at}", _FIRST) for at in range(BATCH)]))
+        leased = run(leases.reserve(queue, _SESSION, BATCH, name, "")).jobs
         assert len(leased) == BATCH
-        run(jobs.settle(queue, _SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))
+        run(leases.settle(queue, _SESSION, [Outcome(job.id, job.token, "s") for job in leased], _WINDOW_MS))
     return (_used(client) - used) / (ROUNDS * BATCH) * 1e6
 
 

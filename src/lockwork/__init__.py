@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # the app
-    from lockwork.app import Lockwork
+    from lockwork.app.lockwork import Lockwork
 
     # what went wrong
     from lockwork.errors import (
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     # what a task function is given
     from lockwork.injection import Depends
 
+    # inside a worker
+    from lockwork.jobs.current import JobContext, current_job
+
     # what the app hands out
     from lockwork.jobs.job import Job
     from lockwork.locks import Grant, Lock
     from lockwork.queues.queue import Queue
-    from lockwork.stocks import Stock
+    from lockwork.queues.stock import Stock
     from lockwork.tasks.task import Task
-
-    # inside a worker
-    from lockwork.worker.job.context import JobContext, current_job
 
 __all__ = [
     "BlockingCallError",
@@ -84,13 +84,13 @@ _ELSEWHERE = {
     "Depends": "injection",
     "Grant": "locks",
     "Job": "jobs.job",
-    "JobContext": "worker.job.context",
+    "JobContext": "jobs.current",
     "Lock": "locks",
-    "Lockwork": "app",
+    "Lockwork": "app.lockwork",
     "Queue": "queues.queue",
-    "Stock": "stocks",
+    "Stock": "queues.stock",
     "Task": "tasks.task",
-    "current_job": "worker.job.context",
+    "current_job": "jobs.current",
 }
 """The module of each public name that is no error."""
 

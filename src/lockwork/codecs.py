@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import msgspec.inspect
 
-from lockwork.definitions import inside
 from lockwork.errors import ConfigError, PayloadTooLarge, ResultUnavailable
+from lockwork.introspection import inside
 
 _CHECKED = (int, str, float, bool, list, dict)
 _NO_KEYS = (bool, type(None), tuple, frozenset)

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.partitioning import Partitions
+from lockwork.partitions import Partitions
 from lockwork.protocol.keys import checked
 
 

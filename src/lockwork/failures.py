@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from lockwork import codecs
-from lockwork.definitions import same_place
 from lockwork.errors import ConfigError
+from lockwork.introspection import same_place
 
 _TYPE = 200
 _MESSAGE = 1000

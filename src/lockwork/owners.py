@@ -8,7 +8,7 @@ import threading
 import weakref
 from typing import Any
 
-from lockwork.protocol.locks.holders import plain
+from lockwork.protocol.locks.overview import plain
 
 _count = itertools.count(1)
 _threads = threading.local()

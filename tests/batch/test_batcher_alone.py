@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lockwork import Lockwork
-from lockwork.tasks.batches import Batching
-from lockwork.worker.executing.batching import Batcher, _Batch, _Member
+from lockwork.tasks.batch import Batching
+from lockwork.worker.execution.batching import Batcher, _Batch, _Member
 
 SIZE = 3
 
@@ -160,7 +160,7 @@ def test_each_broken_twin_is_caught(kind: type[Batcher], plans: list[Plan], comp
 
 def test_a_call_that_is_cancelled_before_its_first_step_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a full batch are cancelled in the very turn in which it began."""
-    monkeypatch.setattr("lockwork.worker.executing.batching._Batch", Noting)
+    monkeypatch.setattr("lockwork.worker.execution.batching._Batch", Noting)
     monkeypatch.setattr(Noting, "unheard", 0)
     asyncio.run(run([Plan(0, 1, False)] * SIZE, Batcher, 2))
     assert Noting.unheard == SIZE

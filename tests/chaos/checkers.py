@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from lockwork.protocol.queues.dead import DeadJob
-from lockwork.protocol.queues.heads import MAX_CRASHES
+from lockwork.protocol.queues.record_header import MAX_CRASHES
 from lockwork.protocol.queues.status import QueueStatus
 
 Line = dict[str, Any]

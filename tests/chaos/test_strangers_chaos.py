@@ -57,7 +57,7 @@ class Strangers:
                 thread.join()
 
     def _listen(self) -> None:
-        with redis.Redis.from_url(self._url) as client, client.pubsub() as monitor:  # type: ignore[no-untyped-call]
+        with redis.Redis.from_url(self._url) as client, client.pubsub() as monitor:
             monitor.psubscribe("*")
             while not self._stop.is_set():
                 message = monitor.get_message(timeout=0.1)

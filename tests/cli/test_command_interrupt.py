@@ -50,7 +50,7 @@ def test_an_ignored_ctrl_c_stays_ignored(tmp_path: Path) -> None:
 
 
 def test_help_loads_next_to_nothing() -> None:
-    heavy = ("redis", "msgspec", "asyncio", "rich", "lockwork.app", "lockwork.worker")
+    heavy = ("redis", "msgspec", "asyncio", "rich", "lockwork.app.lockwork", "lockwork.worker")
     asked = f"import atexit, sys\natexit.register(lambda: print([name for name in {heavy} if name in sys.modules]))\n"
     code = f"{asked}sys.argv = ['lockwork', '--help']\nfrom lockwork.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

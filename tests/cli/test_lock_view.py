@@ -11,8 +11,8 @@ import redis
 from rich.console import Console
 
 from lockwork import Lockwork
-from lockwork.cli.lockview import show
-from lockwork.cli.printable import time_left
+from lockwork.cli.locks import show
+from lockwork.cli.terminal import time_left
 from lockwork.protocol.locks.overview import Overview
 from processes import until
 

@@ -16,7 +16,7 @@ import redis
 from rich.console import Console
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
-from lockwork.cli.lockview import show
+from lockwork.cli.locks import show
 from processes import Started, started, until
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from lockwork import Lockwork
 from lockwork.cli.commands import cli
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import leases
 from lockwork.queues.limits import QueueLimits
 
 
@@ -82,7 +82,7 @@ def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) 
 
 
 def test_a_queue_that_only_a_worker_knows(lw: Lockwork, command: Callable[..., Result]) -> None:
-    lw.runtime.run(jobs.beat(QueueKeys("lw", "idle"), {"host/1/a": True}, 60_000, 1))
+    lw.runtime.run(leases.beat(QueueKeys("lw", "idle"), {"host/1/a": True}, 60_000, 1))
     assert command("pause", "idle").output.startswith("queue idle: paused\n")
 
 

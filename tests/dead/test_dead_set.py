@@ -13,13 +13,13 @@ import redis
 from rich.console import Console
 
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
-from lockwork.cli.deadview import show_jobs
+from lockwork.cli.dead import show_jobs
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, jobs, pushing
-from lockwork.protocol.queues.dead_moves import Bounds
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import dead, enqueue, leases
+from lockwork.protocol.queues.dead import Bounds
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from processes import started
 
 KEYS = QueueKeys("lw", "default")
@@ -32,16 +32,16 @@ def bury(lw: Lockwork, records: list[bytes], error: bytes = b'{"type":"ValueErro
     if len(records) > 500:
         return bury(lw, records[:500], error) + bury(lw, records[500:], error)
     new = [NewJob(id, record) for id, record in zip(new_ids(len(records)), records, strict=True)]
-    lw.runtime.run(pushing.push(KEYS, new))
-    lw.runtime.run(jobs.beat(KEYS, {SESSION: True}, 60_000, 1))
+    lw.runtime.run(enqueue.push(KEYS, new))
+    lw.runtime.run(leases.beat(KEYS, {SESSION: True}, 60_000, 1))
     left = len(new)
     while left:
         # a call leases a megabyte of records, or one
-        batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, left, new_ids(1)[0], ""))
+        batch = lw.runtime.run(leases.reserve(KEYS, SESSION, left, new_ids(1)[0], ""))
         assert batch.jobs
         left -= len(batch.jobs)
         outcomes = [Outcome(job.id, job.token, "d", error) for job in batch.jobs]
-        assert all(lw.runtime.run(jobs.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
+        assert all(lw.runtime.run(leases.settle(KEYS, SESSION, outcomes, WINDOW_MS)))
     return [job.id for job in new]
 
 
@@ -118,11 +118,11 @@ def test_a_deleted_job_says_how_it_ended_as_long_as_results_are_kept(lw: Lockwor
 
 def test_bounds_of_age_and_size(lw: Lockwork, admin: redis.Redis) -> None:
     ids = bury(lw, calls("send", 1200))
-    trims = [lw.runtime.run(dead_moves.trim(KEYS, Bounds(60_000, 100))) for _ in range(3)]
+    trims = [lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 100))) for _ in range(3)]
     assert trims == [(500, True), (500, True), (100, False)]
     assert {job.id for job in lw.queue().dead.search(limit=200).jobs} == set(ids[-100:])
     admin.zadd(KEYS.dead, {ids[-1]: 1})
-    assert lw.runtime.run(dead_moves.trim(KEYS, Bounds(60_000, 100))) == (1, False)
+    assert lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 100))) == (1, False)
     assert [admin.hlen(key) for key in (KEYS.jobs, KEYS.errors, KEYS.tries)] == [99, 99, 99]
 
 
@@ -133,7 +133,7 @@ def test_large_jobs_are_dealt_with_a_few_at_a_time(lw: Lockwork) -> None:
     assert found.count(task="send") == 12
     assert all(job.call.cut and job.call.task == "send" for job in found.search().jobs)
     assert found.retry_all(task="send", limit=2) == 2
-    gone, more = lw.runtime.run(dead_moves.trim(KEYS, Bounds(60_000, 0)))
+    gone, more = lw.runtime.run(dead.trim(KEYS, Bounds(60_000, 0)))
     assert (gone < 10, more) == (True, True)
     assert found.delete_all() == 10 - gone
     assert lw.queue().clear() == 2

@@ -10,10 +10,10 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.delay_queues import DelayQueue
-from lockwork.protocol import delay_queue as protocol
-from lockwork.protocol.delay_queue import Entry
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.queues import delay_queue as protocol
+from lockwork.protocol.queues.delay_queue import Entry
+from lockwork.queues.delay_queue import DelayQueue
 
 
 def ids(entries: list[Entry]) -> list[str]:

@@ -11,9 +11,9 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol import delay_queue as protocol
-from lockwork.protocol.delay_queue import Entry
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.queues import delay_queue as protocol
+from lockwork.protocol.queues.delay_queue import Entry
 from processes import script, until
 
 

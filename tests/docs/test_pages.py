@@ -16,8 +16,8 @@ from lockwork.config import Settings
 from lockwork.hooks import Hooks
 from lockwork.queues.limits import LimitSettings
 from lockwork.schedules.options import ScheduleSettings
-from lockwork.tasks.batches import BatchSettings
-from lockwork.tasks.settings import CallSettings, TaskSettings
+from lockwork.tasks.batch import BatchSettings
+from lockwork.tasks.options import CallSettings, TaskSettings
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

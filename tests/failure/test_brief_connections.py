@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lockwork import Lockwork
-from lockwork.runtime.mux import Mux
+from lockwork.runtime.async_connection import Mux
 
 
 async def test_one_that_breaks_before_it_is_used(url: str, monkeypatch: pytest.MonkeyPatch, alw: Lockwork) -> None:

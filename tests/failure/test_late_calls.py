@@ -12,8 +12,8 @@ import pytest
 from lockwork import Lockwork
 from lockwork.errors import NotReplicated
 from lockwork.protocol.scripts import script
-from lockwork.runtime import sync
-from lockwork.runtime.wire import Wire
+from lockwork.runtime import sync_driver
+from lockwork.runtime.sync_connection import Wire
 from proxy import Proxy, proxied
 
 
@@ -32,7 +32,7 @@ def test_ctrl_c_while_a_call_is_to_be_sent_again(lw: Lockwork, proxy: Proxy, mon
         with app.lock("warm"):  # the server has the scripts
             pass
         proxy.lose(script("lock_acquire").sha, "late")
-        monkeypatch.setattr(sync, "time", SimpleNamespace(sleep=interrupted))
+        monkeypatch.setattr(sync_driver, "time", SimpleNamespace(sleep=interrupted))
         with pytest.raises(KeyboardInterrupt):
             app.lock("x", lease="1h").acquire()
         monkeypatch.undo()

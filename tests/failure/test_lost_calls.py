@@ -12,7 +12,7 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import leases
 from lockwork.protocol.scripts import script
 from processes import until, worker
 from proxy import Phase, Proxy
@@ -217,11 +217,11 @@ async def test_a_request_that_arrives_after_its_retry(lw: Lockwork, proxy: Proxy
             proxy.lose(sha("job_push"), "late")
             job = await task.aenqueue()
         keys = QueueKeys("lw", "default")
-        await lw.runtime.arun(jobs.beat(keys, {"h/1/x": True}, 60_000, 5))
-        leased = (await lw.runtime.arun(jobs.reserve(keys, "h/1/x", 10, "1", ""))).jobs
+        await lw.runtime.arun(leases.beat(keys, {"h/1/x": True}, 60_000, 5))
+        leased = (await lw.runtime.arun(leases.reserve(keys, "h/1/x", 10, "1", ""))).jobs
         assert [lease.id for lease in leased] == [job.id]
-        outcome = jobs.Outcome(job.id, leased[0].token, "s", b"null")
-        assert await lw.runtime.arun(jobs.settle(keys, "h/1/x", [outcome], 600_000)) == [True]
+        outcome = leases.Outcome(job.id, leased[0].token, "s", b"null")
+        assert await lw.runtime.arun(leases.settle(keys, "h/1/x", [outcome], 600_000)) == [True]
         proxy.deliver_late()
         status = await lw.queue().astatus()
         assert (status.enqueued, status.ready, status.succeeded) == (1, 0, 1)

@@ -21,8 +21,8 @@ import redis
 from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control, pushing
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, job_control
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.scripts import script
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
@@ -139,7 +139,7 @@ def test_arq_485_cancelling_an_unknown_job_harms_no_later_one(
     assert not lw.job("later").cancel()
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        lw.runtime.run(pushing.push(KEYS, [NewJob("later", record)]))
+        lw.runtime.run(enqueue.push(KEYS, [NewJob("later", record)]))
         assert lw.job("later").result(30) == 1
 
 
@@ -166,7 +166,7 @@ def test_arq_447_an_expiry_that_has_passed(
     """arq#447, arq#479: a job whose time was over when it came froze the worker."""
     with worker("named:lw", url=spoiled.url, folder=apps):
         record = tasks.mark.call(history.path).record
-        tasks.lw.runtime.run(pushing.push(KEYS, [NewJob("late", record)], expires_ms=expires))
+        tasks.lw.runtime.run(enqueue.push(KEYS, [NewJob("late", record)], expires_ms=expires))
         assert tasks.mark.enqueue(history.path).result(30) == 1
         until(lambda: tasks.lw.job("late").state() == "expired", "it has expired", 10)
     assert len(history.lines("ran")) == 1

@@ -12,12 +12,12 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, heads, jobs, pushing, waiting
+from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.heads import Limits
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import Limits
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
 
@@ -26,27 +26,27 @@ SESSION = "host/1/a"
 WINDOW = 600_000
 MANY = 20_000
 """More than Lua's `unpack` takes."""
-PLAIN = heads.head(1, 4) + b'["work",[]]'
-KEYED = heads.head(1, 4, "k", "g", Limits(at_once=5)) + b'["work",[]]'
+PLAIN = record_header.head(1, 4) + b'["work",[]]'
+KEYED = record_header.head(1, 4, "k", "g", Limits(at_once=5)) + b'["work",[]]'
 
 
 @pytest.fixture
 def queue(lw: Lockwork) -> Iterator[Lockwork]:
     """An app, with one worker session that never ends by itself."""
-    lw.runtime.run(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
+    lw.runtime.run(leases.beat(KEYS, {SESSION: True}, 600_000, 5))
     yield lw
-    lw.runtime.run(jobs.recover(KEYS, SESSION, WINDOW, gone=True))
+    lw.runtime.run(leases.recover(KEYS, SESSION, WINDOW, gone=True))
 
 
 def fill(lw: Lockwork, count: int, record: bytes = PLAIN, delay: int = 0) -> None:
-    lw.runtime.run(pushing.push(KEYS, [NewJob(f"j{number:05}", record, delay) for number in range(count)]))
+    lw.runtime.run(enqueue.push(KEYS, [NewJob(f"j{number:05}", record, delay) for number in range(count)]))
 
 
 def leased(lw: Lockwork, count: int) -> list[Leased]:
     """Lease so many jobs, in as many calls as it takes."""
     found: list[Leased] = []
     while len(found) < count:
-        batch = lw.runtime.run(jobs.reserve(KEYS, SESSION, count - len(found), f"r{len(found)}", ""))
+        batch = lw.runtime.run(leases.reserve(KEYS, SESSION, count - len(found), f"r{len(found)}", ""))
         assert batch.jobs
         found += batch.jobs
     return found
@@ -57,15 +57,15 @@ def test_dramatiq_258_more_jobs_than_lua_unpacks(queue: Lockwork) -> None:
     run = queue.runtime.run
     fill(queue, MANY)
     leased(queue, MANY)
-    assert run(jobs.recover(KEYS, SESSION, WINDOW, gone=True)) == MANY
-    run(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
+    assert run(leases.recover(KEYS, SESSION, WINDOW, gone=True)) == MANY
+    run(leases.beat(KEYS, {SESSION: True}, 600_000, 5))
     held = leased(queue, MANY)
-    settled = run(jobs.settle(KEYS, SESSION, [Outcome(job.id, job.token, "d", b"{}") for job in held], WINDOW))
+    settled = run(leases.settle(KEYS, SESSION, [Outcome(job.id, job.token, "d", b"{}") for job in held], WINDOW))
     assert all(settled)
-    assert run(dead_moves.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
+    assert run(dead.retry(KEYS, Filter(), "one", None, anew=True)) == MANY
     leased(queue, MANY)
-    assert run(jobs.recover(KEYS, SESSION, WINDOW, gone=True, counted=False)) == MANY
-    assert run(waiting.clear(KEYS, "two", WINDOW)) == MANY
+    assert run(leases.recover(KEYS, SESSION, WINDOW, gone=True, counted=False)) == MANY
+    assert run(browse.clear(KEYS, "two", WINDOW)) == MANY
     assert queue.queue().status().ready == 0
 
 
@@ -78,7 +78,7 @@ def test_laravel_one_call_moves_a_bounded_number_of_due_jobs(
     until(lambda: admin.zcount(KEYS.due, "-inf", time.time() * 1000 - 1) == 5000, "all are due")
     assert len(leased(queue, 1)) == 1
     assert admin.zcard(KEYS.due) >= 4900
-    ids = [job.id for job in queue.runtime.run(jobs.reserve(KEYS, SESSION, 100, "more", "")).jobs]
+    ids = [job.id for job in queue.runtime.run(leases.reserve(KEYS, SESSION, 100, "more", "")).jobs]
     assert len(ids) == (100 if record == PLAIN else 0)
 
 
@@ -87,20 +87,20 @@ def test_bull_1416_a_late_worker_writes_no_reason(queue: Lockwork, admin: redis.
     run = queue.runtime.run
     fill(queue, 1)
     (old,) = leased(queue, 1)
-    run(jobs.recover(KEYS, SESSION, WINDOW, gone=True))
-    run(jobs.beat(KEYS, {"host/2/b": True}, 600_000, 5))
-    (new,) = run(jobs.reserve(KEYS, "host/2/b", 1, "r", "")).jobs
+    run(leases.recover(KEYS, SESSION, WINDOW, gone=True))
+    run(leases.beat(KEYS, {"host/2/b": True}, 600_000, 5))
+    (new,) = run(leases.reserve(KEYS, "host/2/b", 1, "r", "")).jobs
     kinds: tuple[Literal["s", "r", "d", "g", "z", "c"], ...] = ("s", "r", "d", "g", "z", "c")
     for kind in kinds:
         for session in (SESSION, "host/2/b"):
             ended = Outcome(old.id, old.token, kind, b'{"type":"Late","message":""}')
-            assert run(jobs.settle(KEYS, session, [ended], WINDOW)) == [False]
+            assert run(leases.settle(KEYS, session, [ended], WINDOW)) == [False]
             assert run(control.note(KEYS, session, old, "", b"1", 1000)) == 0
     assert not admin.hlen(KEYS.errors)
     assert not admin.hlen(KEYS.results[0])
     assert not admin.hlen(KEYS.notes)
-    assert run(jobs.settle(KEYS, "host/2/b", [Outcome(new.id, new.token, "s", b"1")], WINDOW)) == [True]
-    assert run(jobs.recover(KEYS, "host/2/b", WINDOW, gone=True)) == 0
+    assert run(leases.settle(KEYS, "host/2/b", [Outcome(new.id, new.token, "s", b"1")], WINDOW)) == [True]
+    assert run(leases.recover(KEYS, "host/2/b", WINDOW, gone=True)) == 0
 
 
 def test_rq_2466_a_job_that_has_finished_is_not_abandoned(queue: Lockwork) -> None:
@@ -108,11 +108,11 @@ def test_rq_2466_a_job_that_has_finished_is_not_abandoned(queue: Lockwork) -> No
     run = queue.runtime.run
     fill(queue, 3)
     held = leased(queue, 3)
-    run(jobs.settle(KEYS, SESSION, [Outcome(held[0].id, held[0].token, "s", b"1")], WINDOW))
-    assert run(jobs.recover(KEYS, SESSION, WINDOW, gone=True)) == 2
+    run(leases.settle(KEYS, SESSION, [Outcome(held[0].id, held[0].token, "s", b"1")], WINDOW))
+    assert run(leases.recover(KEYS, SESSION, WINDOW, gone=True)) == 2
     assert queue.job(held[0].id).result(1) == 1
     # and the call that said so may come again, after all
-    assert run(jobs.settle(KEYS, SESSION, [Outcome(held[0].id, held[0].token, "d", b"{}")], WINDOW)) == [False]
+    assert run(leases.settle(KEYS, SESSION, [Outcome(held[0].id, held[0].token, "d", b"{}")], WINDOW)) == [False]
     status = queue.queue().status()
     assert (status.succeeded, status.ready, status.dead) == (1, 2, 0)
 

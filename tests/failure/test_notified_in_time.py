@@ -10,7 +10,7 @@ import redis
 
 from hanging import frozen, hanging_resolver
 from lockwork import Lockwork
-from lockwork.runtime import subscription
+from lockwork.runtime import pubsub
 from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from processes import until
@@ -45,8 +45,8 @@ class Holder:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The subscription soon takes a silent server for dead, and connects again while the leases last."""
-    monkeypatch.setattr(subscription, "PING", 0.1)
-    monkeypatch.setattr(subscription, "SILENCE", 0.4)
+    monkeypatch.setattr(pubsub, "PING", 0.1)
+    monkeypatch.setattr(pubsub, "SILENCE", 0.4)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from leftovers import open_sockets
 from lockwork import Lockwork, ServerUnavailable
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.leases import Lease
-from lockwork.runtime import wire
+from lockwork.runtime import sync_connection
 from passwords import Passwords
 from processes import until
 
@@ -125,14 +125,14 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
     lw: Lockwork, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     left = {"connect": 3, "renew": 3}
-    connect, renew = wire.Wire.connect, grants.renew_each
+    connect, renew = sync_connection.Wire.connect, grants.renew_each
 
     def fail(what: str) -> None:
         left[what] -= 1
         if left[what] >= 0:
             raise ZeroDivisionError(f"a fault of ours: {what}")
 
-    def connect_(self: wire.Wire) -> None:
+    def connect_(self: sync_connection.Wire) -> None:
         fail("connect")
         connect(self)
 
@@ -142,7 +142,7 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
 
     with lw.lock("held") as grant:
         before = admin.hget("lw:{lock:held}", "d")
-        monkeypatch.setattr(wire.Wire, "connect", connect_)
+        monkeypatch.setattr(sync_connection.Wire, "connect", connect_)
         monkeypatch.setattr(grants, "renew_each", renew_)
         lw.runtime.engine.listen()
         until(lambda: _heard(lw, admin), "it hears its channel", 20)

@@ -11,10 +11,10 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import jobs, pushing
+from lockwork.protocol.queues import enqueue, leases
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.runtime.embedded import Embedded
 from processes import until
 
@@ -48,8 +48,8 @@ def asleep(app: Lockwork, spoil: redis.Redis) -> Iterator[None]:
     with closing(spoil.pubsub()) as ear:  # type: ignore[no-untyped-call]
         ear.subscribe(_CHANNEL)
         assert ear.get_message(timeout=20)
-        app.runtime.run(jobs.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
-        assert not app.runtime.run(jobs.reserve(_KEYS, _WORKER, 1, "r1", _CHANNEL)).jobs
+        app.runtime.run(leases.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
+        assert not app.runtime.run(leases.reserve(_KEYS, _WORKER, 1, "r1", _CHANNEL)).jobs
         yield
 
 
@@ -58,23 +58,23 @@ def asleep(app: Lockwork, spoil: redis.Redis) -> Iterator[None]:
 def test_a_job_is_enqueued_and_waits(mute: Lockwork, app: Lockwork, spoil: redis.Redis, guess: str) -> None:
     keys = QueueKeys("lw", "default")
     keys.sleeper = guess
-    assert mute.runtime.run(pushing.push(keys, [NewJob("j1", _RECORD)])) == 1
+    assert mute.runtime.run(enqueue.push(keys, [NewJob("j1", _RECORD)])) == 1
     assert spoil.lrange(_KEYS.ready[1], 0, -1) == [b"j1"]
     assert spoil.hget(_KEYS.stats, "enqueued") == b"1"
-    assert app.runtime.run(jobs.reserve(_KEYS, _WORKER, 1, "r2", _CHANNEL)).jobs[0].id == "j1"
+    assert app.runtime.run(leases.reserve(_KEYS, _WORKER, 1, "r2", _CHANNEL)).jobs[0].id == "j1"
 
 
 @pytest.mark.usefixtures("asleep")
 def test_a_job_that_somebody_waits_for_ends_once(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
     """The script stopped between its lease and its outcome: the job was in no place, and sent again it was refused."""
-    app.runtime.run(pushing.push(_KEYS, [NewJob("j1", _RECORD)]))
-    (job,) = app.runtime.run(jobs.reserve(_KEYS, _WORKER, 1, "r2", "")).jobs
-    app.runtime.run(jobs.standing(_KEYS, "j1", channel("lw", "host/2/b")))
+    app.runtime.run(enqueue.push(_KEYS, [NewJob("j1", _RECORD)]))
+    (job,) = app.runtime.run(leases.reserve(_KEYS, _WORKER, 1, "r2", "")).jobs
+    app.runtime.run(leases.standing(_KEYS, "j1", channel("lw", "host/2/b")))
     drained = threading.Thread(target=app.queue("default").drain, args=(20,))
     drained.start()
     try:
         until(lambda: spoil.hget(_KEYS.stats, "drain"), "somebody waits until the queue is empty")
-        settled = mute.runtime.run(jobs.settle(_KEYS, _WORKER, [Outcome("j1", job.token, "s", b"null")], _WINDOW_MS))
+        settled = mute.runtime.run(leases.settle(_KEYS, _WORKER, [Outcome("j1", job.token, "s", b"null")], _WINDOW_MS))
     finally:
         drained.join()
     assert settled == [True]

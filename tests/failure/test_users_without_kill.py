@@ -11,9 +11,9 @@ import redis
 
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.runtime import checks
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.runtime import endpoint
 from lockwork.runtime.embedded import Embedded
 from proxy import Proxy, proxied
 
@@ -39,7 +39,7 @@ def proxy(spoiled: Embedded) -> Iterator[Proxy]:
 
 @pytest.fixture(autouse=True)
 def nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_warned", set())
+    monkeypatch.setattr(endpoint, "_warned", set())
 
 
 @pytest.fixture(params=RULES)
@@ -58,10 +58,10 @@ def app(spoiled: Embedded) -> Iterator[Lockwork]:
 
 def run_all(app: Lockwork) -> list[str]:
     """Run what is ready to its end, as a worker does; returns the ids."""
-    app.runtime.run(jobs.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
-    leased = app.runtime.run(jobs.reserve(_KEYS, _WORKER, 100, f"r{next(_REQUESTS)}", "")).jobs
+    app.runtime.run(leases.beat(_KEYS, {_WORKER: True}, 600_000, 1.0))
+    leased = app.runtime.run(leases.reserve(_KEYS, _WORKER, 100, f"r{next(_REQUESTS)}", "")).jobs
     outcomes = [Outcome(job.id, job.token, "s", b"null") for job in leased]
-    assert all(app.runtime.run(jobs.settle(_KEYS, _WORKER, outcomes, _WINDOW_MS)))
+    assert all(app.runtime.run(leases.settle(_KEYS, _WORKER, outcomes, _WINDOW_MS)))
     return [job.id for job in leased]
 
 

@@ -13,13 +13,13 @@ import redis
 
 from cancelling import auntil
 from lockwork import Lockwork
-from lockwork.runtime import hearing, mailboxes, subscription
+from lockwork.runtime import async_pubsub, pubsub, wakeups
 from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
-from lockwork.runtime.kept import Keeper
-from lockwork.runtime.mailboxes import Mailboxes
+from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.wakeups import Mailboxes
 from passwords import Passwords
 from processes import until
 from proxy import Proxy
@@ -49,7 +49,7 @@ class _Handler(socketserver.StreamRequestHandler):
 @pytest.fixture
 def endpoint(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     """A server that answers on the subscription as the test's parameter says."""
-    for module in (subscription, hearing):
+    for module in (pubsub, async_pubsub):
         monkeypatch.setattr(module, "PING", 0.05)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handler) as server:
         server.script = list(request.param)  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ async def test_a_loop_hears_it_itself_after_whatever_came_before(endpoint: Endpo
 async def test_a_loop_hears_again_when_its_connection_is_back(
     url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mailboxes, "_JUST", -1.0)
+    monkeypatch.setattr(wakeups, "_JUST", -1.0)
     mail = Mailboxes()
 
     async def hears() -> bool:
@@ -145,7 +145,7 @@ async def _comes(mail: Mailboxes, text: str) -> bool:
 
 @contextlib.asynccontextmanager
 async def _hearing(endpoint: Endpoint, mail: Mailboxes) -> AsyncIterator[None]:
-    task = asyncio.create_task(hearing.Hearing(endpoint, _CHANNEL, mail, allow_eviction=False).run())
+    task = asyncio.create_task(async_pubsub.Hearing(endpoint, _CHANNEL, mail, allow_eviction=False).run())
     try:
         yield
     finally:

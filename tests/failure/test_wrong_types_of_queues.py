@@ -16,17 +16,16 @@ import redis
 from lockwork import Lockwork, ServerRefused
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead, dead_moves, hands, heads, jobs, pushing, schedules, waiting
+from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header, schedules, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.heads import Limits
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import Limits
 from lockwork.runtime.embedded import Embedded
-from lockwork.worker.children.overruns import Verdict
-from lockwork.worker.supervising.bounds import Keeper
-from lockwork.worker.supervising.heartbeat import Heartbeat
+from lockwork.worker.ipc.hard_timeouts import Verdict
+from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -44,63 +43,63 @@ class Populated:
     """A queue with a job in every place."""
 
     def __init__(self, ask: Ask) -> None:
-        plain, keyed = heads.head(1, 4), heads.head(1, 4, "k", "g", Limits(at_once=5))
+        plain, keyed = record_header.head(1, 4), record_header.head(1, 4, "k", "g", Limits(at_once=5))
         body = b'["work",[]]'
-        ask(jobs.beat(KEYS, {SESSION: True}, 600_000, 5))
+        ask(leases.beat(KEYS, {SESSION: True}, 600_000, 5))
         names = ["running", "keyed", "dies", "gone", "done"]
-        ask(pushing.push(KEYS, [NewJob(id, (keyed if id == "keyed" else plain) + body) for id in names]))
-        held = {job.id: job for job in ask(jobs.reserve(KEYS, SESSION, 10, "r1", "")).jobs}
+        ask(enqueue.push(KEYS, [NewJob(id, (keyed if id == "keyed" else plain) + body) for id in names]))
+        held = {job.id: job for job in ask(leases.reserve(KEYS, SESSION, 10, "r1", "")).jobs}
         assert sorted(held) == sorted(names)
         ended = [
             Outcome("dies", held["dies"].token, "d", b"{}"),
             Outcome("done", held["done"].token, "s", b"1", 60_000),
         ]
-        ask(jobs.settle(KEYS, SESSION, ended, WINDOW))
-        ask(jobs.settle(KEYS, SESSION, [Outcome("gone", held["gone"].token, "c")], WINDOW))
+        ask(leases.settle(KEYS, SESSION, ended, WINDOW))
+        ask(leases.settle(KEYS, SESSION, [Outcome("gone", held["gone"].token, "c")], WINDOW))
         self.running: Leased = held["running"]
         ask(control.note(KEYS, SESSION, self.running, "step", b"1", 10_000))
-        ask(pushing.push(KEYS, [NewJob("ready", plain + body), NewJob("withdrawn", plain + body)]))
-        ask(pushing.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
-        ask(pushing.push(KEYS, [NewJob("expires", plain + body, 400_000)], expires_ms=500_000))
+        ask(enqueue.push(KEYS, [NewJob("ready", plain + body), NewJob("withdrawn", plain + body)]))
+        ask(enqueue.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
+        ask(enqueue.push(KEYS, [NewJob("expires", plain + body, 400_000)], expires_ms=500_000))
         ask(control.cancel(KEYS, "withdrawn", "lw"))
-        ask(jobs.standing(KEYS, "later", "channel"))
+        ask(leases.standing(KEYS, "later", "channel"))
 
     def operations(self, numbers: Iterator[int]) -> dict[str, Callable[[], Protocol[Any]]]:
         """Whatever may be asked of it."""
         number = next(numbers)
-        plain, keyed = heads.head(0, 4) + b"[]", heads.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
+        plain, keyed = record_header.head(0, 4) + b"[]", record_header.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
         job = self.running
         return {
-            "push": lambda: pushing.push(KEYS, [NewJob(f"a{number}", plain)]),
-            "push many": lambda: pushing.push(KEYS, [NewJob(f"b{number}", plain), NewJob(f"c{number}", keyed)]),
-            "push later": lambda: pushing.push(KEYS, [NewJob(f"d{number}", plain, 1000)]),
-            "push until": lambda: pushing.push(KEYS, [NewJob(f"e{number}", plain)], expires_ms=90_000),
+            "push": lambda: enqueue.push(KEYS, [NewJob(f"a{number}", plain)]),
+            "push many": lambda: enqueue.push(KEYS, [NewJob(f"b{number}", plain), NewJob(f"c{number}", keyed)]),
+            "push later": lambda: enqueue.push(KEYS, [NewJob(f"d{number}", plain, 1000)]),
+            "push until": lambda: enqueue.push(KEYS, [NewJob(f"e{number}", plain)], expires_ms=90_000),
             "note": lambda: control.note(KEYS, SESSION, job, "step", b"2", 10_000),
             "asked": lambda: control.asked(KEYS, SESSION, [job]),
             "cancel running": lambda: control.cancel(KEYS, "running", "lw"),
-            "settle": lambda: jobs.settle(KEYS, SESSION, [Outcome("running", job.token, "r", b"{}", 1000)], WINDOW),
-            "reserve": lambda: jobs.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
-            "reserve nothing": lambda: jobs.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
-            "pass on": lambda: hands.pass_on(KEYS, SESSION, "channel", 0, WINDOW),
-            "give back": lambda: jobs.recover(KEYS, SESSION, WINDOW, gone=True, counted=False),
+            "settle": lambda: leases.settle(KEYS, SESSION, [Outcome("running", job.token, "r", b"{}", 1000)], WINDOW),
+            "reserve": lambda: leases.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
+            "reserve nothing": lambda: leases.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
+            "pass on": lambda: sessions.pass_on(KEYS, SESSION, "channel", 0, WINDOW),
+            "give back": lambda: leases.recover(KEYS, SESSION, WINDOW, gone=True, counted=False),
             "cancel": lambda: control.cancel(KEYS, "later", "lw"),
             "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),
             "move": lambda: control.reschedule(KEYS, "expires", 1000),
             "revive": lambda: control.revive(KEYS, "gone"),
             "look": lambda: control.look(KEYS, "later", "channel"),
-            "outcome": lambda: jobs.standing(KEYS, "done", "channel"),
-            "expire": lambda: jobs.expire(KEYS, WINDOW),
+            "outcome": lambda: leases.standing(KEYS, "done", "channel"),
+            "expire": lambda: leases.expire(KEYS, WINDOW),
             "status": lambda: queue_status.status(KEYS),
-            "peek": lambda: waiting.peek(KEYS, "ready", 0, 10),
-            "heads": lambda: hands.heads(KEYS),
+            "peek": lambda: browse.peek(KEYS, "ready", 0, 10),
+            "heads": lambda: sessions.heads(KEYS),
             "dead": lambda: dead.count(KEYS, Filter()),
-            "retry dead": lambda: dead_moves.retry(KEYS, Filter(), f"t{number}", None, anew=True),
-            "delete dead": lambda: dead_moves.delete_one(KEYS, "dies", f"u{number}"),
-            "trim": lambda: dead_moves.trim(KEYS, dead_moves.Bounds(1, 1)),
+            "retry dead": lambda: dead.retry(KEYS, Filter(), f"t{number}", None, anew=True),
+            "delete dead": lambda: dead.delete_one(KEYS, "dies", f"u{number}"),
+            "trim": lambda: dead.trim(KEYS, dead.Bounds(1, 1)),
             "schedules": lambda: schedules.listed(KEYS),
-            "recover": lambda: jobs.recover(KEYS, SESSION, WINDOW, gone=True),
-            "clear": lambda: waiting.clear(KEYS, f"v{number}", WINDOW),
-            "beat": lambda: jobs.beat(KEYS, {SESSION: False}, 1000, 5),
+            "recover": lambda: leases.recover(KEYS, SESSION, WINDOW, gone=True),
+            "clear": lambda: browse.clear(KEYS, f"v{number}", WINDOW),
+            "beat": lambda: leases.beat(KEYS, {SESSION: False}, 1000, 5),
         }
 
 
@@ -136,7 +135,7 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
-    keeper = Keeper(lw.runtime, dead_moves.Bounds(1000, 10))
+    keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
     beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, keeper, possible.append)
     admin.set(queues["a"].workers, "text")
     with pytest.raises(ServerRefused):
@@ -166,12 +165,12 @@ def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]
     def make(on_judged: Callable[[Verdict], None] = lambda _: None) -> Heartbeat:
         queues = {name: QueueKeys("lw", name) for name in "abc"}
         nobody: list[Any] = []
-        keeper = Keeper(lw.runtime, dead_moves.Bounds(1000, 10))
+        keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
         beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
         beats.join(SESSION, 5, whole=True)
         for name, keys in queues.items():
-            lw.runtime.run(pushing.push(keys, [NewJob(f"of {name}", heads.head(1, 4) + b'["work",[]]')]))
-            assert lw.runtime.run(jobs.reserve(keys, SESSION, 1, "r1", "")).jobs
+            lw.runtime.run(enqueue.push(keys, [NewJob(f"of {name}", record_header.head(1, 4) + b'["work",[]]')]))
+            assert lw.runtime.run(leases.reserve(keys, SESSION, 1, "r1", "")).jobs
         return beats
 
     yield make

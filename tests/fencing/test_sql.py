@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError, Lockwork, LockworkError
+from lockwork.contrib.fenced_sql import FencedTable, Paramstyle
 from lockwork.errors import NoSuchRow, StaleFence
-from lockwork.fencing import FencedTable
-from lockwork.fencing.statements import Paramstyle
 
 ORDERS = FencedTable("orders")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lockwork.contrib.fenced_sql import FencedTable
 from lockwork.errors import NoSuchRow, StaleFence
-from lockwork.fencing import FencedTable
 
 sqlalchemy = pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from lockwork import Lockwork
+from lockwork.contrib.fenced_sql import FencedTable
 from lockwork.errors import StaleFence
-from lockwork.fencing import FencedTable
 from processes import script
 
 ORDERS = FencedTable("orders")
@@ -21,7 +21,7 @@ import sqlite3, sys
 from contextlib import closing
 from lockwork import LockLost, Lockwork
 from lockwork.errors import StaleFence
-from lockwork.fencing import FencedTable
+from lockwork.contrib.fenced_sql import FencedTable
 
 orders = FencedTable("orders")
 

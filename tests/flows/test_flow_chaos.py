@@ -12,7 +12,7 @@ from typing import Any
 
 from history import History
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import flows, leases
 from processes import Started, until, worker
 
 _CHORDS, _SIZE, _KILLS = 5, 10, 4
@@ -96,7 +96,7 @@ def test_one_job_that_ten_thousand_wait_for(own: Any) -> None:
     assert own.lw.queue().status().blocked == 10_000
     assert run.job(first).cancel()
     keys = QueueKeys("lw", "default")
-    own.lw.runtime.run(jobs.expire(keys, 600_000))
+    own.lw.runtime.run(leases.expire(keys, 600_000))
     assert run.status().cancelled == 10_001
     assert own.lw.queue().status().blocked == 0
     again = flow.enqueue()

@@ -16,10 +16,10 @@ import pytest
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
+from lockwork.jobs.current import Desk, JobContext
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import job_control, jobs, pushing
-from lockwork.protocol.queues.pushing import NewJob
-from lockwork.worker.job.context import Desk, JobContext
+from lockwork.protocol.queues import enqueue, job_control, leases
+from lockwork.protocol.queues.enqueue import NewJob
 from processes import until, worker
 
 
@@ -86,8 +86,8 @@ def test_what_a_job_says_just_before_its_end_is_seen(own: Any, kind: Any) -> Non
     assert next(watching) == 0.5
     context.checkpoint("one", 1)
     context.progress(1)
-    ended = jobs.Outcome(job.id, context.leased.token, kind, b'{"type":"E","message":"m"}')
-    assert runtime.run(jobs.settle(keys, "h/1/a", [ended], 600_000)) == [True]
+    ended = leases.Outcome(job.id, context.leased.token, kind, b'{"type":"E","message":"m"}')
+    assert runtime.run(leases.settle(keys, "h/1/a", [ended], 600_000)) == [True]
     assert list(watching) == [1]
     assert list(job.watch()) == [1]
     assert job.progress() == 1
@@ -121,22 +121,22 @@ def test_a_dead_job_keeps_its_checkpoints_until_it_has_succeeded(own: Any, own_u
     context = _leased(own.lw, keys, "h/1/a")
     context.checkpoint("one", {"x": 1})
     context.progress(0.5)
-    dead = jobs.Outcome(job.id, context.leased.token, "d", b'{"type":"E","message":"m"}')
-    assert runtime.run(jobs.settle(keys, "h/1/a", [dead], 600_000)) == [True]
+    dead = leases.Outcome(job.id, context.leased.token, "d", b'{"type":"E","message":"m"}')
+    assert runtime.run(leases.settle(keys, "h/1/a", [dead], 600_000)) == [True]
     view = job.look()
     assert (view.state, view.checkpoints, view.progress) == ("dead", {"one": {"x": 1}}, 0.5)
     assert job.retry()
     context = _leased(own.lw, keys, "h/1/a")
     assert context.checkpoints == {"one": {"x": 1}}
-    done = jobs.Outcome(job.id, context.leased.token, "s", b"1")
-    assert runtime.run(jobs.settle(keys, "h/1/a", [done], 600_000)) == [True]
+    done = leases.Outcome(job.id, context.leased.token, "s", b"1")
+    assert runtime.run(leases.settle(keys, "h/1/a", [done], 600_000)) == [True]
     assert job.look().checkpoints == {}
 
 
 def _leased(lw: Lockwork, keys: QueueKeys, session: str, cap: int = 1000) -> JobContext:
     """Lease a job as a worker does."""
-    lw.runtime.run(jobs.beat(keys, {session: True}, 60_000, 1.0))
-    (leased,) = lw.runtime.run(jobs.reserve(keys, session, 1, "1", "")).jobs
+    lw.runtime.run(leases.beat(keys, {session: True}, 60_000, 1.0))
+    (leased,) = lw.runtime.run(leases.reserve(keys, session, 1, "1", "")).jobs
     return JobContext(leased, "add", Desk("default", keys, lw.runtime, session, cap))
 
 
@@ -146,7 +146,7 @@ def test_an_old_delivery_writes_nothing(own: Any) -> None:
     job = own.add.enqueue(1)
     old = _leased(own.lw, keys, "h/1/a")
     old.checkpoint("one")
-    assert runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True)) == 1
+    assert runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True)) == 1
     new = _leased(own.lw, keys, "h/1/b")
     assert new.fence > old.fence
     writes: tuple[Callable[[], Any], ...] = (lambda: old.progress(1), lambda: old.checkpoint("two"))
@@ -156,7 +156,7 @@ def test_an_old_delivery_writes_nothing(own: Any) -> None:
     assert new.checkpoints == {"one": None}
     assert job.look().checkpoints == {"one": None}
     assert job.progress() is None
-    runtime.run(jobs.settle(keys, "h/1/b", [jobs.Outcome(job.id, new.leased.token, "s")], 600_000))
+    runtime.run(leases.settle(keys, "h/1/b", [leases.Outcome(job.id, new.leased.token, "s")], 600_000))
     with pytest.raises(DeliveryOver):
         new.progress(1)
 
@@ -179,7 +179,7 @@ def test_bad_things_to_write_down(own: Any) -> None:
     context.checkpoint("a", "y")
     assert job.look().checkpoints == {"a": "y"} == context.checkpoints
     runtime = own.lw.runtime
-    runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True))
+    runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True))
 
 
 def test_a_snooze_is_not_an_attempt(handled: Any, history: History) -> None:
@@ -204,8 +204,8 @@ def test_a_snoozed_job_that_is_cancelled(own: Any) -> None:
     context = _leased(own.lw, keys, "h/1/a")
     assert job.cancel()
     assert runtime.run(job_control.asked(keys, "h/1/a", [context.leased])) == {job.id}
-    snoozed = jobs.Outcome(job.id, context.leased.token, "z", b"", 1000)
-    assert runtime.run(jobs.settle(keys, "h/1/a", [snoozed], 600_000)) == [True]
+    snoozed = leases.Outcome(job.id, context.leased.token, "z", b"", 1000)
+    assert runtime.run(leases.settle(keys, "h/1/a", [snoozed], 600_000)) == [True]
     assert job.state() == "cancelled"
 
 
@@ -219,7 +219,7 @@ def test_a_corrupt_note_harms_nobody(own: Any, own_url: str) -> None:
     context = _leased(own.lw, keys, "h/1/a")
     with pytest.raises(ValueError, match="MessagePack"):
         _ = context.checkpoints
-    runtime.run(jobs.settle(keys, "h/1/a", [jobs.Outcome(job.id, context.leased.token, "s", b"1")], 600_000))
+    runtime.run(leases.settle(keys, "h/1/a", [leases.Outcome(job.id, context.leased.token, "s", b"1")], 600_000))
     assert job.result(1) == 1
 
 
@@ -234,7 +234,7 @@ def test_two_threads_of_one_job(own: Any) -> None:
     for thread in threads:
         thread.join()
     assert job.look().checkpoints == {f"s{number}": number for number in range(8)} == context.checkpoints
-    own.lw.runtime.run(jobs.recover(keys, "h/1/a", 600_000, gone=True))
+    own.lw.runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True))
 
 
 def test_a_failed_job_is_not_lost_by_new_ones(own: Any) -> None:
@@ -242,7 +242,7 @@ def test_a_failed_job_is_not_lost_by_new_ones(own: Any) -> None:
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     assert job.cancel()
-    call = next(pushing.push(keys, [NewJob(job.id, b"1,1,,;x")]))
+    call = next(enqueue.push(keys, [NewJob(job.id, b"1,1,,;x")]))
     runtime.run(_once(call.again()))  # type: ignore[union-attr]
     assert job.state() == "cancelled"
     with pytest.raises(JobFailed):

@@ -152,11 +152,11 @@ def _nothing(x: int) -> None:
 def test_options_that_cannot_be_read(handled: Any, extra: bytes) -> None:
     """What the wire brings may be anything: its job is dead with a reason, and the worker goes on."""
     from lockwork.ids import new_id
-    from lockwork.protocol.queues import pushing
+    from lockwork.protocol.queues import enqueue
 
     id = new_id()
     record = b'1,1,,;["add",[1],{},' + extra + b"]"
-    handled.lw.runtime.run(pushing.push(QueueKeys("lw", "default"), [pushing.NewJob(id, record)]))
+    handled.lw.runtime.run(enqueue.push(QueueKeys("lw", "default"), [enqueue.NewJob(id, record)]))
     with pytest.raises(JobFailed, match="its options"):
         handled.lw.job(id).result(30)
     assert handled.add.enqueue(1).result(30) == 2

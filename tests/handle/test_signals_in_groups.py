@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lockwork import Lockwork, current_job
+from lockwork.jobs.current import Desk, Slot, slot
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.worker.executing.executor import Executor
-from lockwork.worker.executing.job_log import JobLog
-from lockwork.worker.job.context import Desk, Slot, slot
-from lockwork.worker.job.lanes import Lanes
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.worker.execution.executor import Executor
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.slots import Lanes
 
 lw = Lockwork("redis://127.0.0.1:1", patience=0)
 

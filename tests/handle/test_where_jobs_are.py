@@ -8,18 +8,18 @@ import pytest
 
 from lockwork import Lockwork, ResultTimeout, ResultUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import leases
 
 SESSION = "host/1/a"
 
 
 def begin(lw: Lockwork, queue: str = "default", session: str = SESSION) -> None:
-    lw.runtime.run(jobs.beat(QueueKeys("lw", queue), {session: True}, 60_000, 1))
+    lw.runtime.run(leases.beat(QueueKeys("lw", queue), {session: True}, 60_000, 1))
 
 
 def lease(lw: Lockwork, queue: str = "default") -> None:
     begin(lw, queue)
-    assert lw.runtime.run(jobs.reserve(QueueKeys("lw", queue), SESSION, 1, "r1", "")).jobs
+    assert lw.runtime.run(leases.reserve(QueueKeys("lw", queue), SESSION, 1, "r1", "")).jobs
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
         first, second = await add.aenqueue(1), await add.aenqueue(2)
         assert await first.astate() == "ready"
         assert (await first.alook()).state == "ready"
-        await lw.runtime.arun(jobs.beat(QueueKeys("lw", "default"), {SESSION: True, "host/2/b": True}, 60_000, 1))
-        await lw.runtime.arun(jobs.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", ""))
+        await lw.runtime.arun(leases.beat(QueueKeys("lw", "default"), {SESSION: True, "host/2/b": True}, 60_000, 1))
+        await lw.runtime.arun(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", ""))
         assert [await job.astate() for job in (first, second)] == ["running", "ready"]
         assert (await first.alook()).state == "running"
         assert await (await send.aenqueue("ada")).astate() == "scheduled", "one with a key is admitted by a worker"
@@ -71,7 +71,7 @@ def test_a_time_out_says_where_the_job_is(tasks: Lockwork) -> None:
 
 
 def test_a_worker_whose_lease_is_over_serves_nothing(tasks: Lockwork) -> None:
-    tasks.runtime.run(jobs.beat(QueueKeys("lw", "default"), {SESSION: True}, 0, 1))
+    tasks.runtime.run(leases.beat(QueueKeys("lw", "default"), {SESSION: True}, 0, 1))
     with pytest.raises(ResultTimeout, match="no worker serves the queue"):
         tasks.registry.get("add").enqueue(1).result(0)
 
@@ -114,9 +114,9 @@ def test_a_task_finds_its_jobs(own_url: str) -> None:
 
         job = add.enqueue(1)
         begin(lw)
-        (leased,) = lw.runtime.run(jobs.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", "")).jobs
-        outcome = jobs.Outcome(job.id, leased.token, "s", b'[1,"a"]')
-        lw.runtime.run(jobs.settle(QueueKeys("lw", "default"), SESSION, [outcome], 60_000))
+        (leased,) = lw.runtime.run(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", "")).jobs
+        outcome = leases.Outcome(job.id, leased.token, "s", b'[1,"a"]')
+        lw.runtime.run(leases.settle(QueueKeys("lw", "default"), SESSION, [outcome], 60_000))
         assert add.job(job.id).result(0) == (1, "a"), "it knows the type of the result"
         for sent in [send.enqueue(number) for number in range(6)]:
             assert send.job(sent.id).state() == lw.job(sent.id).state() == "ready"

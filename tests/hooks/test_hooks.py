@@ -16,8 +16,8 @@ from lockwork.errors import JobCancelled
 from lockwork.hooks import Enqueued, Started
 from lockwork.ids import new_id
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, pushing
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, record_header
+from lockwork.protocol.queues.enqueue import NewJob
 from processes import until
 
 Load = Callable[[str], Any]
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_told_of_without_a_task(app: Load, work: Any, his
     id = new_id()
     with work("observed"):
         keys = QueueKeys("lw", "default")
-        observed.lw.runtime.run(pushing.push(keys, [NewJob(id, heads.head(1, 1) + b'["nobody",[]]')]))
+        observed.lw.runtime.run(enqueue.push(keys, [NewJob(id, record_header.head(1, 1) + b'["nobody",[]]')]))
         (dead,) = history.wait(1, "dead")
     assert (dead["id"], dead["task"]) == (id, "")
     assert "UnknownTask" in dead["error"]

@@ -13,10 +13,10 @@ import pytest
 from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.errors import JobCancelled
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.worker.children.overruns import Verdict
-from lockwork.worker.children.process import Child
-from lockwork.worker.children.relay import Relay
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.worker.ipc.hard_timeouts import Verdict
+from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.hook_relay import Relay
 from processes import until
 
 Load = Callable[[str], Any]

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import pytest
 
 from lockwork import Depends, Lockwork
+from lockwork.jobs.current import Desk, Slot
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.worker.executing.endings import Endings
-from lockwork.worker.executing.executor import Executor
-from lockwork.worker.executing.job_log import JobLog
-from lockwork.worker.job.context import Desk, Slot
-from lockwork.worker.job.lanes import Lanes
-from lockwork.worker.job.threads import Threads
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.worker.execution.executor import Executor
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.outcomes import Endings
+from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.threads import Threads
 
 
 async def plain(number: int) -> int:

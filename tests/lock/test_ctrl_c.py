@@ -43,18 +43,17 @@ def collected() -> Iterator[None]:
 
 _ACQUIRE = (
     "protocol/locks/grants.py",
-    "protocol/locks/lock.py",
     "protocol/locks/multilock.py",
-    "runtime/driving.py",
-    "runtime/sync.py",
-    "runtime/wire.py",
-    "runtime/mailboxes.py",
+    "runtime/driver.py",
+    "runtime/sync_driver.py",
+    "runtime/sync_connection.py",
+    "runtime/wakeups.py",
     "runtime/engine.py",
     "locks/handle.py",
-    "locks/holding.py",
+    "locks/ownership.py",
     "locks/sticky.py",
     "locks/semaphore.py",
-    "locks/sides.py",
+    "locks/rwlock.py",
     "locks/lock.py",
     "locks/multilock.py",
 )
@@ -179,7 +178,7 @@ def test_a_sticky_turn(url: str, admin: redis.Redis) -> None:
             where: list[str] = []
             grant: Grant | None = None
             try:
-                with interrupted_at(line, ("locks/sticky.py", "runtime/kept.py")) as where:
+                with interrupted_at(line, ("locks/sticky.py", "runtime/sticky_cache.py")) as where:
                     grant = lw.lock(name, sticky=True).acquire()
                     grant = grant.release()  # type: ignore[func-returns-value]
             except KeyboardInterrupt:

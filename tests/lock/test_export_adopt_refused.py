@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from lockwork import ConfigError, LockLost, Lockwork, NotHeld
-from lockwork.locks import passing
+from lockwork.locks.grant import read_export
 from processes import until
 
 
@@ -82,7 +82,7 @@ def test_of_a_text_that_was_cut_or_changed(lw: Lockwork, other: Lockwork) -> Non
             except (ConfigError, LockLost):
                 continue
             # bits that carry nothing: the same grant
-            assert passing.read(changed, lock._key) == passing.read(text, lock._key)
+            assert read_export(changed, lock._key) == read_export(text, lock._key)
             other.lock("x").release()
             return
     other.lock("x").adopt(text).release()

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from lockwork import Grant, LockLost, Lockwork, NotHeld
-from lockwork.protocol.locks import lock as protocol
+from lockwork.protocol.locks import grants as protocol
 from lockwork.protocol.scripts import script as load
 from processes import script, until
 from proxy import proxied

@@ -14,8 +14,8 @@ import redis
 
 from lockwork import ConfigError, Lockwork
 from lockwork.protocol.effects import Call
-from lockwork.protocol.locks import lock as protocol
-from lockwork.protocol.locks.holders import plain
+from lockwork.protocol.locks import grants as protocol
+from lockwork.protocol.locks.overview import plain
 from lockwork.protocol.scripts import script as script_of
 from model.bench import Bench
 from processes import script, until

@@ -9,12 +9,12 @@ import redis
 
 from lock.keeping import SOON
 from lockwork import LockLost, Lockwork
-from lockwork.runtime import kept
+from lockwork.runtime import sticky_cache
 from processes import until
 
 
 def test_no_more_than_a_thousand_are_kept(url: str, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 20)
+    monkeypatch.setattr(sticky_cache, "MOST", 20)
     with Lockwork(url) as lw:
         for number in range(50):
             with lw.lock(f"x{number}", sticky=True):
@@ -28,7 +28,7 @@ def test_no_more_than_a_thousand_are_kept(url: str, admin: redis.Redis, monkeypa
 
 
 def test_the_cap_is_a_thousand() -> None:
-    assert kept.MOST == 1000
+    assert sticky_cache.MOST == 1000
 
 
 def test_closing_gives_back(url: str, other: Lockwork) -> None:

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused, owners
-from lockwork.locks.multigrant import MultiGrant
+from lockwork.locks.multilock import MultiGrant
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.locks.grants import CLAIM_MS

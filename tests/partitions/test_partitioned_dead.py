@@ -10,9 +10,9 @@ import redis
 from lockwork import ConfigError, Lockwork
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob, push
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.enqueue import NewJob, push
+from lockwork.protocol.queues.leases import Outcome
 from processes import until
 
 SESSION = "host/1/a"
@@ -21,13 +21,13 @@ SESSION = "host/1/a"
 def bury(app: Lockwork, partition: int, numbers: list[int], task: str = "send", error: str = "ValueError") -> list[str]:
     """Let jobs of one partition die, one after the other; returns their ids."""
     keys = QueueKeys("lw", f"mail/{partition}")
-    app.runtime.run(jobs.beat(keys, {SESSION: True}, 60_000, 1))
+    app.runtime.run(leases.beat(keys, {SESSION: True}, 60_000, 1))
     found = []
     for number, id in zip(numbers, new_ids(len(numbers)), strict=True):
         app.runtime.run(push(keys, [NewJob(id, b'1,1,,;["%b",[%d]]' % (task.encode(), number))]))
-        (job,) = app.runtime.run(jobs.reserve(keys, SESSION, 1, id, "")).jobs
+        (job,) = app.runtime.run(leases.reserve(keys, SESSION, 1, id, "")).jobs
         blob = b'{"type":"%b","message":"no %d"}' % (error.encode(), number)
-        assert app.runtime.run(jobs.settle(keys, SESSION, [Outcome(job.id, job.token, "d", blob)], 600_000)) == [True]
+        assert app.runtime.run(leases.settle(keys, SESSION, [Outcome(job.id, job.token, "d", blob)], 600_000)) == [True]
         found.append(job.id)
     return found
 

@@ -13,7 +13,7 @@ import redis
 
 from lockwork import Job, Lockwork
 from lockwork.errors import JobNotReplicated, QueueFull
-from lockwork.partitioning import numbered
+from lockwork.partitions import numbered
 from lockwork.protocol.keys import QueueKeys
 from replicated import replicated
 

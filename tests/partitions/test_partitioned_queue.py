@@ -10,8 +10,8 @@ import pytest
 from lockwork import ConfigError, Lockwork, WaitTimeout
 from lockwork.errors import QueueFull
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.queues.limits import QueueLimits
 from processes import until
 
@@ -28,13 +28,13 @@ def plain(app: Lockwork, **options: Any) -> Any:
 def lease(app: Lockwork, partition: str, count: int = 1) -> list[Any]:
     """Be a worker that has taken jobs of a partition."""
     keys = QueueKeys("lw", partition)
-    app.runtime.run(jobs.beat(keys, {SESSION: True}, 60_000, 1))
-    return app.runtime.run(jobs.reserve(keys, SESSION, count, "1", "")).jobs
+    app.runtime.run(leases.beat(keys, {SESSION: True}, 60_000, 1))
+    return app.runtime.run(leases.reserve(keys, SESSION, count, "1", "")).jobs
 
 
 def settle(app: Lockwork, partition: str, leased: list[Any]) -> None:
     outcomes = [Outcome(job.id, job.token, "s", b"s1") for job in leased]
-    assert all(app.runtime.run(jobs.settle(QueueKeys("lw", partition), SESSION, outcomes, 600_000)))
+    assert all(app.runtime.run(leases.settle(QueueKeys("lw", partition), SESSION, outcomes, 600_000)))
 
 
 def test_partitions(four: Lockwork) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError, Lockwork, SoldOut
-from lockwork.partitioning import numbered
+from lockwork.partitions import numbered
 
 
 def plain(app: Lockwork, **options: Any) -> Any:

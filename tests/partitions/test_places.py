@@ -10,9 +10,9 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.partitioning import Partitions, numbered, routing_name
+from lockwork.partitions import Partitions, numbered, routing_name
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.queues.heads import Limits, head
+from lockwork.protocol.queues.record_header import Limits, head
 
 NAMES = [f"order:{number}" for number in range(4000)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
-from lockwork.worker.loops import LOOPS
+from lockwork.worker.environment import LOOPS
 from processes import alive, children, until, worker
 
 

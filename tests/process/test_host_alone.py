@@ -11,16 +11,16 @@ from contextlib import suppress
 import pytest
 
 from lockwork.errors import JobCancelled
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.worker.options import ChildOrders, WorkerOptions
-from lockwork.worker.pool import host
-from lockwork.worker.pool.frames import Order, Stop
-from lockwork.worker.pool.host import Errand, Host, Place
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.worker.execution import runner_handle
+from lockwork.worker.execution.runner_handle import Errand, Host, Place
+from lockwork.worker.ipc.frames import Order, Stop
+from lockwork.worker.settings import ChildOrders, WorkerOptions
 
 RUNNER = """
 import socket, sys
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.worker.pool.frames import Begun, Ended, Free, Stop, order, orders, packed
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.worker.ipc.frames import Begun, Ended, Free, Stop, order, orders, packed
 
 line = socket.socket(fileno=int(sys.argv[1]))
 orders(line)
@@ -69,9 +69,9 @@ async def runner(monkeypatch: pytest.MonkeyPatch, owner: Owner) -> AsyncIterator
         command = [sys.executable, "-c", RUNNER, str(descriptor)]
         return subprocess.Popen(command, pass_fds=[descriptor], process_group=0)
 
-    monkeypatch.setattr(host, "_spawn", spawn)
+    monkeypatch.setattr(runner_handle, "_spawn", spawn)
     place = Place(ChildOrders(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
-    started = await host.start(place, owner)
+    started = await runner_handle.start(place, owner)
     await asyncio.wait_for(owner.free.wait(), 30)
     yield started
     started.leave()

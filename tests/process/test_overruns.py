@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.worker.children.overruns import Limits, Overruns, Verdict
-from lockwork.worker.pool import frames
-from lockwork.worker.pool.frames import Order, Stop
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.worker.ipc import frames
+from lockwork.worker.ipc.frames import Order, Stop
+from lockwork.worker.ipc.hard_timeouts import Limits, Overruns, Verdict
 from processes import until
 
 

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from lockwork.worker.options import ChildOrders, WorkerOptions
-from lockwork.worker.pool import host
-from lockwork.worker.pool.host import Place
+from lockwork.worker.execution import runner_handle
+from lockwork.worker.execution.runner_handle import Place
+from lockwork.worker.settings import ChildOrders, WorkerOptions
 
 
 async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,11 +25,11 @@ async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_thread: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(host, "_spawn", spawn)
+    monkeypatch.setattr(runner_handle, "_spawn", spawn)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     owner: Any = None
     place = Place(ChildOrders(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
     with pytest.raises(RuntimeError, match="new thread"):
-        await host.start(place, owner)
+        await runner_handle.start(place, owner)
     assert spawned[0].returncode is not None
     await asyncio.sleep(0)

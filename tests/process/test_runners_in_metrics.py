@@ -13,8 +13,9 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
-from lockwork.worker.children import runners
-from lockwork.worker.children.process import Child
+from lockwork.worker.ipc.messages import RunnerReports
+from lockwork.worker.supervisor import child_process
+from lockwork.worker.supervisor.child_process import Child
 from ports import free_port
 from processes import children, until, worker
 from scraping import scraped
@@ -79,15 +80,15 @@ class _Line:
 
 def test_what_is_reported_is_heard(child: Child) -> None:
     line = _Line()
-    reports = runners.RunnerReports(line)  # type: ignore[arg-type]
+    reports = RunnerReports(line)  # type: ignore[arg-type]
     reports.begun(child.pid)
     reports.begun(99_999_999)
-    assert [runners.heard(child, text) for text in line.told] == ["", ""]
+    assert [child_process.heard(child, text) for text in line.told] == ["", ""]
     assert len(child.memory_of_runners()) == 1, "the other one cannot be measured"
     line.told.clear()
     reports.gone(child.pid, "died")
     reports.gone(99_999_999, "")
-    assert [runners.heard(child, text) for text in line.told] == ["died", ""]
+    assert [child_process.heard(child, text) for text in line.told] == ["died", ""]
     assert child.memory_of_runners() == []
 
 
@@ -95,6 +96,6 @@ def test_what_is_reported_is_heard(child: Child) -> None:
     "text", ["runner-begun", "runner-begun x", "runner-gone", "runner-gone 1 nonsense", "runner-gone -1 died"]
 )
 def test_nonsense_counts_for_nothing(child: Child, text: str) -> None:
-    assert runners.concerns(text)
-    assert runners.heard(child, text) == ""
+    assert child_process.concerns(text)
+    assert child_process.heard(child, text) == ""
     assert child.memory_of_runners() == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app_modules import load_app
-from lockwork.worker.pool import host
+from lockwork.worker.execution import runner_handle
 from processes import until, worker
 
 
@@ -18,7 +18,9 @@ def test_those_who_still_wait_get_the_next_one(
     """The first one is put off, and nobody else comes who would start a process for the others."""
     gate = tmp_path / "gate"
     monkeypatch.setenv("SCARCE_GATE", str(gate))
-    monkeypatch.setattr(host, "start", host.start)  # the app puts its own there: afterwards this one comes back
+    monkeypatch.setattr(
+        runner_handle, "start", runner_handle.start
+    )  # the app puts its own there: afterwards this one comes back
     scarce = load_app(apps, "scarce", own_url)
     options = ("-c", "3", "--runners", "1", "--grace", "10m")
     with scarce.lw, worker("scarce:lw", *options, url=own_url, folder=apps) as process:

@@ -8,9 +8,9 @@ import pytest
 
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, job_control, jobs, pushing
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, job_control, leases, record_header
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -23,11 +23,11 @@ Return = Callable[[str], Protocol[int]]
 
 
 def _give_back(session: str) -> Protocol[int]:
-    return jobs.recover(QUEUE, session, WINDOW_MS, gone=True, counted=False)
+    return leases.recover(QUEUE, session, WINDOW_MS, gone=True, counted=False)
 
 
 def _recover(session: str) -> Protocol[int]:
-    return jobs.recover(QUEUE, session, WINDOW_MS, gone=True)
+    return leases.recover(QUEUE, session, WINDOW_MS, gone=True)
 
 
 returns = pytest.mark.parametrize("back", [_give_back, _recover], ids=["given back", "recovered"])
@@ -37,7 +37,7 @@ returns = pytest.mark.parametrize("back", [_give_back, _recover], ids=["given ba
 def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(jobs.beat(QUEUE, {FIRST: True, OTHER: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {FIRST: True, OTHER: True}, 10**9, 1.0))
     yield bench
     server.close()
 
@@ -45,21 +45,21 @@ def bench(url: str) -> Iterator[Bench]:
 def _push(bench: Bench, *ids: str, key: str = "", group: str = "", unique: str = "") -> None:
     """Enqueue jobs; `*` in a name stands for the job's id."""
     for id in ids:
-        head = heads.head(1, 9, key.replace("*", id), group, None, unique.replace("*", id))
-        bench.run(pushing.push(QUEUE, [NewJob(id, head + b"body")]))
+        head = record_header.head(1, 9, key.replace("*", id), group, None, unique.replace("*", id))
+        bench.run(enqueue.push(QUEUE, [NewJob(id, head + b"body")]))
 
 
 def _lease(bench: Bench, session: str, want: int) -> list[str]:
-    found = bench.run(jobs.reserve(QUEUE, session, want, f"r{bench.now}", ""))
+    found = bench.run(leases.reserve(QUEUE, session, want, f"r{bench.now}", ""))
     return [job.id for job in found.jobs]
 
 
 def _run_all(bench: Bench) -> list[str]:
     """Run what waits, one after the other; returns it in that order."""
     ran: list[str] = []
-    while found := bench.run(jobs.reserve(QUEUE, OTHER, 1, f"r{bench.now}", "")).jobs:
+    while found := bench.run(leases.reserve(QUEUE, OTHER, 1, f"r{bench.now}", "")).jobs:
         ended = [Outcome(job.id, job.token, "s") for job in found]
-        bench.run(jobs.settle(QUEUE, OTHER, ended, WINDOW_MS))
+        bench.run(leases.settle(QUEUE, OTHER, ended, WINDOW_MS))
         ran += [job.id for job in found]
     return ran
 
@@ -79,7 +79,7 @@ def test_they_come_before_those_that_wait(bench: Bench, back: Return, key: str, 
     assert _lease(bench, FIRST, 1) == ids[4:5]
     assert bench.run(back(OTHER)) == 2
     assert bench.run(back(FIRST)) == 3
-    bench.run(jobs.beat(QUEUE, {OTHER: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {OTHER: True}, 10**9, 1.0))
     assert _run_all(bench) == ids
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, job_control, jobs, pushing
+from lockwork.protocol.queues import enqueue, job_control, leases, record_header
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.heads import Limits
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.protocol.queues.record_header import Limits
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -25,22 +25,22 @@ SLOW = Limits(0, 1, 60_000)
 def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
     yield bench
     server.close()
 
 
 def _push(bench: Bench, id: str, group: str, limits: Limits = SLOW) -> None:
-    bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 3, "", group, limits) + b"body")]))
+    bench.run(enqueue.push(QUEUE, [NewJob(id, record_header.head(1, 3, "", group, limits) + b"body")]))
 
 
-def _reserve(bench: Bench, request: str, want: int = 5) -> jobs.Batch:
-    return bench.run(jobs.reserve(QUEUE, SESSION, want, request, ""))
+def _reserve(bench: Bench, request: str, want: int = 5) -> leases.Batch:
+    return bench.run(leases.reserve(QUEUE, SESSION, want, request, ""))
 
 
 def _run(bench: Bench, request: str) -> list[str]:
     found = _reserve(bench, request).jobs
-    bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s") for job in found], WINDOW_MS))
+    bench.run(leases.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s") for job in found], WINDOW_MS))
     return sorted(job.id for job in found)
 
 
@@ -82,7 +82,7 @@ def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench)
     running = next(iter(bench.hash(QUEUE.run(SESSION)).items()))
     for at in range(3):
         bench.run(job_control.cancel(QUEUE, f"j{at}", "sim", WINDOW_MS))
-    bench.run(jobs.settle(QUEUE, SESSION, [Outcome(running[0], running[1].encode(), "c")], WINDOW_MS))
+    bench.run(leases.settle(QUEUE, SESSION, [Outcome(running[0], running[1].encode(), "c")], WINDOW_MS))
     bench.now += 61 * SECOND
     _reserve(bench, "r1")
     assert bench.fields(QUEUE.books) == {"#"}
@@ -94,15 +94,17 @@ def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies:
     one, none = Limits(1), Limits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
-        bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 1, key, group, limits, deliveries=1) + b"body")]))
+        bench.run(
+            enqueue.push(QUEUE, [NewJob(id, record_header.head(1, 1, key, group, limits, deliveries=1) + b"body")])
+        )
     (job,) = _reserve(bench, "r0", 1).jobs
     for channel in (CHANNEL, "second"):
-        assert not bench.run(jobs.reserve(QUEUE, SESSION, 1, f"sleeps-{channel}", channel)).jobs
+        assert not bench.run(leases.reserve(QUEUE, SESSION, 1, f"sleeps-{channel}", channel)).jobs
     bench.messages.clear()
     if dies:
-        bench.run(jobs.recover(QUEUE, SESSION, WINDOW_MS, gone=True))
+        bench.run(leases.recover(QUEUE, SESSION, WINDOW_MS, gone=True))
     else:
-        bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s")], WINDOW_MS))
+        bench.run(leases.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s")], WINDOW_MS))
     assert [channel for channel, _ in bench.messages] == [CHANNEL, "second"]
 
 
@@ -118,7 +120,7 @@ def test_a_clock_that_was_set_back_costs_a_group_one_period(bench: Bench) -> Non
 
 def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> None:
     bench.run(queue_limits.change(QUEUE, {"rate": "1/60000"}))
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", heads.head(1, 3) + b"body") for at in range(2)]))
+    bench.run(enqueue.push(QUEUE, [NewJob(f"j{at}", record_header.head(1, 3) + b"body") for at in range(2)]))
     assert _run(bench, "r0") == ["j0"]
     bench.now -= 3600 * SECOND
     assert _run(bench, "r1") == []
@@ -126,11 +128,11 @@ def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> Non
     assert _run(bench, "r2") == ["j1"]
 
 
-@pytest.mark.parametrize("lifted", [heads.head(1, 3, "", "g"), b"1,3,,g;"], ids=["as we write it", "left out"])
+@pytest.mark.parametrize("lifted", [record_header.head(1, 3, "", "g"), b"1,3,,g;"], ids=["as we write it", "left out"])
 def test_limits_that_newer_jobs_do_not_have_are_lifted(bench: Bench, lifted: bytes) -> None:
     """Although the group is never empty: a limit that was taken out of the code held for as long as that."""
     for number in range(3):
         _push(bench, f"old{number}", "g", Limits(1))
     assert [job.id for job in _reserve(bench, "r1").jobs] == ["old0"]
-    bench.run(pushing.push(QUEUE, [NewJob("new", lifted + b"body")]))
+    bench.run(enqueue.push(QUEUE, [NewJob("new", lifted + b"body")]))
     assert [job.id for job in _reserve(bench, "r2").jobs] == ["old1", "old2", "new"]

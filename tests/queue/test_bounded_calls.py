@@ -12,10 +12,10 @@ import redis
 from lockwork import Lockwork
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows, heads, job_control, jobs, pushing
+from lockwork.protocol.queues import enqueue, flows, job_control, leases, record_header
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from processes import until
 
 SESSION = "host/1/bounds"
@@ -29,22 +29,22 @@ FEW = 2
 def queue(lw: Lockwork, admin: redis.Redis) -> Iterator[QueueKeys]:
     """A queue with a worker session."""
     keys = QueueKeys("lw", "bounds")
-    lw.runtime.run(jobs.beat(keys, {SESSION: True}, 60_000, 1.0))
+    lw.runtime.run(leases.beat(keys, {SESSION: True}, 60_000, 1.0))
     yield keys
     admin.delete(keys.run(SESSION))
 
 
 def fill(lw: Lockwork, queue: QueueKeys, *, delay: int = 0, group: str = "", expires: int | None = None) -> list[str]:
     """Enqueue many large jobs; returns their ids."""
-    record = heads.head(1, 5, "", group) + b"x" * LARGE
+    record = record_header.head(1, 5, "", group) + b"x" * LARGE
     ids = [f"{number:05}" for number in range(MANY)]
-    lw.runtime.run(pushing.push(queue, [NewJob(id, record, delay) for id in ids], 0, expires))
+    lw.runtime.run(enqueue.push(queue, [NewJob(id, record, delay) for id in ids], 0, expires))
     return ids
 
 
 def lease(lw: Lockwork, queue: QueueKeys, want: int, request: str = "r") -> list[Leased]:
     """Make one call."""
-    return lw.runtime.run(jobs.reserve(queue, SESSION, want, request, "")).jobs
+    return lw.runtime.run(leases.reserve(queue, SESSION, want, request, "")).jobs
 
 
 def lease_all(lw: Lockwork, queue: QueueKeys) -> list[Leased]:
@@ -68,8 +68,8 @@ def test_large_jobs_are_leased_by_many_calls_in_order(lw: Lockwork, queue: Queue
 
 def test_small_jobs_behind_large_ones_are_leased_together(lw: Lockwork, queue: QueueKeys) -> None:
     fill(lw, queue)
-    small = [NewJob(f"s{number}", heads.head(1, 5) + b"x") for number in range(100)]
-    lw.runtime.run(pushing.push(queue, small))
+    small = [NewJob(f"s{number}", record_header.head(1, 5) + b"x") for number in range(100)]
+    lw.runtime.run(enqueue.push(queue, small))
     for number in range(MANY):
         lease(lw, queue, 1, str(number))
     assert [job.id for job in lease(lw, queue, 200, "s")] == [job.id for job in small]
@@ -84,13 +84,13 @@ def test_one_free_place_moves_few_of_the_large_jobs_that_are_due(
 
 
 def test_notes_count_like_records(lw: Lockwork, queue: QueueKeys) -> None:
-    record = heads.head(1, 5) + b"x"
-    lw.runtime.run(pushing.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
+    record = record_header.head(1, 5) + b"x"
+    lw.runtime.run(enqueue.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
     held = lease(lw, queue, MANY)
     for job in held:
         value = b'"' + b"x" * LARGE + b'"'
         assert lw.runtime.run(job_control.note(queue, SESSION, job, "step", value, 2 * LARGE)) == 1
-    lw.runtime.run(jobs.settle(queue, SESSION, [Outcome(job.id, job.token, "r") for job in held], 60_000))
+    lw.runtime.run(leases.settle(queue, SESSION, [Outcome(job.id, job.token, "r") for job in held], 60_000))
     again = lease_all(lw, queue)
     assert [len(job.note) > LARGE // 2 for job in again] == [True] * MANY
 
@@ -101,7 +101,7 @@ def test_large_jobs_of_a_dead_session_come_back_by_many_calls(
     ids = fill(lw, queue)
     lease_all(lw, queue)
     admin.config_resetstat()
-    assert lw.runtime.run(jobs.recover(queue, SESSION, 60_000, gone=True)) == MANY
+    assert lw.runtime.run(leases.recover(queue, SESSION, 60_000, gone=True)) == MANY
     assert calls(admin) >= MANY / FEW
     assert sorted(waiting(admin, queue)) == ids
 
@@ -110,7 +110,7 @@ def test_large_jobs_are_given_back_by_many_calls(lw: Lockwork, queue: QueueKeys,
     ids = fill(lw, queue)
     lease_all(lw, queue)
     admin.config_resetstat()
-    assert lw.runtime.run(jobs.recover(queue, SESSION, 60_000, gone=True, counted=False)) == MANY
+    assert lw.runtime.run(leases.recover(queue, SESSION, 60_000, gone=True, counted=False)) == MANY
     assert calls(admin) >= MANY / FEW
     assert waiting(admin, queue) == ids
 
@@ -124,12 +124,12 @@ def test_large_jobs_expire_by_many_calls(lw: Lockwork, queue: QueueKeys, admin: 
 
 
 def test_large_results_are_settled_by_many_calls(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
-    record = heads.head(1, 5) + b"x"
-    lw.runtime.run(pushing.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
+    record = record_header.head(1, 5) + b"x"
+    lw.runtime.run(enqueue.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
     held = lease(lw, queue, MANY)
     admin.config_resetstat()
     done = [Outcome(job.id, job.token, "s", b"x" * LARGE) for job in held]
-    assert lw.runtime.run(jobs.settle(queue, SESSION, done, 60_000)) == [True] * MANY
+    assert lw.runtime.run(leases.settle(queue, SESSION, done, 60_000)) == [True] * MANY
     assert calls(admin) >= MANY / FEW
 
 
@@ -141,22 +141,22 @@ def test_large_jobs_are_enqueued_by_many_calls(lw: Lockwork, queue: QueueKeys, a
 
 
 def test_a_queue_that_was_empty_counts_no_bytes_any_more(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
-    lw.runtime.run(pushing.push(queue, [NewJob("1", heads.head(1, 5) + b"x" * 5000)]))
+    lw.runtime.run(enqueue.push(queue, [NewJob("1", record_header.head(1, 5) + b"x" * 5000)]))
     assert admin.hexists(queue.stats, "heavy")
     (job,) = lease(lw, queue, 1)
-    lw.runtime.run(jobs.settle(queue, SESSION, [Outcome(job.id, job.token, "s")], 60_000))
-    lw.runtime.run(jobs.reserve(queue, SESSION, 1, "2", "lw:wake:nobody"))
+    lw.runtime.run(leases.settle(queue, SESSION, [Outcome(job.id, job.token, "s")], 60_000))
+    lw.runtime.run(leases.reserve(queue, SESSION, 1, "2", "lw:wake:nobody"))
     assert not admin.hexists(queue.stats, "heavy")
 
 
 def test_lease_does_not_wait_for_flows_to_be_forgotten(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
-    record, count = heads.head(1, 5) + b"x", 30
+    record, count = record_header.head(1, 5) + b"x", 30
     for number in range(count):
         lw.runtime.run(flows.push(queue, f"f{number}", [FlowJob(record)], None, 1))
     done = [Outcome(job.id, job.token, "s") for job in lease(lw, queue, count)]
-    lw.runtime.run(jobs.settle(queue, SESSION, done, 1))
+    lw.runtime.run(leases.settle(queue, SESSION, done, 1))
     until(lambda: admin.zcount(queue.expiry, -(admin.time()[0] * 1000), 0) == count, "they are to be forgotten")
-    lw.runtime.run(pushing.push(queue, [NewJob("1", record)]))
+    lw.runtime.run(enqueue.push(queue, [NewJob("1", record)]))
     admin.config_resetstat()
     assert [job.id for job in lease(lw, queue, 1, "r")] == ["1"]
     assert calls(admin) == 1
@@ -166,10 +166,10 @@ def test_lease_does_not_wait_for_flows_to_be_forgotten(lw: Lockwork, queue: Queu
 
 
 def test_few_hundred_watchers_of_a_job_are_kept(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
-    lw.runtime.run(pushing.push(queue, [NewJob("1", heads.head(1, 5) + b"x", 60_000)]))
+    lw.runtime.run(enqueue.push(queue, [NewJob("1", record_header.head(1, 5) + b"x", 60_000)]))
     asking = [f"lw:wake:asker-{number:05}" for number in range(2000)]
     for channel in asking:
-        lw.runtime.run(jobs.standing(queue, "1", channel))
+        lw.runtime.run(leases.standing(queue, "1", channel))
     found: Any = admin.hget(queue.watch, "1")
     kept = found.decode().split()
     assert 100 < len(kept) < 1000
@@ -189,7 +189,7 @@ def waiting(admin: redis.Redis, queue: QueueKeys) -> list[str]:
 
 def test_a_call_cancels_a_bounded_part_of_a_flow(lw: Lockwork, admin: redis.Redis, queue: QueueKeys) -> None:
     """500 jobs a call held up the server for 22 ms."""
-    record = heads.head(1, 5) + b'["work",[]]'
+    record = record_header.head(1, 5) + b'["work",[]]'
     lw.runtime.run(flows.push(queue, "f", [FlowJob(record), *(FlowJob(record, (1,)) for _ in range(1000))], None))
     ending = flows.cancel(queue, "f")
 

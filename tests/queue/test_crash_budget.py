@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, leases, record_header
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -26,19 +26,19 @@ def bench(url: str) -> Iterator[Bench]:
 
 
 def _leased(bench: Bench, at: int) -> Leased:
-    bench.run(jobs.beat(QUEUE, {SESSION: True}, 60_000, 1.0))
-    (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 1, f"r{at}", "")).jobs
+    bench.run(leases.beat(QUEUE, {SESSION: True}, 60_000, 1.0))
+    (job,) = bench.run(leases.reserve(QUEUE, SESSION, 1, f"r{at}", "")).jobs
     return job
 
 
 def test_failures_do_not_count_as_crashes(bench: Bench) -> None:
-    bench.run(pushing.push(QUEUE, [NewJob("j", heads.head(1, 9) + b"body")]))
+    bench.run(enqueue.push(QUEUE, [NewJob("j", record_header.head(1, 9) + b"body")]))
     for at in range(2):
         job = _leased(bench, at)
-        bench.run(jobs.settle(QUEUE, SESSION, [Outcome("j", job.token, "r", b"{}")], WINDOW_MS))
+        bench.run(leases.settle(QUEUE, SESSION, [Outcome("j", job.token, "r", b"{}")], WINDOW_MS))
     given = []
-    for at in range(heads.MAX_CRASHES):
+    for at in range(record_header.MAX_CRASHES):
         _leased(bench, 2 + at)
-        given.append(bench.run(jobs.recover(QUEUE, SESSION, WINDOW_MS, gone=True)))
-    assert given == [1] * (heads.MAX_CRASHES - 1) + [0]
+        given.append(bench.run(leases.recover(QUEUE, SESSION, WINDOW_MS, gone=True)))
+    assert given == [1] * (record_header.MAX_CRASHES - 1) + [0]
     assert [*bench.scores(QUEUE.dead)] == ["j"]

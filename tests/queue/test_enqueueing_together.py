@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork, PayloadTooLarge, ServerRefused
-from lockwork.protocol.queues import heads
+from lockwork.protocol.queues import record_header
 from lockwork.tasks.task import Task
 
 
@@ -66,7 +66,7 @@ async def test_nobody_overtakes_those_who_wait_for_company(
     await asyncio.gather(*(keep_coming(1000 * caller) for caller in range(1, 5)))
     ready: Any = admin.lrange("lw:{q:default}:ready:1", 1, -1)
     records: Any = admin.hmget("lw:{q:default}:jobs", ready)
-    assert [json.loads(heads.body(record))[1][0] for record in records] == came
+    assert [json.loads(record_header.body(record))[1][0] for record in records] == came
 
 
 async def test_tasks_of_one_queue_travel_together(alw: Lockwork, admin: redis.Redis) -> None:

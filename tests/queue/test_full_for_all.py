@@ -10,9 +10,9 @@ from lockwork import Lockwork
 from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads
+from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob, push
-from lockwork.protocol.queues.pushing import NewJob
 from lockwork.protocol.queues.unique import Terms, push_unique
 
 QUEUE = QueueKeys("lw", "default")
@@ -63,7 +63,7 @@ def test_unique_jobs_are_counted_by_their_names(lw: Lockwork, report: Any) -> No
 def test_a_unique_call_that_is_sent_again_is_not_refused(lw: Lockwork) -> None:
     lw.queue().limit(size=1)
     storing = push_unique(
-        QUEUE, [NewJob("j1", heads.head(1, 1, unique="dtask/name") + b"[]")], Terms("done", "keep"), None
+        QUEUE, [NewJob("j1", record_header.head(1, 1, unique="dtask/name") + b"[]")], Terms("done", "keep"), None
     )
     effect = next(storing)
     assert isinstance(effect, Call)

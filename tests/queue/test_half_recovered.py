@@ -8,10 +8,10 @@ import pytest
 
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import SessionOver
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import SessionOver
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -27,11 +27,11 @@ def bench(url: str) -> Iterator[Bench]:
     """A dead session, of whose jobs some were given back when their recoverer died, too."""
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:04}", heads.head(1, 3) + b"body") for at in range(COUNT)]))
+    bench.run(leases.beat(QUEUE, {DEAD: True}, 5000, 1.0))
+    bench.run(enqueue.push(QUEUE, [NewJob(f"j{at:04}", record_header.head(1, 3) + b"body") for at in range(COUNT)]))
     for call in range(2):
-        bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
-    recovery = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True)
+        bench.run(leases.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
+    recovery = leases.recover(QUEUE, DEAD, WINDOW_MS, gone=True)
     first = next(recovery)
     assert isinstance(first, Call)
     _, left = bench.call(first)
@@ -45,19 +45,19 @@ def test_the_next_heartbeat_finds_the_rest(bench: Bench) -> None:
     status, workers = bench.run(queue_status.status(QUEUE))
     assert status.ready + status.running == COUNT
     assert not workers, "who is over is no worker"
-    assert bench.run(hands.heads(QUEUE)).lease_left is None
-    found = bench.run(jobs.beat(QUEUE, {OTHER: True}, 5000, 1.0))
+    assert bench.run(sessions.heads(QUEUE)).lease_left is None
+    found = bench.run(leases.beat(QUEUE, {OTHER: True}, 5000, 1.0))
     assert found.overdue == DEAD
-    bench.run(jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=False))
+    bench.run(leases.recover(QUEUE, DEAD, WINDOW_MS, gone=False))
     status, workers = bench.run(queue_status.status(QUEUE))
     assert (status.ready, status.running, len(workers)) == (COUNT, 0, 1)
-    assert bench.run(jobs.beat(QUEUE, {OTHER: False}, 5000, 1.0)).overdue is None
+    assert bench.run(leases.beat(QUEUE, {OTHER: False}, 5000, 1.0)).overdue is None
 
 
 def test_the_session_does_not_come_back(bench: Bench) -> None:
-    assert bench.run(jobs.beat(QUEUE, {DEAD: False}, 5000, 1.0)).alive == {DEAD: False}
+    assert bench.run(leases.beat(QUEUE, {DEAD: False}, 5000, 1.0)).alive == {DEAD: False}
     with pytest.raises(SessionOver):
-        bench.run(jobs.reserve(QUEUE, DEAD, 1, "late", ""))
+        bench.run(leases.reserve(QUEUE, DEAD, 1, "late", ""))
 
 
 @pytest.fixture
@@ -65,16 +65,16 @@ def full(url: str) -> Iterator[Bench]:
     """A session with very many jobs: where a scan of them begins, nothing is left long before the end."""
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(jobs.beat(QUEUE, {DEAD: True}, 5000, 1.0))
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at:05}", heads.head(1, 3) + b"body") for at in range(MANY)]))
+    bench.run(leases.beat(QUEUE, {DEAD: True}, 5000, 1.0))
+    bench.run(enqueue.push(QUEUE, [NewJob(f"j{at:05}", record_header.head(1, 3) + b"body") for at in range(MANY)]))
     for call in range(MANY // 1000):
-        bench.run(jobs.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
+        bench.run(leases.reserve(QUEUE, DEAD, 1000, f"r{call}", ""))
     yield bench
     server.close()
 
 
 def test_a_session_with_very_many_jobs_is_recovered_to_its_end(full: Bench) -> None:
-    recovery, calls, moved = jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True), 0, None
+    recovery, calls, moved = leases.recover(QUEUE, DEAD, WINDOW_MS, gone=True), 0, None
     effect = next(recovery)
     while moved is None:
         assert isinstance(effect, Call)
@@ -90,4 +90,4 @@ def test_a_session_with_very_many_jobs_is_recovered_to_its_end(full: Bench) -> N
 
 
 def test_a_session_with_very_many_jobs_gives_all_of_them_back(full: Bench) -> None:
-    assert full.run(jobs.recover(QUEUE, DEAD, WINDOW_MS, gone=True, counted=False)) == MANY
+    assert full.run(leases.recover(QUEUE, DEAD, WINDOW_MS, gone=True, counted=False)) == MANY

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from model.bench import Bench
 from simulation.server import Build, Server
 
@@ -23,7 +23,7 @@ WINDOW_MS = 60_000
 def bench(url: str) -> Iterator[Bench]:
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(jobs.beat(QUEUE, {SESSION: True}, 600_000, 1.0))
+    bench.run(leases.beat(QUEUE, {SESSION: True}, 600_000, 1.0))
     yield bench
     server.close()
 
@@ -31,8 +31,8 @@ def bench(url: str) -> Iterator[Bench]:
 @pytest.fixture
 def held(bench: Bench) -> list[Leased]:
     """Three jobs in a worker's hands, the second without a record."""
-    bench.run(pushing.push(QUEUE, [NewJob(f"j{at}", heads.head(1, 3) + b"body") for at in range(3)]))
-    found = bench.run(jobs.reserve(QUEUE, SESSION, 3, "r", "")).jobs
+    bench.run(enqueue.push(QUEUE, [NewJob(f"j{at}", record_header.head(1, 3) + b"body") for at in range(3)]))
+    found = bench.run(leases.reserve(QUEUE, SESSION, 3, "r", "")).jobs
     bench.lose_field(QUEUE.jobs, "j1")
     return found
 
@@ -41,19 +41,19 @@ def held(bench: Bench) -> list[Leased]:
 def test_it_is_settled_in_one_batch_with_others(bench: Bench, held: list[Leased], kind: str) -> None:
     kinds = ["s", kind, "s"]
     ends = [Outcome(job.id, job.token, how) for job, how in zip(held, kinds, strict=True)]  # type: ignore[arg-type]
-    assert bench.run(jobs.settle(QUEUE, SESSION, ends, WINDOW_MS)) == [True, True, True]
+    assert bench.run(leases.settle(QUEUE, SESSION, ends, WINDOW_MS)) == [True, True, True]
     status, _ = bench.run(queue_status.status(QUEUE))
     assert (status.running, status.succeeded) == (0, 3 if kind == "s" else 2)
-    assert bench.run(jobs.reserve(QUEUE, SESSION, 3, "r2", "")).jobs == []
+    assert bench.run(leases.reserve(QUEUE, SESSION, 3, "r2", "")).jobs == []
 
 
 @pytest.mark.usefixtures("held")
 def test_it_is_given_back_with_others(bench: Bench) -> None:
-    assert bench.run(jobs.recover(QUEUE, SESSION, WINDOW_MS, gone=True, counted=False)) == 2
-    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
-    assert [job.id for job in bench.run(jobs.reserve(QUEUE, SESSION, 3, "r2", "")).jobs] == ["j0", "j2"]
+    assert bench.run(leases.recover(QUEUE, SESSION, WINDOW_MS, gone=True, counted=False)) == 2
+    bench.run(leases.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
+    assert [job.id for job in bench.run(leases.reserve(QUEUE, SESSION, 3, "r2", "")).jobs] == ["j0", "j2"]
 
 
 def test_it_is_told_again_as_one_that_cannot_be_read(bench: Bench, held: list[Leased]) -> None:
-    found = bench.run(jobs.reserve(QUEUE, SESSION, 3, "r", ""), again=True).jobs
+    found = bench.run(leases.reserve(QUEUE, SESSION, 3, "r", ""), again=True).jobs
     assert {job.id: job.record for job in found} == {job.id: b"" if job.id == "j1" else job.record for job in held}

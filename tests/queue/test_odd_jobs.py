@@ -14,8 +14,8 @@ from app_modules import Load
 from lockwork import JobFailed
 from lockwork.ids import new_id
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import pushing
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.runtime.embedded import start_private
 from processes import until, worker
 
@@ -83,7 +83,7 @@ def test_a_result_that_cannot_be_kept(odd: Any, what: str, text: str) -> None:
 def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
     """Enqueue what another program might: raw bytes."""
     id = new_id()
-    app.lw.runtime.run(pushing.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
+    app.lw.runtime.run(enqueue.push(QueueKeys("lw", "default"), [NewJob(id, header + body)]))
     return app.lw.job(id)
 
 

@@ -12,9 +12,9 @@ import redis
 from history import History
 from lockwork.protocol import messages
 from lockwork.protocol.keys import QueueKeys, channel
-from lockwork.protocol.queues import hands, heads, jobs, pushing
-from lockwork.protocol.queues.jobs import Batch, Leased
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Leased
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -75,7 +75,7 @@ def test_a_worker_without_a_place_is_handed_nothing(
 
 def _heard(text: str, fence: int) -> Leased | None:
     """What a worker makes of a message when it found nothing while the next fence was that one."""
-    return jobs.offered(KEYS, Batch([], None, fence, "secret"), text)
+    return leases.offered(KEYS, Batch([], None, fence, "secret"), text)
 
 
 def test_a_record_comes_as_it_was_made() -> None:
@@ -97,15 +97,15 @@ def test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended(own: An
     with redis.Redis.from_url(own_url) as admin, closing(admin.pubsub()) as ear:
         ear.subscribe(its)
         assert ear.get_message(timeout=20)
-        run(jobs.beat(KEYS, {session: True}, 600_000, 1.0))
-        asleep = run(jobs.reserve(KEYS, session, 1, "r1", its))
+        run(leases.beat(KEYS, {session: True}, 600_000, 1.0))
+        asleep = run(leases.reserve(KEYS, session, 1, "r1", its))
         keys.sleeper = its
-        run(pushing.push(keys, [NewJob("j1", heads.head(1, 4) + b'["work",[1]]')]))
+        run(enqueue.push(keys, [NewJob("j1", record_header.head(1, 4) + b'["work",[1]]')]))
         job = own.lw.job("j1")
         assert _tokens(admin).keys() == {"j1"}, "it is handed over"
         assert job.cancel()
-        run(hands.pass_on(KEYS, session, its, asleep.fence, 600_000))
+        run(sessions.pass_on(KEYS, session, its, asleep.fence, 600_000))
         assert job.state() == "cancelled"
         assert own.lw.queue().status().running == 0
         assert not admin.exists(KEYS.jobs, KEYS.notes, KEYS.ready[1], KEYS.run(session))
-        assert not run(jobs.reserve(KEYS, session, 1, "r2", "")).jobs
+        assert not run(leases.reserve(KEYS, session, 1, "r2", "")).jobs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lockwork.worker.children.process import Child
+from lockwork.worker.supervisor.child_process import Child
 
 
 def test_orders_that_nobody_reads_do_not_end_the_supervisor() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Batch, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Outcome
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
@@ -28,27 +28,27 @@ class Shop:
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.requests = 0
-        bench.run(jobs.beat(QUEUE, {ANN: True, BOB: True}, 3_600_000, 1.0))
+        bench.run(leases.beat(QUEUE, {ANN: True, BOB: True}, 3_600_000, 1.0))
 
     def set(self, **rules: Argument) -> None:
         self.bench.run(queue_limits.change(QUEUE, rules))
 
     def push(self, count: int, delay_ms: int = 0) -> None:
         self.requests += 1
-        new = [NewJob(f"{self.requests}.{at:03}", heads.head(1, 3) + b"body", delay_ms) for at in range(count)]
-        self.bench.run(pushing.push(QUEUE, new))
+        new = [NewJob(f"{self.requests}.{at:03}", record_header.head(1, 3) + b"body", delay_ms) for at in range(count)]
+        self.bench.run(enqueue.push(QUEUE, new))
 
     def reserve(self, session: str = ANN, want: int = 10, channel: str = "") -> Batch:
         self.requests += 1
-        return self.bench.run(jobs.reserve(QUEUE, session, want, f"r{self.requests}", channel))
+        return self.bench.run(leases.reserve(QUEUE, session, want, f"r{self.requests}", channel))
 
     def settle(self, batch: Batch, kind: str = "s", session: str = ANN, delay_ms: int = 0) -> list[bool]:
         outcomes = [Outcome(job.id, job.token, kind, b"1", delay_ms) for job in batch.jobs]  # type: ignore[arg-type]
-        return self.bench.run(jobs.settle(QUEUE, session, outcomes, WINDOW_MS))
+        return self.bench.run(leases.settle(QUEUE, session, outcomes, WINDOW_MS))
 
     def kill(self, session: str) -> None:
-        self.bench.run(jobs.recover(QUEUE, session, WINDOW_MS, gone=True))
-        self.bench.run(jobs.beat(QUEUE, {session: True}, 3_600_000, 1.0))
+        self.bench.run(leases.recover(QUEUE, session, WINDOW_MS, gone=True))
+        self.bench.run(leases.beat(QUEUE, {session: True}, 3_600_000, 1.0))
 
 
 @pytest.fixture

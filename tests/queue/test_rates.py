@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 WINDOW_MS = 60_000
-RECORD = heads.head(1, 3) + b"body"
+RECORD = record_header.head(1, 3) + b"body"
 
 
 class Worker:
@@ -43,24 +43,24 @@ class Shift:
         self.burst = 0
         """How many jobs come, one by one, after each beginning."""
         self.numbers = 0
-        self.bench.run(jobs.beat(QUEUE, {worker.session: True for worker in workers}, 3_600_000, 1.0))
+        self.bench.run(leases.beat(QUEUE, {worker.session: True for worker in workers}, 3_600_000, 1.0))
         self.bench.run(queue_limits.change(QUEUE, {"rate": rate}))
         for worker in workers:
             self.bench.hear(worker.channel)
 
     def push(self, count: int = 1) -> None:
         self.numbers += count
-        self.bench.run(pushing.push(QUEUE, [NewJob(f"{self.numbers}.{at:03}", RECORD) for at in range(count)]))
+        self.bench.run(enqueue.push(QUEUE, [NewJob(f"{self.numbers}.{at:03}", RECORD) for at in range(count)]))
 
     def ask(self, worker: Worker) -> None:
         """Fetch as long as there are free places and jobs for them."""
         while len(worker.runs) < worker.places:
             self.numbers += 1
             free = worker.places - len(worker.runs)
-            batch = self.bench.run(jobs.reserve(QUEUE, worker.session, free, f"r{self.numbers}", worker.channel))
+            batch = self.bench.run(leases.reserve(QUEUE, worker.session, free, f"r{self.numbers}", worker.channel))
             now = self.bench.now
             if not batch.jobs:
-                pause = jobs.RECHECK if batch.next_due is None else min(batch.next_due, jobs.RECHECK)
+                pause = leases.RECHECK if batch.next_due is None else min(batch.next_due, leases.RECHECK)
                 worker.looks = now + int(pause * SECOND) + worker.late
                 return
             self.begun += [now] * len(batch.jobs)
@@ -74,7 +74,7 @@ class Shift:
         if done:
             worker.runs = [run for run in worker.runs if run[0] > self.bench.now]
             ended = [Outcome(job.id, job.token, "s", b"1") for job in done]
-            assert all(self.bench.run(jobs.settle(QUEUE, worker.session, ended, WINDOW_MS)))
+            assert all(self.bench.run(leases.settle(QUEUE, worker.session, ended, WINDOW_MS)))
 
     def work(self, seconds: float) -> None:
         """Let so much time pass."""
@@ -175,10 +175,10 @@ def test_who_was_told_and_leaves_lets_another_know(simulated: Server) -> None:
     for worker in (first, second, third):
         shift.ask(worker)
     shift.bench.messages.clear()
-    assert not shift.bench.run(hands.pass_on(QUEUE, third.session, third.channel, 0, 600_000, awake=True)), (
+    assert not shift.bench.run(sessions.pass_on(QUEUE, third.session, third.channel, 0, 600_000, awake=True)), (
         "the first comes"
     )
-    assert shift.bench.run(hands.pass_on(QUEUE, first.session, first.channel, 0, 600_000, awake=True))
+    assert shift.bench.run(sessions.pass_on(QUEUE, first.session, first.channel, 0, 600_000, awake=True))
     assert [channel for channel, _ in shift.bench.messages] == [second.channel]
     looks = first.looks
     shift.ask(second)

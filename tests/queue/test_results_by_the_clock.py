@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue, leases, record_header
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -19,18 +19,18 @@ WINDOW_MS = 60_000
 @pytest.fixture
 def bench(simulated: Server) -> Bench:
     bench = Bench(simulated, Build())
-    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
     return bench
 
 
 def _done(bench: Bench, id: str) -> None:
-    bench.run(pushing.push(QUEUE, [NewJob(id, heads.head(1, 3) + b"body")]))
-    (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 1, f"r{id}", "")).jobs
-    bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], WINDOW_MS))
+    bench.run(enqueue.push(QUEUE, [NewJob(id, record_header.head(1, 3) + b"body")]))
+    (job,) = bench.run(leases.reserve(QUEUE, SESSION, 1, f"r{id}", "")).jobs
+    bench.run(leases.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], WINDOW_MS))
 
 
 def _state(bench: Bench, id: str) -> str:
-    return bench.run(jobs.standing(QUEUE, id)).state
+    return bench.run(leases.standing(QUEUE, id)).state
 
 
 def test_a_clock_that_is_set_back_again_and_again_loses_no_result(bench: Bench) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, jobs, pushing
-from lockwork.protocol.queues import heads as queue_heads
+from lockwork.protocol.queues import enqueue, leases, sessions
+from lockwork.protocol.queues import record_header as queue_heads
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -24,10 +24,10 @@ def bench(url: str) -> Iterator[Bench]:
     """Two sessions; Ann has a job that may be delivered once."""
     server = Server(url)
     bench = Bench(server, Build())
-    bench.run(pushing.push(QUEUE, [NewJob("j", queue_heads.head(1, 1) + b"body")]))
-    bench.run(jobs.beat(QUEUE, {ANN: True}, LEASE_MS, 1.0))
-    bench.run(jobs.beat(QUEUE, {BOB: True}, LEASE_MS, 1.0))
-    assert len(bench.run(jobs.reserve(QUEUE, ANN, 1, "r", "")).jobs) == 1
+    bench.run(enqueue.push(QUEUE, [NewJob("j", queue_heads.head(1, 1) + b"body")]))
+    bench.run(leases.beat(QUEUE, {ANN: True}, LEASE_MS, 1.0))
+    bench.run(leases.beat(QUEUE, {BOB: True}, LEASE_MS, 1.0))
+    assert len(bench.run(leases.reserve(QUEUE, ANN, 1, "r", "")).jobs) == 1
     yield bench
     server.close()
 
@@ -35,22 +35,22 @@ def bench(url: str) -> Iterator[Bench]:
 def test_who_has_beaten_since_is_not_recovered_although_the_clock_was_set_forward(bench: Bench) -> None:
     """A heartbeat was held up between the beat that found her overdue and the call that recovers."""
     bench.now += LEASE_MS * 1000 + SECOND
-    found = bench.run(jobs.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))
+    found = bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))
     assert found.overdue == ANN
-    bench.run(jobs.beat(QUEUE, {ANN: False}, LEASE_MS, 1.0))
+    bench.run(leases.beat(QUEUE, {ANN: False}, LEASE_MS, 1.0))
     bench.now += 3600 * SECOND
-    assert bench.run(jobs.recover(QUEUE, ANN, 60_000, gone=False, ended=found.ended)) == 0
+    assert bench.run(leases.recover(QUEUE, ANN, 60_000, gone=False, ended=found.ended)) == 0
     assert bench.run(queue_status.status(QUEUE))[0].running == 1
 
 
 def test_a_dead_session_is_overdue_after_its_lease_although_the_clock_was_set_back(bench: Bench) -> None:
     for _ in range(3):
         bench.now -= 3600 * SECOND
-        bench.run(jobs.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))
+        bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))
     _, workers = bench.run(queue_status.status(QUEUE))
     assert all(worker.expires_in <= LEASE_MS / 1000 for worker in workers)
-    left = bench.run(hands.heads(QUEUE)).lease_left
+    left = bench.run(sessions.heads(QUEUE)).lease_left
     assert left is not None
     assert left <= LEASE_MS / 1000
     bench.now += LEASE_MS * 1000
-    assert bench.run(jobs.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0)).overdue == ANN
+    assert bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0)).overdue == ANN

@@ -8,9 +8,9 @@ import redis
 from lockwork import Lockwork
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing, waiting
+from lockwork.protocol.queues import browse, enqueue, leases, record_header
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
 from model.bench import CHANNEL, Bench
 from processes import until
 from simulation.server import Build, Server
@@ -23,18 +23,18 @@ CHANNELS = {"host/1/a": "lw:wake:a", "host/2/b": "lw:wake:b"}
 def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, admin: redis.Redis) -> None:
     """The next job would wake it, which has no place left, and wait for the others' look after five seconds."""
     run = lw.runtime.run
-    run(jobs.beat(KEYS, dict.fromkeys(CHANNELS, True), 60_000, 5))
+    run(leases.beat(KEYS, dict.fromkeys(CHANNELS, True), 60_000, 5))
     with admin.pubsub() as told:  # type: ignore[no-untyped-call]
         told.subscribe(*CHANNELS.values())
         until(lambda: all(count for _, count in admin.pubsub_numsub(*CHANNELS.values())), "both hear")
-        run(pushing.push(KEYS, [NewJob("later", heads.head(1, 4) + b'["work",[]]', 1500)]))
+        run(enqueue.push(KEYS, [NewJob("later", record_header.head(1, 4) + b'["work",[]]', 1500)]))
         for session in ("host/2/b", "host/1/a"):
-            assert not run(jobs.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
+            assert not run(leases.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
         until(lambda: admin.zcount(KEYS.due, 0, admin.time()[0] * 1000) == 1, "it is due")
-        assert len(run(jobs.reserve(KEYS, "host/1/a", 1, "r2", CHANNELS["host/1/a"])).jobs) == 1
+        assert len(run(leases.reserve(KEYS, "host/1/a", 1, "r2", CHANNELS["host/1/a"])).jobs) == 1
         assert b"lw:wake:a" not in admin.zrange(KEYS.idle, 0, -1)
     for session in CHANNELS:
-        run(jobs.recover(KEYS, session, 60_000, gone=True))
+        run(leases.recover(KEYS, session, 60_000, gone=True))
 
 
 def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, admin: redis.Redis) -> None:
@@ -42,10 +42,10 @@ def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, ad
     run, seconds = lw.runtime.run, admin.time()[0]
     admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": (seconds - 70) * 1e6 for at in range(300)})
     admin.zadd(KEYS.idle, {"lw:wake:b": (seconds - 4) * 1e6})
-    run(jobs.beat(KEYS, {"host/1/a": True}, 60_000, 5))
-    assert not run(jobs.reserve(KEYS, "host/1/a", 1, "r1", "lw:wake:a")).jobs
+    run(leases.beat(KEYS, {"host/1/a": True}, 60_000, 5))
+    assert not run(leases.reserve(KEYS, "host/1/a", 1, "r1", "lw:wake:a")).jobs
     assert admin.zrange(KEYS.idle, 0, -1) == [b"lw:wake:b", b"lw:wake:a"]
-    run(jobs.recover(KEYS, "host/1/a", 60_000, gone=True))
+    run(leases.recover(KEYS, "host/1/a", 60_000, gone=True))
 
 
 def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, admin: redis.Redis) -> None:
@@ -53,7 +53,7 @@ def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, 
     admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": at for at in range(1200)})
     left = []
     for id in ("a", "b", "c", "d"):
-        lw.runtime.run(pushing.push(KEYS, [NewJob(id, heads.head(1, 4) + b'["work",[]]')]))
+        lw.runtime.run(enqueue.push(KEYS, [NewJob(id, record_header.head(1, 4) + b'["work",[]]')]))
         left.append(admin.zcard(KEYS.idle))
     assert left == [700, 200, 0, 0]
 
@@ -61,12 +61,12 @@ def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, 
 def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Server) -> None:
     """Who has taken the job that may run now may have no place left, and nobody else knows when the next is due."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
-    bench.run(jobs.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
+    bench.run(leases.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
     for session, channel in CHANNELS.items():
         bench.hear(channel)
-        assert not bench.run(jobs.reserve(queue, session, 1, "r1", channel)).jobs
-    record = heads.head(1, 4) + b'["work",[]]'
-    bench.run(pushing.push(queue, [NewJob("later", record, 200), NewJob("now", record)]))
+        assert not bench.run(leases.reserve(queue, session, 1, "r1", channel)).jobs
+    record = record_header.head(1, 4) + b'["work",[]]'
+    bench.run(enqueue.push(queue, [NewJob("later", record, 200), NewJob("now", record)]))
     assert sorted(bench.messages) == [(channel, queue.jobs) for channel in CHANNELS.values()]
 
 
@@ -76,11 +76,11 @@ def test_a_monitor_does_not_count_as_a_worker(simulated: Server, command: str) -
     edits = () if command == "PUBSUB" else (("parts/publish", "listens(channel) ~= false", "true"),)
     bench, queue = Bench(simulated, Build("by PUBLISH", edits)), QueueKeys("sim", "q")
     simulated.monitor()
-    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))
     bench.hear(CHANNEL)
     for channel in ("dead-1", "dead-2", CHANNEL):
-        assert not bench.run(jobs.reserve(queue, "host/1/a", 1, channel, channel)).jobs
-    bench.run(pushing.push(queue, [NewJob("one", heads.head(1, 4) + b'["work",[]]', 0)]))
+        assert not bench.run(leases.reserve(queue, "host/1/a", 1, channel, channel)).jobs
+    bench.run(enqueue.push(queue, [NewJob("one", record_header.head(1, 4) + b'["work",[]]', 0)]))
     assert [channel for channel, _ in bench.messages] == ([CHANNEL] if command == "PUBSUB" else [])
 
 
@@ -88,31 +88,31 @@ def test_a_monitor_does_not_count_as_a_worker(simulated: Server, command: str) -
 def test_as_many_workers_are_told_as_there_are_jobs(simulated: Server, dead: int) -> None:
     """However many of them sleep, and behind however many that were killed in their sleep."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
-    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))
     channels = [f"live-{at}" for at in range(150)]
     for channel in channels:
         bench.hear(channel)
     for channel in [*(f"dead-{at}" for at in range(dead)), *channels]:
-        assert not bench.run(jobs.reserve(queue, "host/1/a", 1, channel, channel)).jobs
-    record = heads.head(1, 4) + b'["work",[]]'
-    bench.run(pushing.push(queue, [NewJob(f"{at:03}", record) for at in range(150)]))
+        assert not bench.run(leases.reserve(queue, "host/1/a", 1, channel, channel)).jobs
+    record = record_header.head(1, 4) + b'["work",[]]'
+    bench.run(enqueue.push(queue, [NewJob(f"{at:03}", record) for at in range(150)]))
     assert [channel for channel, _ in bench.messages] == channels
 
 
 def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server) -> None:
     """What is cleared leaves its groups in the ring; a call drops some, and a job may stand behind the others."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
-    bench.run(jobs.beat(queue, {"host/1/a": True}, 60_000, 1.0))
+    bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))
     bench.run(queue_limits.change(queue, {"paused": 1}))
-    cleared = [NewJob(f"{at:05}", heads.head(1, 4, "", f"g{at}") + b"body") for at in range(5000)]
-    bench.run(pushing.push(queue, cleared))
+    cleared = [NewJob(f"{at:05}", record_header.head(1, 4, "", f"g{at}") + b"body") for at in range(5000)]
+    bench.run(enqueue.push(queue, cleared))
     while bench.scores(queue.due):
-        bench.run(jobs.reserve(queue, "host/1/a", 1000, "r1", ""))
-    bench.run(waiting.clear(queue, "c1", WINDOW_MS))
+        bench.run(leases.reserve(queue, "host/1/a", 1000, "r1", ""))
+    bench.run(browse.clear(queue, "c1", WINDOW_MS))
     bench.run(queue_limits.change(queue, {"paused": ""}))
-    bench.run(pushing.push(queue, [NewJob("last", heads.head(1, 4, "", "other") + b"body")]))
+    bench.run(enqueue.push(queue, [NewJob("last", record_header.head(1, 4, "", "other") + b"body")]))
     looks = 0
-    while not (batch := bench.run(jobs.reserve(queue, "host/1/a", 1, f"s{looks}", CHANNEL))).jobs:
+    while not (batch := bench.run(leases.reserve(queue, "host/1/a", 1, f"s{looks}", CHANNEL))).jobs:
         assert batch.next_due == 0, "look again at once"
         assert CHANNEL not in bench.scores(queue.idle)
         looks += 1
@@ -124,15 +124,15 @@ def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server
 def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Server, rule: dict[str, Argument]) -> None:
     """It does not ask again and again for what it cannot have."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
-    bench.run(jobs.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
-    limits = heads.Limits(1)
-    new = [NewJob(f"{at:05}", heads.head(1, 4, "", f"g{at % 2500}", limits) + b"body") for at in range(5000)]
-    bench.run(pushing.push(queue, new))
+    bench.run(leases.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
+    limits = record_header.Limits(1)
+    new = [NewJob(f"{at:05}", record_header.head(1, 4, "", f"g{at % 2500}", limits) + b"body") for at in range(5000)]
+    bench.run(enqueue.push(queue, new))
     bench.run(queue_limits.change(queue, rule))
     for at in range(4):
-        bench.run(jobs.reserve(queue, "host/1/a", 1000, f"r{at}", ""))
+        bench.run(leases.reserve(queue, "host/1/a", 1000, f"r{at}", ""))
     looks = 0
-    while (batch := bench.run(jobs.reserve(queue, "host/2/b", 1, f"s{looks}", CHANNEL))).next_due == 0:
+    while (batch := bench.run(leases.reserve(queue, "host/2/b", 1, f"s{looks}", CHANNEL))).next_due == 0:
         looks += 1
         assert looks < 60
     assert not batch.jobs

@@ -14,7 +14,7 @@ import pytest
 
 from lockwork import LockLost, Lockwork, LockworkError, ServerUnavailable
 from lockwork.locks.quorum import Quorum
-from lockwork.locks.quorumlock import QuorumGrant
+from lockwork.locks.quorum_lock import QuorumGrant
 from mortal_servers import MortalServer
 from processes import until
 
@@ -79,7 +79,7 @@ def test_the_lock_goes_on_when_a_server_is_killed(
 def test_a_quorum_of_one_is_caught(three: list[MortalServer], quorum: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The broken twin: one vote is enough."""
     monkeypatch.setattr("lockwork.protocol.locks.quorum.majority", lambda servers: 1)
-    monkeypatch.setattr("lockwork.locks.quorumlock.majority", lambda servers: 1)
+    monkeypatch.setattr("lockwork.locks.quorum_lock.majority", lambda servers: 1)
     assert second_holder(three, quorum, 1, empty=True)
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerUnavailable
-from lockwork.locks import fleet
+from lockwork.locks import quorum_calls
 from lockwork.locks.quorum import Quorum
 from lockwork.protocol.locks.quorum import Pause, drift, majority, validity
 from processes import until
@@ -28,7 +28,7 @@ def failed(monkeypatch: pytest.MonkeyPatch) -> list[Pause]:
         pauses.append(pause)
         return pause.most
 
-    monkeypatch.setattr(fleet, "_some", longest)
+    monkeypatch.setattr(quorum_calls, "_some", longest)
     return pauses
 
 

@@ -11,7 +11,7 @@ import redis
 
 from lockwork import LockLost, LockTimeout, Lockwork, NotHeld
 from lockwork.errors import WouldDeadlock
-from lockwork.locks.sides import RWGrant
+from lockwork.locks.rwlock import RWGrant
 from processes import script, until
 
 READ = """

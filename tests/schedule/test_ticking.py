@@ -13,7 +13,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import schedules
 from lockwork.protocol.queues.schedules import Plan, Ticker, slot_id
 from lockwork.schedules.options import Rules, ScheduleSettings
-from lockwork.tasks.calls import TaskCall
+from lockwork.tasks.call import TaskCall
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lockwork.protocol.effects import Effect
 from lockwork.protocol.locks.leases import LeaseBook
-from lockwork.runtime.mailboxes import Mailboxes
+from lockwork.runtime.wakeups import Mailboxes
 from simulation.faults import SECOND
 
 NEVER = -3600 * SECOND

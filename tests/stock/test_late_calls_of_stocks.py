@@ -6,9 +6,9 @@ import pytest
 
 from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, stock
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob, push_arguments
+from lockwork.protocol.queues import leases, record_header, stock
+from lockwork.protocol.queues.enqueue import NewJob, push_arguments
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.stock import Books
 from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
@@ -17,7 +17,7 @@ from simulation.server import Build, Server
 QUEUE = QueueKeys("sim", "q")
 BOOKS = Books(QUEUE, "phones", 2, 0)
 SESSION = "host/1/a"
-_JOB = push_arguments([NewJob("j", heads.head(1, 3) + b"body")])
+_JOB = push_arguments([NewJob("j", record_header.head(1, 3) + b"body")])
 _ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
 
 
@@ -31,11 +31,11 @@ _ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
 )
 def test_its_job_runs_once(simulated: Server, call: Call) -> None:
     bench = Bench(simulated, Build())
-    bench.run(jobs.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
+    bench.run(leases.beat(QUEUE, {SESSION: True}, 10**9, 1.0))
     assert bench.call(call)[0] == 1
-    (job,) = bench.run(jobs.reserve(QUEUE, SESSION, 9, "r1", "")).jobs
-    bench.run(jobs.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], 60_000))
+    (job,) = bench.run(leases.reserve(QUEUE, SESSION, 9, "r1", "")).jobs
+    bench.run(leases.settle(QUEUE, SESSION, [Outcome(job.id, job.token, "s", b"1")], 60_000))
     bench.now += 2 * SECOND
     assert bench.call(call.again())[0] == 1
     assert bench.run(stock.status(BOOKS)).reserved == 1
-    assert not bench.run(jobs.reserve(QUEUE, SESSION, 9, "r2", "")).jobs
+    assert not bench.run(leases.reserve(QUEUE, SESSION, 9, "r2", "")).jobs

@@ -10,7 +10,7 @@ import redis
 
 from lockwork import LimitReached, Lockwork, ReservationEnded, SoldOut
 from lockwork.protocol.queues.stock import Reservation, StockStatus
-from lockwork.stocks import Stock
+from lockwork.queues.stock import Stock
 from processes import script, until
 
 

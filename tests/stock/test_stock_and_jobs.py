@@ -8,10 +8,10 @@ import pytest
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import leases
 from lockwork.protocol.queues import stock as protocol
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.stock import Books
 from lockwork.tasks.task import Task
 from processes import until
@@ -105,9 +105,9 @@ def test_an_end_that_is_sent_again_after_its_job_has_run(lw: Lockwork, verb: str
 
     end()
     end()
-    lw.runtime.run(jobs.beat(queue, {"host/1/a": True}, 600_000, 1.0))
-    (leased,) = lw.runtime.run(jobs.reserve(queue, "host/1/a", 9, "r1", "")).jobs
-    lw.runtime.run(jobs.settle(queue, "host/1/a", [Outcome("j1", leased.token, "s", b"null")], 600_000))
+    lw.runtime.run(leases.beat(queue, {"host/1/a": True}, 600_000, 1.0))
+    (leased,) = lw.runtime.run(leases.reserve(queue, "host/1/a", 9, "r1", "")).jobs
+    lw.runtime.run(leases.settle(queue, "host/1/a", [Outcome("j1", leased.token, "s", b"null")], 600_000))
     end()
     assert lw.queue("orders").status().enqueued == 1
 

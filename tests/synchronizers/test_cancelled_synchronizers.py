@@ -13,7 +13,7 @@ import redis
 from cancelling import auntil, nothing_here, swept, turns
 from lockwork import Lockwork
 from lockwork.protocol.synchronizers.limiter import Algorithm
-from lockwork.synchronizers import once_run
+from lockwork.synchronizers import once
 from lockwork.synchronizers.barrier import Barrier
 
 
@@ -142,7 +142,7 @@ async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
         state = (await rival.once(f"report{number}").astatus()).state
         assert state in ("idle", "lost", "done"), where
         seen.add(state)
-        assert not once_run._running, where
+        assert not once._running, where
         nothing_here(alw, where)
         if state == "idle":
             assert await rival.once(f"report{number}").arun(make) == "made", where
@@ -201,7 +201,7 @@ async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) 
         nonlocal number
         await asyncio.gather(runners.pop(), return_exceptions=True)
         assert (await rival.once(f"report{number}").astatus()).state in ("lost", "done", "idle"), where
-        assert not once_run._running, where
+        assert not once._running, where
         nothing_here(alw, where)
         number += 1
         await begin()

@@ -14,7 +14,7 @@ import redis
 from cancelling import cancelled, turns
 from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused
-from lockwork.protocol.looking import Looks
+from lockwork.protocol.retry import Looks
 from lockwork.protocol.scripts import script
 from processes import script as process
 from processes import until

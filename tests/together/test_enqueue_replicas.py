@@ -12,7 +12,7 @@ from lockwork import ConfigError, Lockwork
 from lockwork.errors import JobNotReplicated, NotReplicated
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.pushing import NewJob, push
+from lockwork.protocol.queues.enqueue import NewJob, push
 from lockwork.tasks.task import Task
 from proxy import proxied
 from replicated import Pair, replicated

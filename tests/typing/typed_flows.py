@@ -7,7 +7,7 @@ from typing import assert_type
 from lockwork import Lockwork
 from lockwork.flows.flow import Flow, Node
 from lockwork.flows.runs import FlowRun
-from lockwork.tasks.calls import ResultCall
+from lockwork.tasks.call import ResultCall
 
 lw = Lockwork()
 

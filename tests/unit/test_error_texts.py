@@ -12,7 +12,7 @@ import redis
 
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
-from lockwork.runtime.checks import check
+from lockwork.runtime.endpoint import check
 from lockwork.runtime.replies import (
     Demoted,
     NoScript,

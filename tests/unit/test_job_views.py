@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.jobs.views import JobError, view
+from lockwork.jobs.snapshot import JobError, view
 from lockwork.protocol.queues.job_control import Note, Sight
 
 _DEEP = b"[" * 100_000

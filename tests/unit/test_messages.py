@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from lockwork.protocol import messages
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.jobs import Batch, Leased
-from lockwork.runtime.mailboxes import Mailboxes
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Batch, Leased
+from lockwork.runtime.wakeups import Mailboxes
 
 _KEYS = QueueKeys("lw", "q")
 _SECRET = "a secret"
@@ -29,7 +29,7 @@ def test_no_parser_raises(message: bytes) -> None:
     ticket, text = messages.split(message)
     sealed = f"{messages.seal(_SECRET, _KEYS.jobs, text)} {text}"
     for found in (text, sealed):
-        offer = jobs.offered(_KEYS, Batch([], None, 0, _SECRET), found)
+        offer = leases.offered(_KEYS, Batch([], None, 0, _SECRET), found)
         assert offer is None or (found is sealed and isinstance(offer, Leased))
         for count in (1, 2):
             read = messages.numbers(_SECRET, _KEYS.jobs, found, count)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lockwork.runtime.packing import pack
+from lockwork.runtime.resp import pack
 from processes import script
 
 INTERRUPTED = """
 import signal
-from lockwork.runtime.packing import pack
+from lockwork.runtime.resp import pack
 
 class Interrupted(Exception):
     pass

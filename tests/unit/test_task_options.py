@@ -16,7 +16,7 @@ import pytest
 
 from lockwork import ConfigError, Lockwork, PayloadTooLarge, UnknownTask, current_job
 from lockwork.schedules.options import ScheduleSettings
-from lockwork.tasks.batches import BatchSettings
+from lockwork.tasks.batch import BatchSettings
 
 
 class Opaque: ...

@@ -12,7 +12,7 @@ def test_it_ends_without_a_complaint() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     reading, writing = os.pipe()
     os.close(writing)
-    command = [sys.executable, "-m", "lockwork.worker.serving.child", "asyncio", str(theirs.fileno())]
+    command = [sys.executable, "-m", "lockwork.worker.process.main", "asyncio", str(theirs.fileno())]
     with ours, theirs:
         try:
             ended = subprocess.run(

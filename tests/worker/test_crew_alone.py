@@ -14,11 +14,11 @@ import pytest
 
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.runtime.clock import now
-from lockwork.worker.children import process
-from lockwork.worker.children.process import Child
-from lockwork.worker.options import WorkerOptions
-from lockwork.worker.supervising.crew import Crew
-from lockwork.worker.supervising.heartbeat import Heartbeat
+from lockwork.worker.settings import WorkerOptions
+from lockwork.worker.supervisor import child_process
+from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.heartbeat import Heartbeat
+from lockwork.worker.supervisor.processes import Crew
 
 _OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
 
@@ -28,7 +28,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*_: object) -> NoReturn:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(child_process, "start", start)
 
 
 class _Sessions:
@@ -80,7 +80,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
         found.append(Child(waiting, "host/1/a", now()))
         return found[-1]
 
-    monkeypatch.setattr(process, "start", start)
+    monkeypatch.setattr(child_process, "start", start)
     return found
 
 

@@ -98,7 +98,7 @@ def test_a_burst_whose_processes_cannot_start_ends(own_url: str, apps: Path, tmp
         "import sys\nfrom lockwork import Lockwork\n"
         "lw = Lockwork()\n"
         "@lw.task\ndef nothing() -> None: ...\n"
-        "if 'lockwork.worker.serving.child' in sys.modules['__main__'].__spec__.name:\n"
+        "if 'lockwork.worker.process.main' in sys.modules['__main__'].__spec__.name:\n"
         "    raise RuntimeError('not here')\n"
     )
     with worker("fragile:lw", "--burst", url=own_url, folder=tmp_path) as process:

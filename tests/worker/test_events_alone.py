@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from lockwork.worker.supervising.events import Events
+from lockwork.worker.supervisor.events import Events
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 
 from lockwork.errors import ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.jobs import Batch, Leased, SessionOver
-from lockwork.worker.fetching import fetcher as fetching
-from lockwork.worker.fetching import order
-from lockwork.worker.fetching.fetcher import Fetcher
-from lockwork.worker.fetching.source import Source
-from lockwork.worker.job.lanes import Lanes
+from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
+from lockwork.worker.execution import fetch_order
+from lockwork.worker.execution import fetcher as fetching
+from lockwork.worker.execution.fetcher import Fetcher
+from lockwork.worker.execution.queue_state import Source
+from lockwork.worker.execution.slots import Lanes
 
 
 class Server:
@@ -71,7 +71,7 @@ def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
     driver, runner = [server], [None]
     places: Any = options.pop("places", Lanes(5))
     source = Source("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
-    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, order.strict, **options)  # type: ignore[arg-type]
+    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, fetch_order.strict, **options)  # type: ignore[arg-type]
 
 
 class Places(Lanes):

@@ -9,13 +9,12 @@ import pytest
 
 from lockwork.errors import ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.dead_moves import Bounds
-from lockwork.protocol.queues.jobs import Beat
+from lockwork.protocol.queues.dead import Bounds
+from lockwork.protocol.queues.leases import Beat
 from lockwork.runtime.runtime import Runtime
-from lockwork.worker.supervising import heartbeat as beating
-from lockwork.worker.supervising.bounds import Keeper
-from lockwork.worker.supervising.heartbeat import Heartbeat
-from lockwork.worker.supervising.scheduler import Scheduler
+from lockwork.worker.supervisor import heartbeat as beating
+from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
+from lockwork.worker.supervisor.scheduler import Scheduler
 from processes import until
 
 QUEUES = {name: QueueKeys("lw", name) for name in "abcdef"}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lockwork.failures import Errors, line
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.tasks.settings import TaskOptions
-from lockwork.worker.executing.endings import Endings
-from lockwork.worker.executing.job_log import PERIOD, JobLog
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.tasks.options import TaskOptions
+from lockwork.worker.execution.job_log import PERIOD, JobLog
+from lockwork.worker.execution.outcomes import Endings
 
 FORGED = "no\n2026-11-21 12:00:00 ERROR forged\r\x1b[2J\x00\x9b\u2028\u2029\u202e\u2066"
 

@@ -11,7 +11,7 @@ import redis
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.monitoring.metrics import Metrics
-from lockwork.worker.supervising.condition import Condition
+from lockwork.worker.supervisor.status import Condition
 from ports import free_port
 from scraping import parsed
 

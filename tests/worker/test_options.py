@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lockwork import ConfigError
-from lockwork.worker import loops
+from lockwork.worker import environment
 from processes import started, worker
 
 
@@ -62,7 +62,7 @@ def test_a_queue_that_no_task_uses_is_pointed_out(own_url: str, apps: Path) -> N
         assert "no task of shift:lw belongs to queue 'defualt': did you mean 'default'?" in process.errors
 
 
-@pytest.mark.parametrize("loop", loops.LOOPS)
+@pytest.mark.parametrize("loop", environment.LOOPS)
 def test_the_loop_that_was_asked_for(shift: Any, own_url: str, apps: Path, loop: str) -> None:
     pytest.importorskip("uvloop")
     with worker("shift:lw", "--loop", loop, url=own_url, folder=apps):
@@ -70,12 +70,12 @@ def test_the_loop_that_was_asked_for(shift: Any, own_url: str, apps: Path, loop:
 
 
 def test_uvloop_is_used_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lockwork.worker.loops.find_spec", lambda _name: object())
-    assert loops.chosen(None) == "uvloop"
-    monkeypatch.setattr("lockwork.worker.loops.find_spec", lambda _name: None)
-    assert loops.chosen(None) == "asyncio"
+    monkeypatch.setattr("lockwork.worker.environment.find_spec", lambda _name: object())
+    assert environment.chosen(None) == "uvloop"
+    monkeypatch.setattr("lockwork.worker.environment.find_spec", lambda _name: None)
+    assert environment.chosen(None) == "asyncio"
     with pytest.raises(ConfigError, match=r"uvloop is not installed here: pip install 'lockwork\[fast\]'"):
-        loops.chosen("uvloop")
+        environment.chosen("uvloop")
 
 
 def test_a_server_that_is_not_there(apps: Path, tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lockwork import ConfigError
-from lockwork.cli.quantities import size
-from lockwork.cli.queuelist import read_queues
+from lockwork.cli.options import size
+from lockwork.cli.worker import read_queues
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lockwork import Lockwork
-from lockwork.worker.supervising.reload import stamps
+from lockwork.worker.supervisor.reload import stamps
 from processes import Started, alive, children, until, worker
 
 APP = """

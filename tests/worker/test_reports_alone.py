@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import pytest
 
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.worker.children.overruns import Overruns, Verdict
-from lockwork.worker.children.reports import Reporter, Reports
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.worker.ipc.hard_timeouts import Overruns, Verdict
+from lockwork.worker.ipc.messages import Reporter, Reports
 from processes import until
 
 

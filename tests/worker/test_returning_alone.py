@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
-from lockwork.worker.children.process import Child
-from lockwork.worker.supervising.heartbeat import Heartbeat
-from lockwork.worker.supervising.returning import Returns
+from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.heartbeat import Heartbeat
+from lockwork.worker.supervisor.session_cleanup import Returns
 
 
 class _Sessions:

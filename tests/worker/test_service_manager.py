@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork.worker.supervising import notify
-from lockwork.worker.supervising.notify import Notify
+from lockwork.worker.supervisor import systemd
+from lockwork.worker.supervisor.systemd import Notify
 from processes import PATIENCE, stopped, until, worker
 
 
@@ -99,7 +99,7 @@ def test_what_is_said_once_waits_for_a_busy_manager(
     tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     """Nobody would say it again, and without READY=1 the manager ends the worker."""
-    monkeypatch.setattr(notify, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(systemd, "_PATIENCE", PATIENCE)
     manager.fill(str(tmp_path / "notify"))
     saying = threading.Thread(target=Notify().tell, kwargs={said: 1})
     saying.start()
@@ -112,9 +112,9 @@ def test_a_manager_that_never_listens_holds_nothing_up(
     tmp_path: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager.fill(str(tmp_path / "notify"))
-    monkeypatch.setattr(notify, "_PATIENCE", 0.01)
+    monkeypatch.setattr(systemd, "_PATIENCE", 0.01)
     Notify().tell(READY=1)
-    monkeypatch.setattr(notify, "_PATIENCE", 600.0)
+    monkeypatch.setattr(systemd, "_PATIENCE", 600.0)
     Notify().tell(WATCHDOG=1)
     assert set(manager.heard()) == {"OTHER=1"}
 

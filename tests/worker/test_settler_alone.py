@@ -12,10 +12,10 @@ import redis
 from lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.worker.fetching import settler as settling
-from lockwork.worker.fetching.settler import Settler
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Outcome
+from lockwork.worker.execution import settler as settling
+from lockwork.worker.execution.settler import Settler
 
 Rule = Callable[[list[str]], Exception | None]
 
@@ -132,10 +132,10 @@ async def test_asking_by_nobodys_job_writes_nothing(alw: Lockwork, admin: redis.
     keys = QueueKeys("lw", "default")
     driver = await alw.runtime.driver()
     asking = [settling._NOBODYS]
-    assert await driver.run(jobs.settle(keys, "host/1/a", asking, 1000)) == [False]
+    assert await driver.run(leases.settle(keys, "host/1/a", asking, 1000)) == [False]
     assert admin.keys() == []
     for key in (keys.kept, keys.results[1], keys.dead):
         admin.set(key, "text")
         with pytest.raises(ServerRefused, match="somebody else's data"):
-            await driver.run(jobs.settle(keys, "host/1/a", asking, 1000))
+            await driver.run(leases.settle(keys, "host/1/a", asking, 1000))
         admin.delete(key)

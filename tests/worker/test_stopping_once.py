@@ -6,11 +6,11 @@ import asyncio
 import threading
 
 from lockwork.errors import JobCancelled
+from lockwork.jobs.current import Desk, JobContext, Slot
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.jobs import Leased
+from lockwork.protocol.queues.leases import Leased
 from lockwork.runtime.runtime import Runtime
-from lockwork.worker.job.context import Desk, JobContext, Slot
-from lockwork.worker.job.threads import Run, Threads
+from lockwork.worker.execution.threads import Run, Threads
 
 
 def _slot() -> Slot:

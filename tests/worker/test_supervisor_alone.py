@@ -10,9 +10,9 @@ import pytest
 
 from lockwork import Lockwork
 from lockwork.runtime.clock import now
-from lockwork.worker.children.process import Child
-from lockwork.worker.options import WorkerOptions
-from lockwork.worker.supervising.supervisor import Supervisor
+from lockwork.worker.settings import WorkerOptions
+from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.supervisor import Supervisor
 
 OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from lockwork import Lockwork
-from lockwork.worker.children.control import Urgency
-from lockwork.worker.job.threads import Threads
-from lockwork.worker.options import WorkerOptions
-from lockwork.worker.serving.readiness import ready
+from lockwork.worker.execution.threads import Threads
+from lockwork.worker.ipc.messages import Urgency
+from lockwork.worker.process.lifecycle import ready
+from lockwork.worker.settings import WorkerOptions
 
 
 async def test_it_is_not_cancelled_afterwards() -> None:

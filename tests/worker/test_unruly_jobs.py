@@ -13,7 +13,7 @@ import pytest
 from app_modules import load_app
 from history import History
 from lockwork import JobFailed
-from lockwork.worker.loops import LOOPS
+from lockwork.worker.environment import LOOPS
 from processes import alive, started, until, worker
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork.worker.job.lanes import Lanes
+from lockwork.worker.execution.slots import Lanes
 from processes import alive, started, until, worker
 from sleeping import sleepers
 

@@ -2,13 +2,211 @@
 
 from __future__ import annotations
 
-import click
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
 
-from lockwork.app import Lockwork
-from lockwork.cli.connecting import connected, names_the_app
-from lockwork.cli.lockjson import as_json
-from lockwork.cli.lockview import show, who
-from lockwork.protocol.locks.overview import LockSnapshot, literal
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.terminal import lasting, printable, time_left
+from lockwork.protocol.locks.deadlocks import Edge
+from lockwork.protocol.locks.overview import Holder, LockSnapshot, Overview, literal, read
+
+_WIDE = 100
+"""Columns of a terminal from which on everything about a grant stands in one row."""
+_Row = tuple[str, str, str, str, str]
+
+
+def who(holder: Holder) -> str:
+    """host/pid label [tags]: whom a person has to look for."""
+    return _who(holder, _short(holder.owner))
+
+
+def show(overview: Overview, console: Console | None = None, *, pattern: str = "") -> None:
+    """Print the table, who waits for whom, and the deadlocks; `pattern` is what was asked for."""
+    out = console or Console(highlight=False)
+    if not overview.locks:
+        out.print(Text(f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"))
+        return
+    names = _Names(overview)
+    if out.width >= _WIDE:
+        out.print(_wide(overview, names))
+    else:
+        _narrow(overview, names, out)
+    if overview.waits:
+        out.print("\nwho waits for whom", style="bold")
+        for line in _waits(overview.waits, names):
+            out.print(Text(line))
+    for deadlock in overview.deadlocks:
+        out.print("\nDEADLOCK", style="bold red")
+        out.print(Text(printable(deadlock.named(names))))
+        if others := sorted(set(deadlock.members) - {edge.waiter for edge in deadlock.cycle}):
+            out.print(Text(f"also in it: {', '.join(map(names, others))}"))
+
+
+class _Names:
+    """What owners are called here: with their number only where it tells two apart."""
+
+    def __init__(self, overview: Overview) -> None:
+        self._alike: defaultdict[str, set[str]] = defaultdict(set)
+        for lock in overview.locks:
+            shown = [held.holder for held in lock.holders] + [waiter.holder for waiter in lock.line]
+            for holder in shown:
+                owner = holder.owner.partition("~")[0]
+                self._alike[_short(owner)].add(owner)
+
+    def __call__(self, owner: str) -> str:
+        short = _short(owner)
+        if len(self._alike[short]) < 2:
+            return short
+        return f"{short} #{owner.partition(':')[2].partition(':')[0]}"
+
+
+def _wide(overview: Overview, names: _Names) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("lock", overflow="fold")
+    table.add_column("", no_wrap=True)
+    table.add_column("who", overflow="fold")
+    for title in ("since", "left"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("fence", no_wrap=True)
+    for lock in overview.locks:
+        title = _title(lock)
+        for state, *rest in _rows(lock, names):
+            table.add_row(Text(title), state, *map(Text, rest))
+            title = ""
+    return table
+
+
+def _narrow(overview: Overview, names: _Names, out: Console) -> None:
+    for lock in overview.locks:
+        out.print(Text(_title(lock)), style="bold")
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
+        table.add_column(min_width=9, overflow="fold")
+        table.add_column(overflow="fold")
+        for state, name, since, left, fence in _rows(lock, names):
+            times = ", ".join(filter(None, (f"for {since}" if since else "", f"{left} left" if left else "")))
+            details = [each for each in (name, times, f"fence {fence}" if fence else "") if each]
+            table.add_row(f"  {state}", Text("\n".join(details)))
+        out.print(table)
+
+
+def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
+    """What is going on, who does it, since when, how long the lease lasts, and the fence."""
+    for held in lock.holders:
+        name = _who(held.holder, names(held.holder.owner))
+        state = "holds" + _units(lock, held.units)
+        yield state, name, lasting(held.held_for), time_left(held.expires_in), str(held.fence)
+    if lock.kept_for:
+        yield "kept", "for its minimum, by nobody", "", time_left(lock.kept_for), ""
+    if lock.more_holders:
+        yield "", f"up to {lock.more_holders} more holders", "", "", ""
+    for place, waiter in enumerate(lock.line, 1):
+        name = _who(waiter.holder, names(waiter.holder.owner))
+        yield f"{place}. waits" + _units(lock, waiter.units), name, lasting(waiter.waited), "", ""
+    if lock.more_waiters:
+        yield "", f"up to {lock.more_waiters} more waiters", "", "", ""
+
+
+def _waits(edges: tuple[Edge, ...], names: _Names) -> Iterator[str]:
+    """One line for each waiter and lock: whom it stands behind, and who holds it."""
+    places: defaultdict[tuple[str, str], list[Edge]] = defaultdict(list)
+    for edge in edges:
+        places[edge.waiter, edge.resource].append(edge)
+    for (waiter, resource), reasons in places.items():
+        holders = [names(edge.blocker) for edge in reasons if not edge.ahead]
+        shown = holders if len(holders) <= 3 else [*holders[:2], f"{len(holders) - 2} others"]
+        why = [f"held by {', '.join(shown)}"] if shown else []
+        why += [f"behind {names(edge.blocker)}" for edge in reasons if edge.ahead]
+        yield printable(f"{names(waiter)} waits for {resource}, {', '.join(why)}")
+
+
+def _title(lock: LockSnapshot) -> str:
+    return printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
+
+
+def _units(lock: LockSnapshot, units: int) -> str:
+    if lock.kind == "rwlock":
+        return " (write)" if units > 1 else " (read)"
+    return f" {units}/{lock.capacity}" if lock.kind == "semaphore" else ""
+
+
+def _who(holder: Holder, name: str) -> str:
+    return printable(f"{name} [{','.join(holder.tags)}]" if holder.tags else name)
+
+
+def _short(owner: str) -> str:
+    holder = read(owner)
+    return f"{holder.host}/{holder.pid} {holder.label}" if holder.host else owner
+
+
+def as_json(overview: Overview) -> str:
+    """Locks, waits and deadlocks."""
+    document = {
+        "locks": [_lock(lock) for lock in overview.locks],
+        "waits": [_edge(edge) for edge in overview.waits],
+        "deadlocks": [
+            {
+                "members": list(deadlock.members),
+                "cycle": [_edge(edge) for edge in deadlock.cycle],
+                "text": str(deadlock),
+            }
+            for deadlock in overview.deadlocks
+        ],
+    }
+    return json.dumps(document, indent=2)
+
+
+def _lock(lock: LockSnapshot) -> dict[str, Any]:
+    return {
+        "kind": lock.kind,
+        "name": lock.name,
+        "capacity": None if lock.kind == "rwlock" else lock.capacity,
+        "kept_for": lock.kept_for,
+        "holders": [
+            {
+                **_holder_json(held.holder),
+                **_share(lock, held.units),
+                "fence": held.fence,
+                "expires_in": held.expires_in,
+                "held_for": held.held_for,
+            }
+            for held in lock.holders
+        ],
+        "waiters": [
+            {**_holder_json(waiter.holder), **_share(lock, waiter.units), "waited": waiter.waited}
+            for waiter in lock.line
+        ],
+        "more_holders": lock.more_holders,
+        "more_waiters": lock.more_waiters,
+    }
+
+
+def _share(lock: LockSnapshot, units: int) -> dict[str, Any]:
+    if lock.kind == "rwlock":
+        return {"units": 1, "mode": "write" if units > 1 else "read"}
+    return {"units": units, "mode": None}
+
+
+def _holder_json(holder: Holder) -> dict[str, Any]:
+    return {
+        "owner": holder.owner,
+        "host": holder.host,
+        "pid": holder.pid,
+        "label": holder.label,
+        "tags": list(holder.tags),
+    }
+
+
+def _edge(edge: Edge) -> dict[str, Any]:
+    kind, _, name = edge.resource.partition(" ")
+    return {"waiter": edge.waiter, "blocker": edge.blocker, "kind": kind, "name": name, "ahead": edge.ahead}
 
 
 @click.command()

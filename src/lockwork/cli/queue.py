@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import click
 
-from lockwork.cli.connecting import names_the_app
-from lockwork.cli.partitioned import opened, partitions_option
-from lockwork.cli.quantities import duration
-from lockwork.cli.queuejson import queue_json, queues_json
-from lockwork.cli.queueview import show_queue, show_queues
-from lockwork.queues.limits import LimitSettings
+from lockwork.cli.options import duration, names_the_app, opened, partitions_option
+from lockwork.cli.terminal import printable
+from lockwork.protocol.queues.status import QueueStatus
+from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
+
+
+def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
+    """Print where its jobs are, and what holds for it."""
+    click.echo(f"queue {printable(name)}: {'paused' if status.paused else 'open'}")
+    places = [("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running)]
+    if status.blocked:  # only flows have such jobs
+        places.append(("blocked", status.blocked))
+    click.echo("  " + ", ".join(f"{count:,} {place}" for place, count in (*places, ("dead", status.dead))))
+    found = (
+        ("rate", limits.rate),
+        ("concurrency", None if limits.concurrency is None else f"{limits.concurrency:,}"),
+        ("size", None if limits.size is None else f"{limits.size:,}"),
+    )
+    given = [f"{what} {limit}" for what, limit in found if limit is not None]
+    click.echo(f"  limits: {', '.join(given) or 'none'}")
+
+
+def show_queues(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> None:
+    """Print all of them."""
+    for each in seen:
+        show_queue(*each)
+    if not seen:
+        click.echo("no queue has had a job")
+
+
+def queue_json(name: str, status: QueueStatus, limits: QueueLimits) -> str:
+    """Its jobs by place, its counters, whether it is paused, and its limits, null where there is none."""
+    return json.dumps(_queue(name, status, limits), indent=2)
+
+
+def queues_json(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> str:
+    """The same of all queues, in a list."""
+    return json.dumps({"queues": [_queue(*each) for each in seen]}, indent=2)
+
+
+def _queue(name: str, status: QueueStatus, limits: QueueLimits) -> dict[str, Any]:
+    return {"queue": name, **asdict(status), "limits": asdict(limits)}
+
 
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
 _CREATING = ("pause", "limit")

@@ -10,13 +10,12 @@ from typing import Any
 
 import click
 
-from lockwork.app import Lockwork
-from lockwork.cli.connecting import names_the_app
-from lockwork.cli.guarded import Guarded, Stopped
-from lockwork.cli.quantities import duration
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.guarded_program import Guarded, Stopped
+from lockwork.cli.options import duration, names_the_app
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError
-from lockwork.protocol.locks.holders import plain
+from lockwork.protocol.locks.overview import plain
 
 NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
 """The exit statuses that are not the program's."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.compat.polled import PolledLock
 from lockwork.durations import Duration, milliseconds
 from lockwork.locks.grant import OnLost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.locks.grant import OnLost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from secrets import randbelow
 from typing import ClassVar
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.compat.polled import PolledLock
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError

@@ -3,22 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast, get_args
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError, ServerUnavailable
 from lockwork.failures import Errors
-from lockwork.flows.home import Home
 from lockwork.flows.runs import FlowRun
 from lockwork.ids import new_id
+from lockwork.partitions import Partitions, routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.calls import ResultCall
-from lockwork.tasks.promises import Promise
+from lockwork.tasks.call import ResultCall
+from lockwork.tasks.result_refs import Promise
 from lockwork.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """What is known of it from the calls that the flow has so far; its jobs end and begin in one atomic step."""
+
+    partitions: Partitions
+    queue: str | None = None
+    place: str | None = None
+    """The partition, once it is decided."""
+    decided_by: str = ""
+
+    def with_call(self, call: object) -> Home:
+        """The same for a flow that has this call, too; raises ConfigError for one that belongs elsewhere."""
+        if not isinstance(call, ResultCall):
+            raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
+        if self.queue is not None and call.queue != self.queue:
+            raise ConfigError(
+                f"a flow lives in one queue, because its jobs end and begin in one atomic step: {call.task!r} belongs "
+                f"to queue {call.queue!r}, and the others to {self.queue!r}; give their tasks the same queue"
+            )
+        name = routing_name(call.record) if call.queue in self.partitions else None
+        if name is None:
+            return replace(self, queue=call.queue)
+        place = self.partitions.place(call.queue, name)
+        if self.place is not None and place != self.place:
+            raise ConfigError(
+                "a flow lives in one partition, because its jobs end and begin in one atomic step: the key or group "
+                f"{name!r} of {call.task!r} decides {place!r}, and another one's, {self.decided_by!r}, {self.place!r}; "
+                "give them the same, or call task.options(key=None, group=None)"
+            )
+        return self if self.place is not None else replace(self, queue=call.queue, place=place, decided_by=name)
+
+    def chosen(self) -> str:
+        """The queue, or partition, of one run; that of an empty flow is the one in which flows are looked for."""
+        return self.place or self.partitions.random(self.queue or "default")
+
 
 R = TypeVar("R")
 S = TypeVar("S")

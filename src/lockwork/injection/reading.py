@@ -9,9 +9,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Annotated, Any
 
-from lockwork.definitions import inside
 from lockwork.errors import ConfigError
 from lockwork.injection.depends import Depends, named
+from lockwork.introspection import inside
 
 _BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

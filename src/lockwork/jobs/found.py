@@ -8,7 +8,7 @@ from typing import TypeVar
 from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs as protocol
+from lockwork.protocol.queues import leases as protocol
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
 
 from lockwork import codecs
-from lockwork.counts import several
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import (
     ConfigError,
@@ -21,16 +20,17 @@ from lockwork.errors import (
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
-from lockwork.jobs.views import ENDINGS, JobError, JobView, State, view
+from lockwork.jobs.snapshot import ENDINGS, JobError, JobView, State, view
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import hands
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import jobs as protocol
-from lockwork.protocol.queues.jobs import Standing
+from lockwork.protocol.queues import leases as protocol
+from lockwork.protocol.queues import sessions
+from lockwork.protocol.queues.leases import Standing
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import several
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -245,7 +245,7 @@ class Job(Generic[R]):
         if found.state not in protocol.UNENDED:
             return found, None
         try:
-            return found, (yield from hands.within(_ASK, control.where(keys, self.id)))
+            return found, (yield from sessions.within(_ASK, control.where(keys, self.id)))
         except LockworkError:
             return found, None
 

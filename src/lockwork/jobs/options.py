@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from lockwork import backoff
 from lockwork.backoff import Exponential, Policy
-from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
-from lockwork.protocol.queues.heads import Budget
+from lockwork.protocol.queues.record_header import Budget
+from lockwork.validation import whole
 
 ErrorClasses = type[BaseException] | tuple[type[BaseException], ...]
 _MOST = 1000

@@ -16,14 +16,13 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.campaign import Campaign
-from lockwork.locks.candidate import Callback, Candidate
+from lockwork.locks.candidacy import Callback, Campaign, Candidate
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
 from lockwork.protocol.keys import checked
-from lockwork.protocol.locks.holders import Holder
+from lockwork.protocol.locks.overview import Holder
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 
 
 class Election:

@@ -10,10 +10,10 @@ from lockwork import owners
 from lockwork.durations import Duration
 from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
 from lockwork.locks.grant import Grant
-from lockwork.locks.holding import Holding
+from lockwork.locks.ownership import Holding
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 
 
 class Handle(Holding):

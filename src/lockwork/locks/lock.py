@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from lockwork.config import Config
-from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
-from lockwork.locks import passing
-from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.grant import Grant, OnLost, export, read_export
 from lockwork.locks.handle import Handle
 from lockwork.protocol.effects import Protocol
-from lockwork.protocol.locks import lock as protocol
-from lockwork.protocol.locks.grants import Granted
-from lockwork.protocol.locks.holders import Holder, read
-from lockwork.protocol.locks.lock import LockState
+from lockwork.protocol.locks import grants as protocol
+from lockwork.protocol.locks.grants import Granted, LockState
+from lockwork.protocol.locks.overview import Holder, read
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.validation import whole
 
 
 class Lock(Handle):
@@ -121,10 +119,10 @@ class Lock(Handle):
         ended = self._forget(grant)
         if ended is None or not ended[1]:
             raise LockLost(f"the lease of lock {grant.name!r} ended before it could be exported")
-        return passing.export(self, grant, ended[0], lease_ms)
+        return export(self, grant, ended[0], lease_ms)
 
     def _adopting(self, exported: str) -> Protocol[Grant]:
-        passed = passing.read(exported, self._used_key())
+        passed = read_export(exported, self._used_key())
         owner, again = self._enter()
         if again is not None:
             again.depth -= 1

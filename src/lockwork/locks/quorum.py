@@ -17,9 +17,9 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.fleet import Fleet
 from lockwork.locks.grant import OnLost
-from lockwork.locks.quorumlock import QuorumLock
+from lockwork.locks.quorum_calls import Fleet
+from lockwork.locks.quorum_lock import QuorumLock
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Runtime
 

@@ -10,7 +10,6 @@ from weakref import WeakValueDictionary
 
 from lockwork import owners
 from lockwork.config import Config
-from lockwork.counts import whole
 from lockwork.durations import Duration
 from lockwork.errors import LockLost, NotHeld
 from lockwork.locks.grant import Grant, OnLost
@@ -23,7 +22,8 @@ from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.permits import PermitsState
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.validation import whole
 
 
 class Semaphore(Handle):

@@ -12,7 +12,7 @@ from lockwork.owners import Owner, current
 from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync import no_running_loop
+from lockwork.runtime.sync_driver import no_running_loop
 
 
 class StickyLock(Lock):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from lockwork.config import check_names
+from lockwork.durations import parsed
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.queues.limits import Rules
-from lockwork.rates import parsed
 
 MOST = 1_000_000_000
 _UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}

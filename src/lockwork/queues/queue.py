@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Unpack
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import zip_longest
+from math import lcm
+from typing import Any, Literal, TypeVar, Unpack
 
 from lockwork.config import Config
 from lockwork.durations import Duration, in_milliseconds, seconds
-from lockwork.errors import ConfigError
+from lockwork.errors import ConfigError, WaitTimeout
 from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.locks.grant import OnLost
-from lockwork.locks.queuelock import QueueLock
-from lockwork.protocol.effects import Argument, Protocol
-from lockwork.protocol.keys import QueueKeys, checked_queue
+from lockwork.protocol.effects import Argument, Clock, Protocol
+from lockwork.protocol.keys import PRIORITIES, QueueKeys, checked, checked_queue
+from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import limits as rules
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues import waiting
+from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.protocol.queues.limits import Rules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
-from lockwork.protocol.queues.waiting import WaitingJob
-from lockwork.queues.dead import DeadSet, positive
+from lockwork.queues.dead import DeadSet, PartitionedDeadSet, positive
 from lockwork.queues.limits import LimitSettings, QueueLimits, changes
+from lockwork.queues.queue_lock import QueueLock
 from lockwork.runtime.runtime import Runtime
 
 
@@ -164,7 +168,7 @@ class Queue:
         return queue_status.status(self._keys)
 
     def _clear(self) -> Protocol[int]:
-        return waiting.clear(self._keys, new_id(), self._window_ms)
+        return browse.clear(self._keys, new_id(), self._window_ms)
 
     def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
         return rules.change(self._keys, changed)
@@ -183,7 +187,7 @@ class Queue:
         return self._peeked(place, skip, positive(limit, "limit"))
 
     def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
-        return waiting.peek(self._keys, place, skip, most)
+        return browse.peek(self._keys, place, skip, most)
 
     def __repr__(self) -> str:
         return f"<Queue {self.name!r}>"
@@ -191,3 +195,126 @@ class Queue:
 
 def _patience(timeout: Duration | None) -> float | None:
     return None if timeout is None else seconds(timeout, "timeout", zero=True)
+
+
+T = TypeVar("T")
+
+
+class PartitionedQueue(Queue):
+    """A handle to a partitioned queue; what it says of several partitions is not of one moment."""
+
+    def __init__(self, runtime: Runtime, config: Config, name: str, errors: Errors | None = None) -> None:
+        super().__init__(runtime, config, name, errors)
+        self._all = [QueueKeys(config.prefix, each) for each in config.partitions.names(name)]
+
+    @property
+    def partitions(self) -> list[Queue]:
+        """Its partitions, each a queue of its own."""
+        return [Queue(self._runtime, self._config, each.name, self._errors) for each in self._all]
+
+    @property
+    def dead(self) -> DeadSet:
+        """The jobs of all partitions that failed for good."""
+        return PartitionedDeadSet(self._runtime, self._all, self.name)
+
+    def lock(self, name: str, **options: Any) -> QueueLock:
+        """A lock that lives on the partition that its name decides; see `Queue.lock`."""
+        home = self._config.partitions.place(self.name, checked(name, "a lock's name"))
+        return Queue(self._runtime, self._config, home, self._errors).lock(name, **options)
+
+    def _in_turn(self, ask: Callable[[QueueKeys], Protocol[T]]) -> Protocol[list[T]]:
+        found: list[T] = []
+        for each in self._all:
+            answer = yield from ask(each)
+            found.append(answer)
+        return found
+
+    def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
+        found = yield from self._in_turn(queue_status.status)
+        return _sum([status for status, _ in found]), _workers([one for _, some in found for one in some])
+
+    def _clear(self) -> Protocol[int]:
+        return sum((yield from self._in_turn(lambda each: browse.clear(each, new_id(), self._window_ms))))
+
+    def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
+        for name, value in changed.items():
+            if name != "paused" and value != "" and (name, value) != ("size", 0):
+                raise ConfigError(
+                    f"queue {self.name!r} has {len(self._all)} partitions, and nobody counts for all of them at "
+                    f"once: give each a {name} of its own, lw.queue({self._all[0].name!r}).limit({name}=...), or "
+                    "limit groups"
+                )
+        return _in_force((yield from self._in_turn(lambda each: rules.change(each, changed))))
+
+    def _rules(self) -> Protocol[Rules]:
+        return _in_force((yield from self._in_turn(rules.rules)))
+
+    def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
+        """Wait for one after the other, until all of them were found empty in turn: jobs may enqueue to any."""
+        began = yield Clock()
+        at_once = True
+        while True:
+            waited = False
+            for each in self._all:
+                left = None if limit is None else max(0.0, limit - ((yield Clock()) - began))
+                try:
+                    waited |= not (yield from rules.drain(each, self._runtime.channel, left, delayed=delayed))
+                except WaitTimeout as error:
+                    raise WaitTimeout(
+                        f"queue {self.name!r} was not drained within {limit:g} s; of its partitions, {error}"
+                    ) from None
+            if not waited:
+                return at_once
+            at_once = False
+
+    def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
+        found = yield from self._in_turn(lambda each: browse.peek(each, place, 0, skip + most))
+        if place == "scheduled":
+            jobs = sorted((job for some in found for job in some), key=lambda job: job.due_in or 0.0)
+        else:
+            jobs = [job for row in zip_longest(*found) for job in row if job is not None]
+            jobs.sort(key=lambda job: PRIORITIES.index(job.call.priority))
+        return jobs[skip : skip + most]
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name!r} of {len(self._all)} partitions>"
+
+
+def _sum(found: list[QueueStatus]) -> QueueStatus:
+    paused = all(status.paused for status in found)
+    counted: Any = {
+        field.name: sum(getattr(status, field.name) for status in found)
+        for field in fields(QueueStatus)
+        if field.name != "paused"
+    }
+    return QueueStatus(**counted, paused=paused)
+
+
+def _workers(found: list[WorkerInfo]) -> list[WorkerInfo]:
+    """One for each session, with its jobs of all partitions."""
+    same: defaultdict[str, list[WorkerInfo]] = defaultdict(list)
+    for info in found:
+        same[info.session].append(info)
+    return [
+        replace(infos[0], running=sum(one.running for one in infos), expires_in=min(one.expires_in for one in infos))
+        for infos in same.values()
+    ]
+
+
+def _in_force(found: list[Rules]) -> Rules:
+    """What the limits of all partitions come to together; no limit where one of them has none."""
+    pauses = [one.paused for one in found if one.paused is not None]
+    rates = [one.rate for one in found if one.rate is not None]
+    at_once = [one.concurrency for one in found if one.concurrency is not None]
+    sizes = [one.size for one in found if one.size is not None]
+    return Rules(
+        max(pauses) if len(pauses) == len(found) else None,
+        _added(rates) if len(rates) == len(found) else None,
+        sum(at_once) if len(at_once) == len(found) else None,
+        sum(sizes) if len(sizes) == len(found) else None,
+    )
+
+
+def _added(rates: list[tuple[int, int]]) -> tuple[int, int]:
+    period = lcm(*(per_ms for _, per_ms in rates))
+    return sum(jobs * (period // per_ms) for jobs, per_ms in rates), period

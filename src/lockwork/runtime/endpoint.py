@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -14,17 +15,99 @@ from redis.asyncio.connection import SSLConnection as AsyncTLS
 from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.connection import (
-    AbstractConnection,
-    Connection,
-    SSLConnection,
-    UnixDomainSocketConnection,
-    parse_url,
-)
+from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection, parse_url
 from redis.retry import Retry
 
-from lockwork.errors import ConfigError
+from lockwork.errors import ConfigError, ServerUnsuitable
+from lockwork.logs import Log
 from lockwork.protocol.effects import Call
+from lockwork.runtime.replies import Demoted, passing, raise_error, read_only
+from lockwork.runtime.resp import pack
+
+_NO_CONNECTION = 2**63 - 1
+"""The server numbers connections from 1 on. Never 0: Redis 6.2 takes `CLIENT KILL ID 0` for all connections."""
+COMMANDS: tuple[tuple[str, ...], ...] = (("INFO",), ("CLIENT", "ID"), ("CLIENT", "KILL", "ID", str(_NO_CONNECTION)))
+"""What a new connection sends; the last ends nothing, and shows whether this user may end connections."""
+ASK: bytes = b"".join(pack(*command) for command in COMMANDS)
+_RUN = re.compile(rb"^run_id:(\w+)", re.MULTILINE)
+
+
+class Identity(NamedTuple):
+    """A connection's number, in one life of the server: a restarted one counts anew."""
+
+    run: bytes
+    number: int
+
+
+def identify(replies: Sequence[object]) -> Identity | None:
+    """Read the replies to ASK; None when this user could not end the connection later."""
+    info, number, ended = replies
+    found = _RUN.search(info) if isinstance(info, bytes) else None
+    if found is None or not isinstance(number, int) or not isinstance(ended, int):
+        return None
+    return Identity(found[1], number)
+
+
+def end(gone: Identity) -> bytes:
+    """The command that ends a connection; an error means that it has ended already."""
+    return pack("CLIENT", "KILL", "ID", gone.number)
+
+
+log: Log = Log("lockwork")
+
+OLDEST = (6, 2)
+_warned: set[str] = set()
+"""Servers that this process has warned about: each of its connections finds the same."""
+
+
+def check(replies: Sequence[object], where: str, *, allow_eviction: bool) -> Identity | None:
+    """Return who the connection is, from the replies to ASK; None, with a warning, if this user could not end it later.
+
+    Raises ServerUnsuitable unless INFO shows a server of at least 6.2 that evicts no keys, Demoted for a read-only
+    replica, Retry when the server cannot serve just now, and ServerRefused when a password is missing. A user without
+    INFO is not checked.
+    """
+    for reply, command in zip(replies, COMMANDS, strict=True):
+        if passing(str(reply)) or str(reply).startswith("NOAUTH"):
+            raise_error(str(reply), where, command[0])
+    if isinstance(replies[0], bytes):
+        _check_info(replies[0], where, allow_eviction=allow_eviction)
+    identity = identify(replies)
+    if identity is None:
+        _warn(replies, where)
+    return identity
+
+
+def _check_info(info: bytes, where: str, *, allow_eviction: bool) -> None:
+    facts = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
+    version = facts.get("redis_version", "")
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if numbers and numbers < OLDEST:
+        raise ServerUnsuitable(f"the server at {where} is version {version}: use Redis 6.2 or later, or Valkey")
+    if facts.get("role") == "slave" and facts.get("slave_read_only", "1") == "1":
+        raise Demoted(read_only(where))
+    policy = facts.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and not allow_eviction:
+        raise ServerUnsuitable(
+            f"the server at {where} may evict locks and jobs (maxmemory-policy {policy}): set it to noeviction, "
+            "or pass allow_eviction=True if you accept lost locks and jobs"
+        )
+
+
+def _warn(replies: Sequence[object], where: str) -> None:
+    if where in _warned:
+        return
+    _warned.add(where)
+    refused = " and ".join(
+        " ".join(command[:2]) for reply, command in zip(replies, COMMANDS, strict=True) if isinstance(reply, Exception)
+    )
+    log.warning(
+        "this user may not run %s at %s, so a call that the network delivers late still takes effect, and may leave a "
+        "lock or a job to nobody. Grant the user +info +client|id +client|kill (ACL SETUSER; see docs/security.md)",
+        refused or "INFO and CLIENT KILL",
+        where,
+    )
+
 
 _SCHEMES = ("redis", "rediss", "unix")
 _KINDS = {

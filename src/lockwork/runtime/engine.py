@@ -14,14 +14,14 @@ import threading
 from lockwork.logs import Log
 from lockwork.protocol.locks.leases import Lease, LeaseBook
 from lockwork.protocol.messages import Hints
+from lockwork.runtime.async_pubsub import Hearing
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
-from lockwork.runtime.hearing import Hearing
-from lockwork.runtime.kept import Keeper
-from lockwork.runtime.mailboxes import Mailboxes
-from lockwork.runtime.renewing import Renewing
-from lockwork.runtime.subscription import Subscription
-from lockwork.runtime.sync import SyncDriver
+from lockwork.runtime.pubsub import Subscription
+from lockwork.runtime.renewal import Renewing
+from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sync_driver import SyncDriver
+from lockwork.runtime.wakeups import Mailboxes
 
 log: Log = Log("lockwork")
 

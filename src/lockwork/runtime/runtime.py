@@ -18,13 +18,13 @@ from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
-from lockwork.protocol.locks.holders import process_name
 from lockwork.protocol.locks.leases import Lease
-from lockwork.runtime.aio import AsyncDriver
+from lockwork.protocol.locks.overview import process_name
+from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
-from lockwork.runtime.kept import Keeper
-from lockwork.runtime.sync import SyncDriver
+from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sync_driver import SyncDriver
 
 T = TypeVar("T")
 Opened = tuple[Endpoint, Callable[[], None]]

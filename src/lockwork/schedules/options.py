@@ -12,16 +12,16 @@ import msgspec
 
 from lockwork import codecs
 from lockwork.config import check_names
-from lockwork.counts import whole
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import heads
+from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues.schedules import Plan
 from lockwork.schedules.timing import Cron, Every, Timing, zone_name
-from lockwork.tasks.calls import TaskCall
-from lockwork.tasks.settings import TaskSettings
+from lockwork.tasks.call import TaskCall
+from lockwork.tasks.options import TaskSettings
 from lockwork.tasks.task import Task
+from lockwork.validation import whole
 
 Misfire = Literal["once", "skip", "all"]
 Overlap = Literal["allow", "skip"]
@@ -182,7 +182,7 @@ def _changed(definition: _Definition, **changes: Any) -> _Definition:
 
 
 def _task(call: TaskCall) -> str:
-    return str(codecs.decode(heads.body(call.record))[0])
+    return str(codecs.decode(record_header.body(call.record))[0])
 
 
 def _one_of(given: Mapping[str, Any], name: str, literal: Any, usual: str) -> Any:

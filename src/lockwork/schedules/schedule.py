@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lockwork.counts import whole
 from lockwork.errors import ConfigError
 from lockwork.failures import Errors
 from lockwork.ids import new_id
@@ -18,6 +17,7 @@ from lockwork.protocol.queues.schedules import Known
 from lockwork.runtime.runtime import Runtime
 from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
 from lockwork.schedules.timing import Every
+from lockwork.validation import whole
 
 _MOST = 1000
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.ids import new_id
 from lockwork.protocol import keys
@@ -11,6 +10,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import barrier as protocol
 from lockwork.protocol.synchronizers.barrier import Arrival
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import whole
 
 MOST = 10_000
 

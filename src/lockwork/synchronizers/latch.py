@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lockwork.config import Config
-from lockwork.counts import whole
 from lockwork.durations import Duration, in_milliseconds, milliseconds, seconds
 from lockwork.errors import ConfigError
 from lockwork.ids import new_id
@@ -13,6 +12,7 @@ from lockwork.protocol.synchronizers import latch as protocol
 from lockwork.protocol.synchronizers.latch import Counted
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.trying import REMEMBERED
+from lockwork.validation import whole
 
 MOST = 1_000_000
 

@@ -7,19 +7,19 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from lockwork import rates
+from lockwork import durations
 from lockwork.config import Config
-from lockwork.counts import whole
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, RateLimited
 from lockwork.ids import new_id
-from lockwork.locks.decorating import Decorating
+from lockwork.locks.decorator import Decorating
 from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import limiter as protocol
 from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterStatus, Limits
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import whole
 
 _ALGORITHMS: tuple[Algorithm, ...] = ("bucket", "window")
 _LONGEST = 366 * 86400 * 1_000_000
@@ -124,14 +124,14 @@ class Limiter(Decorating):
 def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algorithm: Algorithm) -> Limits:
     if algorithm not in _ALGORITHMS:
         raise ConfigError(f"a limiter's algorithm is 'bucket' or 'window', not {algorithm!r}")
-    count, period = rates.parsed(rate)
+    count, period = durations.parsed(rate)
     if algorithm == "window":
         if burst is not None:
             raise ConfigError("a window has no burst: it allows the rate's units in any period, in whatever order")
         if count > _WINDOW:
             raise ConfigError(f"a window counts at most {_WINDOW:,} units, each in a log: use a bucket for {rate!r}")
         return Limits(at, name, rate, algorithm, count, period, count)
-    depth = count if burst is None else whole(burst, "burst", 1, rates.MOST)
+    depth = count if burst is None else whole(burst, "burst", 1, durations.MOST)
     if depth * period > _LONGEST * count:
         raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
     shown = rate if burst is None else f"{rate}, burst {burst}"

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, Unpack
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError
-from lockwork.tasks.batches import Batching, of_one
-from lockwork.tasks.gathering import Gathering
-from lockwork.tasks.settings import CallSettings, TaskOptions
-from lockwork.tasks.surroundings import Surroundings
+from lockwork.tasks.batch import Batching, of_one
+from lockwork.tasks.context import Surroundings
+from lockwork.tasks.enqueue_batcher import Gathering
+from lockwork.tasks.options import CallSettings, TaskOptions
 from lockwork.tasks.task import Task
 
 T = TypeVar("T")

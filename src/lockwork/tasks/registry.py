@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from lockwork import definitions
+from lockwork import introspection
 from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.gathering import Gathering
-from lockwork.tasks.surroundings import Surroundings
+from lockwork.tasks.context import Surroundings
+from lockwork.tasks.enqueue_batcher import Gathering
 from lockwork.tasks.task import Task
 
 
@@ -32,14 +32,14 @@ class Registry:
         taken = self._tasks.get(task.name)
         if taken is None:
             return False
-        again = definitions.loading(task.function) is not self._loadings[task.name]
+        again = introspection.loading(task.function) is not self._loadings[task.name]
         _check_same(task, taken, again=again)
         return again
 
     def add(self, task: Task[Any, Any, Any]) -> None:
         """Register a task; raises ConfigError when its name is taken by another function, or for another queue."""
         self.check(task)
-        self._tasks[task.name], self._loadings[task.name] = task, definitions.loading(task.function)
+        self._tasks[task.name], self._loadings[task.name] = task, introspection.loading(task.function)
 
     def get(self, name: str) -> Task[Any, Any, Any]:
         """Return the task; raises UnknownTask."""
@@ -75,14 +75,16 @@ def task_name(function: object, name: str | None) -> str:
         hint = ": the task's name goes into name=" if isinstance(function, str) else ""
         raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
     if isinstance(function, type):
-        raise ConfigError(f"a task is made of a function, and {definitions.shown(function)} is a class")
-    if definitions.wants_self(function):
+        raise ConfigError(f"a task is made of a function, and {introspection.shown(function)} is a class")
+    if introspection.wants_self(function):
         raise ConfigError(
-            f"{definitions.shown(function)} is a method: a task is a function of the module, since no object of the "
+            f"{introspection.shown(function)} is a method: a task is a function of the module, since no object of the "
             "class goes with a job"
         )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigError(f"a task returns its result, and {definitions.shown(function)} yields: return a list instead")
+        raise ConfigError(
+            f"a task returns its result, and {introspection.shown(function)} yields: return a list instead"
+        )
     if is_async(function) and not inspect.iscoroutinefunction(function):
         raise ConfigError(f"a task is made of a function, and {function!r:.60} is an object: give its __call__")
     own = getattr(function, "__name__", None)
@@ -96,17 +98,17 @@ def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again:
 
     `again`: its module was loaded again, so that what it defines takes the place of what it defined.
     """
-    if not definitions.same_place(task.function, taken.function):
+    if not introspection.same_place(task.function, taken.function):
         raise ConfigError(
-            f"task {task.name!r} of {definitions.shown(task.function)} has the name of "
-            f"{definitions.shown(taken.function)}: give one of them name=..."
+            f"task {task.name!r} of {introspection.shown(task.function)} has the name of "
+            f"{introspection.shown(taken.function)}: give one of them name=..."
         )
     if again:
         return
-    if not definitions.alike(task.function, taken.function):
+    if not introspection.alike(task.function, taken.function):
         raise ConfigError(
-            f"task {task.name!r} is made of two functions {definitions.shown(task.function)}, and a job could not say "
-            "which one is meant: give each a name of its own with name=..."
+            f"task {task.name!r} is made of two functions {introspection.shown(task.function)}, "
+            "and a job could not say which one is meant: give each a name of its own with name=..."
         )
     before, now = taken.options_in_force.queue, task.options_in_force.queue
     if before != now:

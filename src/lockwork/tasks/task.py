@@ -11,8 +11,6 @@ from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs
-from lockwork.commits.delivery import Way
-from lockwork.commits.enqueuing import OnCommit
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.hooks import Enqueued
@@ -25,17 +23,19 @@ from lockwork.jobs.job import Job, Origin
 from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import checked
-from lockwork.protocol.queues import pushing as protocol
-from lockwork.protocol.queues.heads import body
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import enqueue as protocol
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.record_header import body
 from lockwork.protocol.queues.unique import Arrival, push_unique
-from lockwork.tasks.batches import Batching
-from lockwork.tasks.calls import ResultCall
-from lockwork.tasks.gathering import Gathering
-from lockwork.tasks.heads import Heads
-from lockwork.tasks.promises import Taken, for_names, take_out
-from lockwork.tasks.settings import CallSettings, TaskOptions
-from lockwork.tasks.surroundings import Surroundings
+from lockwork.tasks.batch import Batching
+from lockwork.tasks.call import ResultCall
+from lockwork.tasks.context import Surroundings
+from lockwork.tasks.enqueue_batcher import Gathering
+from lockwork.tasks.header_encoder import Heads
+from lockwork.tasks.on_commit import OnCommit
+from lockwork.tasks.options import CallSettings, TaskOptions
+from lockwork.tasks.pending_jobs import Way
+from lockwork.tasks.result_refs import Taken, for_names, take_out
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from lockwork import Depends, Lockwork, current_job
 from lockwork.hooks import Failed, Started, Succeeded
 from lockwork.injection import INJECTED
-from lockwork.worker.job.context import current_jobs
+from lockwork.jobs.current import current_jobs
 
 lw = Lockwork()
 

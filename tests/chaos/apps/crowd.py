@@ -15,7 +15,7 @@ import time
 import msgspec
 
 from lockwork import Lockwork, current_job
-from lockwork.protocol.queues import jobs
+from lockwork.protocol.queues import leases
 from lockwork.protocol.scripts import Script, script
 
 HISTORY = os.environ["CHAOS_HISTORY"]
@@ -37,7 +37,7 @@ if BROKEN:
             sys.exit(f"{name}.lua has changed: break it in another way")
         return Script(name, real.source.replace(_check, "if false then"))
 
-    jobs.script = _without_check  # type: ignore[attr-defined,assignment]
+    leases.script = _without_check  # type: ignore[attr-defined,assignment]
 
 lw = Lockwork()
 _file = os.open(HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

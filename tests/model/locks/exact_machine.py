@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Argument, Call
-from lockwork.protocol.locks import lock
-from lockwork.protocol.locks.holders import with_tags
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.overview import with_tags
 from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 from model.locks.line_model import CHANNELS, Asker, LineModel, Wakes
@@ -183,4 +183,4 @@ class ExactMachine(RuleBasedStateMachine):
     @rule()
     def look(self) -> None:
         for key, one in self.locks.items():
-            assert self.bench.run(lock.state(key)) == one.state(self.bench.now), "what anybody may read"
+            assert self.bench.run(grants.state(key)) == one.state(self.bench.now), "what anybody may read"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.protocol.locks.grants import CLAIM_MS
-from lockwork.protocol.locks.lock import LockState
+from lockwork.protocol.locks.grants import CLAIM_MS, LockState
 from lockwork.protocol.messages import seal
 from model.bench import SECOND
 

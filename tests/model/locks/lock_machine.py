@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
-from lockwork.protocol.locks import grants, lock
+from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import CLAIM_MS, Renewal
 from lockwork.protocol.messages import numbers
 from lockwork.protocol.scripts import script
@@ -158,7 +158,7 @@ class LockMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        found = self.bench.run(lock.state(self.key))
+        found = self.bench.run(grants.state(self.key))
         live = [waiter for waiter in self.line if waiter.until > self.bench.now]
         assert found.waiters == len(live)
         assert found.owner == ((self.grant.owner or None) if self.grant and self._live() else None)

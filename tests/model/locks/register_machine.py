@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import StaleFence
-from lockwork.protocol import register
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import fenced_register
 from model.bench import Bench
 
 KEY = "register"
@@ -28,7 +28,7 @@ class RegisterMachine(RuleBasedStateMachine):
 
     def _write(self, request: str, value: bytes, fence: int, strict: bool) -> None:
         refused = fence < self.fence or (strict and fence == self.fence and request not in self.done)
-        call = register.write(KEY, "a", request, value, fence, strict=strict)
+        call = fenced_register.write(KEY, "a", request, value, fence, strict=strict)
         refusal = self._refusal(call)
         assert (refusal is not None) == refused, "zombies are refused, and nobody else"
         if refusal is not None:
@@ -64,4 +64,4 @@ class RegisterMachine(RuleBasedStateMachine):
     @rule()
     def read(self) -> None:
         expected = None if self.value is None else (self.value, self.fence)
-        assert self.bench.run(register.read(KEY)) == expected
+        assert self.bench.run(fenced_register.read(KEY)) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lockwork.protocol import keys
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.locks import grants, lock, overview, permits
+from lockwork.protocol.locks import grants, overview, permits
 from lockwork.protocol.locks.grants import Request
 from lockwork.protocol.queues import stock
 from model.bench import BEGIN, CHANNEL, Bench
@@ -30,7 +30,7 @@ def _left(bench: Bench) -> dict[str, float]:
     assert bench.now < BEGIN + 100, "all of them were granted at about the same time"
     bench.now = BEGIN + _LATE
     found = {
-        "lock": bench.run(lock.state(plain)).expires_in,
+        "lock": bench.run(grants.state(plain)).expires_in,
         "semaphore": bench.run(permits.state(several, holders=1)).holders[0].expires_in,
         "met": bench.run(stock.reserve(books, "r1", "ann", 1, _LEASE_MS, "", None)).expires_in,
         "listed": bench.run(stock.reservations(books, "", 9))[0].expires_in,

@@ -7,10 +7,9 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead, dead_moves, jobs, waiting
-from lockwork.protocol.queues.dead import DeadJob, Filter
-from lockwork.protocol.queues.dead_moves import Bounds
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues import browse, dead, leases
+from lockwork.protocol.queues.dead import Bounds, DeadJob, Filter
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import Bench
 from model.queues.queue_machine import PLACES, SESSIONS, ModelJob, QueueMachine
 
@@ -97,7 +96,7 @@ class DeadMachine(QueueMachine):
         self.reserve(session, count + 1, twice=False)
         doomed = [leased for holder, leased in self.leased.values() if holder == session]
         outcomes = [Outcome(leased.id, leased.token, "d", self.value(leased.id)) for leased in doomed]
-        assert all(self.bench.run(jobs.settle(self.queue, session, outcomes, _WINDOW_MS)))
+        assert all(self.bench.run(leases.settle(self.queue, session, outcomes, _WINDOW_MS)))
         for leased in doomed:
             self.ended(leased.id, "d", 0)
 
@@ -106,7 +105,7 @@ class DeadMachine(QueueMachine):
     def retry_one(self, data: st.DataObject, anew: bool, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.jobs)))
         was = self.jobs[id].place
-        moved = self.bench.run(dead_moves.retry_one(self.queue, id, self._operation(), anew=anew), twice=twice)
+        moved = self.bench.run(dead.retry_one(self.queue, id, self._operation(), anew=anew), twice=twice)
         assert moved == (was == "dead"), "only a dead job is revived, and a repeated call says the same"
         self._revived([id] if moved else [], anew=anew)
 
@@ -118,7 +117,7 @@ class DeadMachine(QueueMachine):
     )
     def retry(self, wanted: Filter, most: int | None, anew: bool, twice: bool) -> None:
         meant = self._matching(wanted, (self.bench.now + 1) // 1000)[:most]
-        moved = self.bench.run(dead_moves.retry(self.queue, wanted, self._operation(), most, anew=anew), twice=twice)
+        moved = self.bench.run(dead.retry(self.queue, wanted, self._operation(), most, anew=anew), twice=twice)
         assert moved == len(meant)
         self._revived(meant, anew=anew)
 
@@ -126,21 +125,21 @@ class DeadMachine(QueueMachine):
     @rule(data=st.data(), twice=st.booleans())
     def delete_one(self, data: st.DataObject, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.jobs)))
-        gone = self.bench.run(dead_moves.delete_one(self.queue, id, self._operation()), twice=twice)
+        gone = self.bench.run(dead.delete_one(self.queue, id, self._operation()), twice=twice)
         assert gone == (self.jobs[id].place == "dead")
         self._forgotten([id] if gone else [])
 
     @rule(wanted=st.sampled_from(_FILTERS[1:]), most=st.sampled_from([None, 1]), twice=st.booleans())
     def delete(self, wanted: Filter, most: int | None, twice: bool) -> None:
         meant = self._matching(wanted, (self.bench.now + 1) // 1000)[:most]
-        gone = self.bench.run(dead_moves.delete(self.queue, wanted, self._operation(), most), twice=twice)
+        gone = self.bench.run(dead.delete(self.queue, wanted, self._operation(), most), twice=twice)
         assert gone == len(meant)
         self._forgotten(meant)
 
     @rule(ttl_ms=st.sampled_from([1, 500, 1500, 86_400_000]), limit=st.sampled_from([0, 2, 100, 100]))
     def trim(self, ttl_ms: int, limit: int) -> None:
         now = (self.bench.now + 1) // 1000
-        gone, more = self.bench.run(dead_moves.trim(self.queue, Bounds(ttl_ms, limit)))
+        gone, more = self.bench.run(dead.trim(self.queue, Bounds(ttl_ms, limit)))
         order = self._dead()
         over = max(0, len(order) - limit)
         meant = [id for at, (died, id) in enumerate(order) if at < over or died <= now - ttl_ms]
@@ -152,7 +151,7 @@ class DeadMachine(QueueMachine):
         if rarely:
             return
         waiting_now = [id for id, job in self.jobs.items() if job.place in ("ready", "scheduled")]
-        cleared = self.bench.run(waiting.clear(self.queue, self._operation(), _WINDOW_MS), twice=twice)
+        cleared = self.bench.run(browse.clear(self.queue, self._operation(), _WINDOW_MS), twice=twice)
         assert cleared == len(waiting_now)
         for id in waiting_now:
             self.jobs[id].place = "unknown"
@@ -206,12 +205,12 @@ class DeadMachine(QueueMachine):
 
     @rule(most=st.integers(1, 5), skip=st.integers(0, 2))
     def peek(self, most: int, skip: int) -> None:
-        found = self.bench.run(waiting.peek(self.queue, "ready", skip, most))
+        found = self.bench.run(browse.peek(self.queue, "ready", skip, most))
         line = [id for level in self.ready for id in level]
         assert [job.id for job in found] == line[skip : skip + most]
         assert [(job.attempts, job.call.task, job.call.priority) for job in found] == [
             self._seen(job.id) for job in found
         ]
         later = sorted((job.due, id) for id, job in self.jobs.items() if job.place == "scheduled")
-        found = self.bench.run(waiting.peek(self.queue, "scheduled", skip, most))
+        found = self.bench.run(browse.peek(self.queue, "scheduled", skip, most))
         assert [job.id for job in found] == [id for _, id in later][skip : skip + most]

@@ -8,9 +8,10 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol import delay_queue, keys
-from lockwork.protocol.delay_queue import Entry
+from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
+from lockwork.protocol.queues import delay_queue
+from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
 

@@ -7,16 +7,16 @@ from collections import Counter
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import flows, heads, jobs, waiting
+from lockwork.protocol.queues import browse, flows, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.leases import Outcome
 from model.queues.flow_model import WAITING, ModelFlow, ModelJob
 from model.queues.flow_workers import DELIVERIES, SESSION, WINDOW_MS, FlowWorkers
 
-_RECORD = heads.head(1, DELIVERIES) + b"body"
-_KEYED = heads.head(1, DELIVERIES, "key") + b"body"
+_RECORD = record_header.head(1, DELIVERIES) + b"body"
+_KEYED = record_header.head(1, DELIVERIES, "key") + b"body"
 _STATES = {"ready": "active", "running": "active", "scheduled": "scheduled", "blocked": "blocked"}
 SHAPES = st.lists(
     st.tuples(
@@ -133,7 +133,7 @@ class FlowMachine(FlowWorkers):
         if rarely:
             return
         self.requests += 1
-        assert self.bench.run(waiting.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
+        assert self.bench.run(browse.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
         for id in sorted(there):
             self._end(known[id], "c")
             known[id].place = "cleared"  # nothing is left of it that could run again
@@ -151,7 +151,7 @@ class FlowMachine(FlowWorkers):
         assert status.blocked == places["blocked"]
         assert status.ready + status.scheduled == places["ready"] + places["scheduled"]
         for id, job in self.jobs().items():
-            found = self.bench.run(jobs.standing(self.queue, id)).state
+            found = self.bench.run(leases.standing(self.queue, id)).state
             if job.place not in _STATES:
                 assert found in ("ended", "unknown", job.place), f"{id}: {found}, {job.place}"
             elif job.place in WAITING:  # a job of the model is ready when somebody asks for one
@@ -188,7 +188,7 @@ class FlowMachine(FlowWorkers):
                 break
             if self.leased:
                 outcomes = [Outcome(id, leased.token, "s", b"value") for id, leased in self.leased.items()]
-                assert all(self.bench.run(jobs.settle(self.queue, SESSION, outcomes, WINDOW_MS)))
+                assert all(self.bench.run(leases.settle(self.queue, SESSION, outcomes, WINDOW_MS)))
                 self._note(outcomes)
         self.look()
         assert all(flow.state == "ended" for flow in self.flows.values()), "a flow hangs"

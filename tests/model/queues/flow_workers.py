@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.heads import MAX_CRASHES
-from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES
 from model.bench import Bench
 from model.queues.flow_model import ModelFlow, ModelJob
 
@@ -39,7 +39,7 @@ class FlowWorkers(RuleBasedStateMachine):
         self.simple = simple
 
     def join(self) -> None:
-        self.bench.run(jobs.beat(self.queue, {SESSION: True}, 10**9, 1.0))
+        self.bench.run(leases.beat(self.queue, {SESSION: True}, 10**9, 1.0))
 
     @property
     def ms(self) -> int:
@@ -64,7 +64,7 @@ class FlowWorkers(RuleBasedStateMachine):
 
     def _expire(self) -> None:
         """Goes on with what calls have left, and forgets what ended long ago."""
-        self.bench.run(jobs.expire(self.queue, WINDOW_MS))
+        self.bench.run(leases.expire(self.queue, WINDOW_MS))
         for name, flow in self.flows.items():
             if flow.state == "ended" and flow.ended_at + WINDOW_MS <= self.ms:
                 self.forgotten.add(name)
@@ -75,7 +75,7 @@ class FlowWorkers(RuleBasedStateMachine):
     @rule(want=st.integers(1, 6), twice=st.booleans())
     def reserve(self, want: int, *, twice: bool) -> None:
         self.requests += 1
-        asked = jobs.reserve(self.queue, SESSION, want, f"q{self.requests}", "", window_ms=WINDOW_MS)
+        asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "", window_ms=WINDOW_MS)
         batch = self.bench.run(asked, twice=twice)
         self._expire()
         known = self.jobs()
@@ -104,7 +104,7 @@ class FlowWorkers(RuleBasedStateMachine):
             Outcome(id, self.leased[id].token, kind, b"value", delay if kind == "r" else 0)  # type: ignore[arg-type]
             for id, kind in zip(ids, kinds, strict=False)
         ]
-        settled = self.bench.run(jobs.settle(self.queue, SESSION, outcomes, WINDOW_MS), twice=twice)
+        settled = self.bench.run(leases.settle(self.queue, SESSION, outcomes, WINDOW_MS), twice=twice)
         assert settled == [not twice] * len(outcomes)
         self._note(outcomes)
 
@@ -131,7 +131,7 @@ class FlowWorkers(RuleBasedStateMachine):
     @rule()
     def recover(self) -> None:
         """The worker has died with all it held."""
-        moved = self.bench.run(jobs.recover(self.queue, SESSION, WINDOW_MS, gone=True))
+        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True))
         known = self.jobs()
         held, self.leased = self.leased, {}
         for id in sorted(held, reverse=True):

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands, jobs
-from lockwork.protocol.queues.jobs import Buried
+from lockwork.protocol.queues import leases, sessions
+from lockwork.protocol.queues.leases import Buried
 from model.bench import CHANNEL, Bench
 from model.queues.queue_machine import QueueMachine
 
@@ -23,7 +23,7 @@ class GivingBack(QueueMachine):
     def give_back(self, session: str) -> None:
         held = [id for id, (holder, _) in self.leased.items() if holder == session]
         buried: list[Buried] = []
-        ending = jobs.recover(self.queue, session, _WINDOW_MS, gone=True, counted=False, on_buried=buried.extend)
+        ending = leases.recover(self.queue, session, _WINDOW_MS, gone=True, counted=False, on_buried=buried.extend)
         given = self.bench.run(ending)
         self.alive.pop(session, None)
         places = self._back(held, counted=False)
@@ -39,7 +39,7 @@ class Sleepers(RuleBasedStateMachine):
         self.bench = bench
         self.queue = QueueKeys("sim", "q")
         self.asleep: list[str] = []
-        self.bench.run(jobs.beat(self.queue, {"host/1/a": True}, 3_600_000, 1.0))
+        self.bench.run(leases.beat(self.queue, {"host/1/a": True}, 3_600_000, 1.0))
         self.requests = 0
         self.crowded = False
 
@@ -55,7 +55,7 @@ class Sleepers(RuleBasedStateMachine):
     @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2"]))
     def sleep(self, channel: str) -> None:
         self.requests += 1
-        self.bench.run(jobs.reserve(self.queue, "host/1/a", 1, f"{self.requests}", channel))
+        self.bench.run(leases.reserve(self.queue, "host/1/a", 1, f"{self.requests}", channel))
         if channel in self.asleep:
             self.asleep.remove(channel)
         self.asleep.append(channel)
@@ -63,7 +63,7 @@ class Sleepers(RuleBasedStateMachine):
     @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2", "awake"]), awake=st.booleans())
     def pass_on(self, channel: str, *, awake: bool) -> None:
         self.bench.messages.clear()
-        told = self.bench.run(hands.pass_on(self.queue, "host/1/a", channel, 0, _WINDOW_MS, awake=awake))
+        told = self.bench.run(sessions.pass_on(self.queue, "host/1/a", channel, 0, _WINDOW_MS, awake=awake))
         slept = channel in self.asleep
         if slept:
             self.asleep.remove(channel)

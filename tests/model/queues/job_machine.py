@@ -8,11 +8,11 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.job_control import Note
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
 from model.bench import Bench
 from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, VOID, WINDOW_MS, ModelJob, QueueMachine
 
@@ -45,7 +45,7 @@ class JobMachine(QueueMachine):
             assert self.bench.run(control.cancel(self.queue, id, "sim", WINDOW_MS)) == "running"
             self.jobs[id].asked = True
         ended = Outcome(id, leased.token, kind, self.value(id), 0)  # type: ignore[arg-type]
-        assert self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
+        assert self.bench.run(leases.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
         self.ended(id, kind, 0)
         self._see(id)
 
@@ -59,9 +59,9 @@ class JobMachine(QueueMachine):
         id = f"j{len(self.jobs):03}"
         due, ends = (-(self.ms + delay), -(self.ms + limit)) if absolute else (delay, limit)
         due = due if delay else 0
-        new = NewJob(id, heads.head(level, DELIVERIES) + BODY, due)
+        new = NewJob(id, record_header.head(level, DELIVERIES) + BODY, due)
         self.bench.now -= 1
-        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), twice=twice) == (0 if twice else 1)
+        assert self.bench.run(enqueue.push(self.queue, [new], expires_ms=ends), twice=twice) == (0 if twice else 1)
         self.sent.append((new, ends))
         self.jobs[id] = ModelJob(level, expires=self.ms + limit)
         if delay:
@@ -73,7 +73,7 @@ class JobMachine(QueueMachine):
     @rule(data=st.data())
     def send_again(self, data: st.DataObject) -> None:
         new, ends = data.draw(st.sampled_from(self.sent[-4:]))
-        assert self.bench.run(pushing.push(self.queue, [new], expires_ms=ends), again=True) == 0
+        assert self.bench.run(enqueue.push(self.queue, [new], expires_ms=ends), again=True) == 0
         self._see(new.id)
 
     @precondition(lambda self: self.jobs)
@@ -183,7 +183,7 @@ class JobMachine(QueueMachine):
     def _snooze(self, id: str, delay: int, kind: str) -> None:
         session, leased = self.leased[id]
         ended = Outcome(id, leased.token, kind, b"", delay)  # type: ignore[arg-type]
-        assert self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
+        assert self.bench.run(leases.settle(self.queue, session, [ended], WINDOW_MS)) == [True]
         del self.leased[id]
         job = self.jobs[id]
         if kind == "c" or job.asked:

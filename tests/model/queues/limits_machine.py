@@ -13,14 +13,14 @@ from typing import TypeVar
 import hypothesis.strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from lockwork.counts import several
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.jobs import Batch, Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Leased, Outcome
+from lockwork.validation import several
 from model.bench import CHANNEL, Bench
 from model.queues.job_machine import JobMachine
 from model.queues.queue_machine import BODY, DELIVERIES, SESSIONS, WINDOW_MS, QueueMachine
@@ -118,7 +118,7 @@ class LimitsMachine(QueueMachine):
                 raise AssertionError("there is room, or it was for the same jobs") from refused
         else:
             again, batch = self._batch(new, known)
-            full = _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, again + batch), twice=twice))
+            full = _raised(QueueFull, lambda: self.bench.run(enqueue.push(self.queue, again + batch), twice=twice))
             assert (full.waiting, full.limit) == (self._waiting(), self.size)
         if self.paused:
             assert not self.bench.messages, "nobody is woken to find a queue paused"
@@ -137,7 +137,7 @@ class LimitsMachine(QueueMachine):
         room = max(0, self.size - self._waiting())
         if len(new) > room:
             again, batch = self._batch(new, known)
-            pushing_some = pushing.push(self.queue, again + batch, some=True)
+            pushing_some = enqueue.push(self.queue, again + batch, some=True)
             full = _raised(QueueFull, lambda: self.bench.run(pushing_some, twice=twice))
             assert full.enqueued == len(again) + room
             self._pushed(batch[:room])
@@ -195,7 +195,7 @@ class LimitsMachine(QueueMachine):
         session, _ = self.leased[id]
         batch = [leased for holder, leased in self.leased.values() if holder == session and (many or leased.id == id)]
         outcomes = [Outcome(leased.id, leased.token, "s", self.value(leased.id)) for leased in batch]
-        assert all(self.bench.run(jobs.settle(self.queue, session, outcomes, WINDOW_MS)))
+        assert all(self.bench.run(leases.settle(self.queue, session, outcomes, WINDOW_MS)))
         for leased in batch:
             self.ended(leased.id, "s", 0)
 
@@ -291,8 +291,8 @@ class LimitedJobsMachine(LimitsMachine, JobMachine):
         if self._room_for(1):
             super().push_until(level, limit, delay, absolute=absolute, twice=twice)
             return
-        new = NewJob(f"j{len(self.jobs):03}", heads.head(level, DELIVERIES) + BODY, delay)
-        _raised(QueueFull, lambda: self.bench.run(pushing.push(self.queue, [new], expires_ms=limit), twice=twice))
+        new = NewJob(f"j{len(self.jobs):03}", record_header.head(level, DELIVERIES) + BODY, delay)
+        _raised(QueueFull, lambda: self.bench.run(enqueue.push(self.queue, [new], expires_ms=limit), twice=twice))
 
     @precondition(lambda self: self.leased)
     @rule()

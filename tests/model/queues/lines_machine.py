@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.heads import MAX_CRASHES, Limits
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES, Limits
 from model.bench import Bench
 
 _DELIVERIES = 3
@@ -90,7 +90,7 @@ class LinesMachine(RuleBasedStateMachine):
         self.join()
 
     def join(self) -> None:
-        self.bench.run(jobs.beat(self.queue, {SESSION: True}, 10**9, 1.0))
+        self.bench.run(leases.beat(self.queue, {SESSION: True}, 10**9, 1.0))
 
     @property
     def ms(self) -> int:
@@ -129,12 +129,12 @@ class LinesMachine(RuleBasedStateMachine):
         batch = []
         for level, key, group, delay in new:
             id = f"j{len(self.jobs):03}"
-            head = heads.head(level, _DELIVERIES, key, group, _LIMITS.get(group))
+            head = record_header.head(level, _DELIVERIES, key, group, _LIMITS.get(group))
             batch.append(NewJob(id, head + b"body", delay))
             self.jobs[id] = _Job(level, key, group)
             if not (key or group or delay):
                 self._line_up(id)
-        added = self.bench.run(pushing.push(self.queue, batch), twice=twice)
+        added = self.bench.run(enqueue.push(self.queue, batch), twice=twice)
         assert added == (0 if twice else len(batch))
         for job in batch:
             self.jobs[job.id].due = self.ms + job.delay_ms
@@ -167,7 +167,7 @@ class LinesMachine(RuleBasedStateMachine):
     def reserve(self, want: int, twice: bool) -> None:
         """Highest level first, each line in its order, groups by turns; nothing is left that may run."""
         self.requests += 1
-        asked = jobs.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
+        asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
         batch = self.bench.run(asked, twice=twice)
         self._admit()
         got = [job.id for job in batch.jobs]
@@ -219,7 +219,7 @@ class LinesMachine(RuleBasedStateMachine):
     def settle(self, data: st.DataObject, kind: str, delay: int, twice: bool) -> None:
         id = data.draw(st.sampled_from(sorted(self.leased)))
         ended = Outcome(id, self.leased[id].token, kind, b"value", delay)  # type: ignore[arg-type]
-        settled = self.bench.run(jobs.settle(self.queue, SESSION, [ended], WINDOW_MS), twice=twice)
+        settled = self.bench.run(leases.settle(self.queue, SESSION, [ended], WINDOW_MS), twice=twice)
         assert settled == [not twice]
         fence = self.leased.pop(id).fence
         job = self.jobs[id]
@@ -251,7 +251,7 @@ class LinesMachine(RuleBasedStateMachine):
     @rule()
     def recover(self) -> None:
         """The worker has died with all it held."""
-        moved = self.bench.run(jobs.recover(self.queue, SESSION, WINDOW_MS, gone=True))
+        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True))
         held, self.leased = self.leased, {}
         self.stamps += 1
         stamp, front = self.stamps, -self.stamps
@@ -315,7 +315,7 @@ class CrowdedLinesMachine(LinesMachine):
         """Ask until a worker may sleep: then nothing is left that may run."""
         for _ in range(50):
             self.requests += 1
-            asked = jobs.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
+            asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
             batch = self.bench.run(asked, twice=twice)
             self._admit()
             for job in batch.jobs:

@@ -8,18 +8,17 @@ from hypothesis.stateful import precondition, rule
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal
-from lockwork.protocol.queues import heads, jobs
+from lockwork.protocol.queues import leases, record_header
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Outcome
-from lockwork.protocol.queues.lock_jobs import release_and_push
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob, release_and_push
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import Bench
 from model.locks.lock_machine import LockMachine, _Grant
 
 _QUEUE = QueueKeys("sim", "q")
 _SESSION = "host/1/a"
 _LEASE_MS = 3_600_000
-_RECORD = heads.head(1, 3) + b'["work",[1]]'
+_RECORD = record_header.head(1, 3) + b'["work",[1]]'
 
 
 class LockJobsMachine(LockMachine):
@@ -32,7 +31,7 @@ class LockJobsMachine(LockMachine):
         self.sent: list[tuple[Call, bool]] = []
         """Releases so far, and whether each was one."""
         self.enqueued = self.done = 0
-        bench.run(jobs.beat(_QUEUE, {_SESSION: True}, _LEASE_MS, 1.0))
+        bench.run(leases.beat(_QUEUE, {_SESSION: True}, _LEASE_MS, 1.0))
 
     @rule(
         owner=st.sampled_from(["ann", "bob", "eve", "joe"]),
@@ -75,10 +74,10 @@ class LockJobsMachine(LockMachine):
     @rule()
     def work(self) -> None:
         """A worker runs one job to its end."""
-        batch = self.bench.run(jobs.reserve(_QUEUE, _SESSION, 1, f"q{self.bench.now}", ""))
+        batch = self.bench.run(leases.reserve(_QUEUE, _SESSION, 1, f"q{self.bench.now}", ""))
         assert len(batch.jobs) == min(1, self.enqueued - self.done)
         for job in batch.jobs:
-            settled = self.bench.run(jobs.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s")], _LEASE_MS))
+            settled = self.bench.run(leases.settle(_QUEUE, _SESSION, [Outcome(job.id, job.token, "s")], _LEASE_MS))
             assert settled == [True]
             self.done += 1
 

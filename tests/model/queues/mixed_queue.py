@@ -12,15 +12,14 @@ from typing import TypeVar
 from lockwork.errors import QueueFull
 from lockwork.protocol.effects import Argument, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import dead_moves, flows, heads, jobs, pushing, waiting
+from lockwork.protocol.queues import browse, dead, enqueue, flows, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.dead_moves import Bounds
+from lockwork.protocol.queues.dead import Bounds, Filter
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.heads import Limits
-from lockwork.protocol.queues.jobs import Leased, Outcome
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import Limits
 from lockwork.protocol.queues.unique import Terms, push_unique
 from model.bench import CHANNEL, Bench
 from model.queues.mixed_recount import Recount
@@ -72,7 +71,7 @@ class MixedQueue:
         self._end()
         self._recount().check(self._held, LIMITS)
         self._bench.now += 4 * _WINDOW_MS * 1000
-        self._run(jobs.expire(QUEUE, _WINDOW_MS))
+        self._run(leases.expire(QUEUE, _WINDOW_MS))
         for _ in range(3):
             self._reserve()
         self._recount().nothing_left()
@@ -84,7 +83,7 @@ class MixedQueue:
         return self._bench.run(protocol, twice=self._random.random() < 0.25)
 
     def _join(self, session: str) -> None:
-        self._bench.run(jobs.beat(QUEUE, {session: True}, 10**9, 1.0))
+        self._bench.run(leases.beat(QUEUE, {session: True}, 10**9, 1.0))
 
     def _next(self) -> str:
         self._count += 1
@@ -102,7 +101,7 @@ class MixedQueue:
             self._random.choice([1, 2, 3]),
             self._random.choice([0, 0, 1, 2]),
         )
-        return heads.head(level, attempts, key, group, LIMITS.get(group), unique, most) + b'["work",[]]'
+        return record_header.head(level, attempts, key, group, LIMITS.get(group), unique, most) + b'["work",[]]'
 
     def _moment(self, *later: int) -> int:
         return -(self._bench.now // 1000 + self._random.choice(later))
@@ -120,11 +119,11 @@ class MixedQueue:
     def _push(self) -> None:
         plain = b"1,2,,;x"
         new = [self._new(self._random.choice([plain, self._record()])) for _ in range(self._random.randrange(1, 4))]
-        self._refusable(pushing.push(QUEUE, new))
+        self._refusable(enqueue.push(QUEUE, new))
 
     def _push_until(self) -> None:
         limit = self._random.choice([1000, 5000, self._moment(3000)])
-        self._refusable(pushing.push(QUEUE, [self._new(self._record())], expires_ms=limit))
+        self._refusable(enqueue.push(QUEUE, [self._new(self._record())], expires_ms=limit))
 
     def _push_unique(self) -> None:
         terms = self._random.choice(_TERMS)
@@ -148,7 +147,7 @@ class MixedQueue:
     def _reserve(self) -> int:
         session = self._random.choice(SESSIONS)
         want, channel = self._random.randrange(1, 6), self._random.choice(["", CHANNEL])
-        found = self._run(jobs.reserve(QUEUE, session, want, self._next(), channel, window_ms=_WINDOW_MS)).jobs
+        found = self._run(leases.reserve(QUEUE, session, want, self._next(), channel, window_ms=_WINDOW_MS)).jobs
         for job in found:
             assert job.id not in self._held, f"{job.id} is leased twice"
             self._held[job.id] = session, job
@@ -164,7 +163,7 @@ class MixedQueue:
         mine = {end.id for end in ends}
         sent = [*ends, *(end for end in late[:1] if end.id not in mine)]
         if sent:
-            self._run(jobs.settle(QUEUE, session, sent, _WINDOW_MS))
+            self._run(leases.settle(QUEUE, session, sent, _WINDOW_MS))
 
     def _outcome(self, job: Leased, kind: str) -> Outcome:
         value = b"1" if kind == "s" else _FAILURE if kind in "rd" else b""
@@ -192,27 +191,25 @@ class MixedQueue:
         request, way = self._next(), self._random.randrange(5)
         if way == 0:
             self._run(
-                dead_moves.retry(
-                    QUEUE, Filter(), request, self._random.choice([None, 1]), anew=self._random.random() < 0.5
-                )
+                dead.retry(QUEUE, Filter(), request, self._random.choice([None, 1]), anew=self._random.random() < 0.5)
             )
         elif way == 1:
-            self._run(dead_moves.retry_one(QUEUE, self._any(), request, anew=True))
+            self._run(dead.retry_one(QUEUE, self._any(), request, anew=True))
         elif way == 2:
-            self._run(dead_moves.delete_one(QUEUE, self._any(), request))
+            self._run(dead.delete_one(QUEUE, self._any(), request))
         elif way == 3:
-            self._run(dead_moves.delete(QUEUE, Filter(), request, 1))
+            self._run(dead.delete(QUEUE, Filter(), request, 1))
         else:
             bounds = Bounds(self._random.choice([1000, 10**9]), self._random.choice([0, 3, 100]))
-            self._run(dead_moves.trim(QUEUE, bounds))
+            self._run(dead.trim(QUEUE, bounds))
 
     def _clear(self) -> None:
         if self._random.random() < 0.25:
-            self._run(waiting.clear(QUEUE, self._next(), _WINDOW_MS))
+            self._run(browse.clear(QUEUE, self._next(), _WINDOW_MS))
 
     def _recover(self) -> None:
         session = self._random.choice(SESSIONS)
-        self._run(jobs.recover(QUEUE, session, _WINDOW_MS, gone=True, counted=self._random.random() < 0.6))
+        self._run(leases.recover(QUEUE, session, _WINDOW_MS, gone=True, counted=self._random.random() < 0.6))
         self._over += [held for held in self._held.values() if held[0] == session]
         self._held = {id: held for id, held in self._held.items() if held[0] != session}
         self._join(session)
@@ -221,7 +218,7 @@ class MixedQueue:
         self._run(queue_limits.change(QUEUE, self._random.choice(_RULES)))
 
     def _expire(self) -> None:
-        self._run(jobs.expire(QUEUE, _WINDOW_MS))
+        self._run(leases.expire(QUEUE, _WINDOW_MS))
 
     def _cancel_flow(self) -> None:
         if self._flows:
@@ -229,7 +226,7 @@ class MixedQueue:
 
     def _look(self) -> None:
         id = self._any()
-        self._run(jobs.standing(QUEUE, id, CHANNEL))
+        self._run(leases.standing(QUEUE, id, CHANNEL))
         self._run(control.look(QUEUE, id, CHANNEL, _WINDOW_MS))
 
     def _wait(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.heads import Limits
+from lockwork.protocol.queues.record_header import Limits
 from simulation.server import Server
 
 

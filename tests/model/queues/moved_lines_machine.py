@@ -5,8 +5,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
+from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import waiting
 from model.queues.lines_machine import WINDOW_MS, LinesMachine
 
 _WAITING = ("scheduled", "ready", "waits for its key")
@@ -63,7 +63,7 @@ class MovedLinesMachine(LinesMachine):
             return
         there = [id for id, job in self.jobs.items() if job.place in _WAITING]
         self.requests += 1
-        assert self.bench.run(waiting.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
+        assert self.bench.run(browse.clear(self.queue, f"c{self.requests}", WINDOW_MS)) == len(there)
         for id in there:
             self.jobs[id].place = "cleared"
         self.holders = {key: id for key, id in self.holders.items() if id in self.leased}

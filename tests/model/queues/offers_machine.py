@@ -15,11 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import hands, heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
 from model.bench import Bench
 
 _SESSIONS = ["host/1/a", "host/2/b", "host/3/deaf"]
@@ -34,7 +34,7 @@ _RULES: dict[str, tuple[str | int, ...]] = {"paused": (1, ""), "concurrency": (1
 
 def _read(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
     """What a worker that went to sleep after this batch makes of a message."""
-    sleeping = jobs.idle(queue, batch, Hints())
+    sleeping = leases.idle(queue, batch, Hints())
     assert isinstance(next(sleeping), Clock)
     effect = sleeping.send(0.0)
     assert isinstance(effect, Park)
@@ -86,7 +86,7 @@ class Offers(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from(_SESSIONS))
     def beat(self, session: str) -> None:
-        self.bench.run(jobs.beat(self.queue, {session: True}, _LEASE_MS, 1.0))
+        self.bench.run(leases.beat(self.queue, {session: True}, _LEASE_MS, 1.0))
         self.alive[session] = self.bench.now // 1000 + _LEASE_MS
 
     @rule(ms=st.sampled_from([1, 100, 1200, 6000, 70_000, -3000]))
@@ -114,7 +114,7 @@ class Offers(RuleBasedStateMachine):
     @rule(session=st.sampled_from(_SESSIONS), want=st.integers(1, 2))
     def ask(self, session: str, want: int, twice: bool = False) -> None:
         self.requests += 1
-        asked = jobs.reserve(
+        asked = leases.reserve(
             self.queue, session, want, f"{self.requests:x}", channel("sim", session), last=self.last[session]
         )
         try:
@@ -156,12 +156,12 @@ class Offers(RuleBasedStateMachine):
         keys.sleeper = guess = channel("sim", guess) if guess else keys.sleeper
         id = f"j{self.count:03}"
         self.count += 1
-        record = heads.head(1, 3) + (_BODY if large else b"x" * _LARGE)
+        record = record_header.head(1, 3) + (_BODY if large else b"x" * _LARGE)
         taker = next((each for each in self.asleep if channel("sim", each) == guess), None)
         may = "rate" not in self.in_force and self._room(1) and not self.ready and large
         alive = taker is not None and self.alive.get(taker, 0) > self.bench.now // 1000
         self.bench.messages.clear()
-        assert self.bench.run(pushing.push(keys, [NewJob(id, record)])) == 1
+        assert self.bench.run(enqueue.push(keys, [NewJob(id, record)])) == 1
         busy = any(holder == taker for holder, _ in self.held.values())
         if taker is not None and may and alive and not busy and "deaf" not in taker:
             self.asleep.remove(taker)
@@ -244,7 +244,7 @@ class Offers(RuleBasedStateMachine):
     @rule(session=st.sampled_from(_SESSIONS), awake=st.booleans())
     def pass_on(self, session: str, awake: bool) -> None:
         self.bench.messages.clear()
-        passing = hands.pass_on(
+        passing = sessions.pass_on(
             self.queue, session, channel("sim", session), self.last[session], _WINDOW_MS, awake=awake
         )
         told = self.bench.run(passing)
@@ -274,7 +274,7 @@ class Offers(RuleBasedStateMachine):
     def _settle(self, id: str, kind: str) -> None:
         session, job = self.held.pop(id)
         outcome = Outcome(job.id, job.token, "s" if kind == "s" else "g")
-        settled = self.bench.run(jobs.settle(self.queue, session, [outcome], _WINDOW_MS))
+        settled = self.bench.run(leases.settle(self.queue, session, [outcome], _WINDOW_MS))
         assert settled == [True], "who was given a job has its lease"
         if kind == "g":
             self._back(job.id)
@@ -288,12 +288,12 @@ class Offers(RuleBasedStateMachine):
         offered = self.offered.pop(session, None)
         # as a beat that finds it overdue has seen its deadline
         ended = int(self.bench.scores(self.queue.workers).get(session, 0))
-        back = self.bench.run(jobs.recover(self.queue, session, _WINDOW_MS, gone=gone, ended=ended))
+        back = self.bench.run(leases.recover(self.queue, session, _WINDOW_MS, gone=gone, ended=ended))
         had = {*mine, *filter(None, [offered])}
         # who has not asked since it was offered a job has not begun it, unless its process was seen to die
         counted = had if gone or session not in self.marks else set()
         self.crashes.update(counted)
-        buried = {id for id in counted if self.crashes[id] == heads.MAX_CRASHES} - self.cancelled
+        buried = {id for id in counted if self.crashes[id] == record_header.MAX_CRASHES} - self.cancelled
         assert back == len(had - self.cancelled - buried)
         tries = self.bench.hash(self.queue.tries)
         for id in had - self.cancelled:

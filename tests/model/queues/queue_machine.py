@@ -9,11 +9,11 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, jobs, pushing
+from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Batch, Buried, Leased, Outcome, SessionOver
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Batch, Buried, Leased, Outcome, SessionOver
 from model.bench import Bench
 
 BODY = b'["work",[1]]'
@@ -85,7 +85,7 @@ class QueueMachine(RuleBasedStateMachine):
     def push(self, new: list[tuple[int, int]], known: bool, twice: bool) -> None:
         """Enqueue; `known`: an id that waits or ran already is among them."""
         again, batch = self._batch(new, known)
-        added = self.bench.run(pushing.push(self.queue, again + batch), twice=twice)
+        added = self.bench.run(enqueue.push(self.queue, again + batch), twice=twice)
         assert added == (0 if twice else len(batch))
         self._pushed(batch)
 
@@ -93,14 +93,14 @@ class QueueMachine(RuleBasedStateMachine):
         """What is known already, and what is new."""
         waiting = next((id for id, job in self.jobs.items() if job.place in PLACES), None)
         return [NewJob(waiting, b"1,1,,;other")] if known and waiting else [], [
-            NewJob(f"j{number:03}", heads.head(level, DELIVERIES, deliveries=_most(number)) + BODY, delay)
+            NewJob(f"j{number:03}", record_header.head(level, DELIVERIES, deliveries=_most(number)) + BODY, delay)
             for number, (level, delay) in enumerate(new, len(self.jobs))
         ]
 
     def _pushed(self, batch: list[NewJob]) -> None:
         for job in batch:
             level = job.record[0] - 48
-            self.jobs[job.id] = ModelJob(level, most=heads.budget(job.record).deliveries)
+            self.jobs[job.id] = ModelJob(level, most=record_header.budget(job.record).deliveries)
             if job.delay_ms:
                 self.jobs[job.id].place, self.jobs[job.id].due = "scheduled", self.ms + job.delay_ms
             else:
@@ -109,7 +109,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(session=st.sampled_from(SESSIONS), joins=st.booleans())
     def beat(self, session: str, joins: bool) -> None:
         alive = joins or session in self.alive
-        found = self.bench.run(jobs.beat(self.queue, {session: joins}, _LEASE_MS, 1.0))
+        found = self.bench.run(leases.beat(self.queue, {session: joins}, _LEASE_MS, 1.0))
         assert found.alive == {session: alive}
         if alive:
             self.alive[session] = self.ms + _LEASE_MS
@@ -120,7 +120,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(session=st.sampled_from(SESSIONS), want=st.integers(1, 4), twice=st.booleans())
     def reserve(self, session: str, want: int, twice: bool) -> None:
         self.requests += 1
-        asked = jobs.reserve(self.queue, session, want, f"q{self.requests}", self.channel)
+        asked = leases.reserve(self.queue, session, want, f"q{self.requests}", self.channel)
         try:
             batch = self.bench.run(asked, twice=twice)
         except SessionOver:
@@ -162,7 +162,7 @@ class QueueMachine(RuleBasedStateMachine):
         session, leased = data.draw(st.sampled_from(renewed if stale and renewed else self.old[-6:]))
         current = self.leased.get(leased.id) == (session, leased)
         ended = Outcome(leased.id, leased.token, kind, self.value(leased.id), delay)  # type: ignore[arg-type]
-        settled = self.bench.run(jobs.settle(self.queue, session, [ended], WINDOW_MS), twice=twice)
+        settled = self.bench.run(leases.settle(self.queue, session, [ended], WINDOW_MS), twice=twice)
         assert settled == [current and not twice], "only the current lease settles, and once"
         if not current:
             return
@@ -203,7 +203,7 @@ class QueueMachine(RuleBasedStateMachine):
         # who has beaten since it was found overdue has another deadline
         ended = self.alive.get(session, 0) - (0 if over else 1)
         buried: list[Buried] = []
-        ending = jobs.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended, on_buried=buried.extend)
+        ending = leases.recover(self.queue, session, WINDOW_MS, gone=gone, ended=ended, on_buried=buried.extend)
         given = self.bench.run(ending, twice=twice)
         if not over:
             assert given == 0, "a session that is not over keeps its jobs"
@@ -227,7 +227,9 @@ class QueueMachine(RuleBasedStateMachine):
                 job.tries += 1
                 job.crashes += 1
             self.counts["recovered"] += counted
-            if (counted or job.most) and (job.tries >= job.most if job.most else job.crashes >= heads.MAX_CRASHES):
+            if (counted or job.most) and (
+                job.tries >= job.most if job.most else job.crashes >= record_header.MAX_CRASHES
+            ):
                 job.place = "dead"
                 job.died, job.error = self.ms, b"WorkerDied"
                 self.counts["failed"] += 1
@@ -261,7 +263,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {name: getattr(status, name) for name in self.counts} == self.counts
         for id, job in self.jobs.items():
             state = "active" if job.place in ("ready", "running") else "ended" if job.place in ENDED else job.place
-            found = self.bench.run(jobs.standing(self.queue, id)).state
+            found = self.bench.run(leases.standing(self.queue, id)).state
             overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
             assert found == ("overdue" if overdue else state)
             place = self.bench.run(control.where(self.queue, id))

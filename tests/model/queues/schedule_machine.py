@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import schedules
-from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.queues.enqueue import push_keys
 from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis.stateful import precondition, rule
 
 from lockwork.protocol.effects import Call
-from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import flows, leases
 from lockwork.protocol.queues.flows import Policy
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.leases import Outcome
 from model.queues.flow_machine import SHAPES, FlowMachine
 from model.queues.flow_workers import SESSION, WINDOW_MS
 
@@ -32,7 +32,7 @@ class StepwiseFlowMachine(FlowMachine):
         for other in job.flow.cancel():
             other.asked = True
         outcome = Outcome(id, self.leased.pop(id).token, "s", b"value")
-        assert self.bench.run(jobs.settle(self.queue, SESSION, [outcome], WINDOW_MS)) == [True]
+        assert self.bench.run(leases.settle(self.queue, SESSION, [outcome], WINDOW_MS)) == [True]
         self._settled(job, outcome)
         self._carry_on()
         self.after()

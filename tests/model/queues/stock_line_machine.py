@@ -7,7 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from lockwork.errors import ReservationEnded, SoldOut
 from lockwork.protocol.effects import Call
-from lockwork.protocol.queues import heads, stock
+from lockwork.protocol.queues import record_header, stock
 from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND
 from model.queues.stock_machine import StockMachine
@@ -94,7 +94,7 @@ class StockLineMachine(StockMachine):
     def _wait(self, id: str, waiter: Waiter, stays: bool, job: bool, twice: bool) -> None:
         self._lapse()
         self.bench.messages.clear()
-        record: list[str | bytes | int] = [id, heads.head(1, 1) + b"job", 0] if job else []
+        record: list[str | bytes | int] = [id, record_header.head(1, 1) + b"job", 0] if job else []
         args: list[str | bytes | int] = [
             TOTAL,
             LIMIT,

@@ -7,9 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import ConfigError, LimitReached, ReservationEnded, SoldOut
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import heads, stock
+from lockwork.protocol.queues import record_header, stock
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.stock import Books, StockStatus
 from model.bench import Bench
 from model.queues.stock_model import LIMIT, TOTAL, Reserved, StockModel
@@ -50,7 +50,7 @@ class StockMachine(RuleBasedStateMachine):
         self._lapse()
         self.count += 1
         id = f"r{self.count}"
-        new = NewJob(id, heads.head(1, 1) + b"job") if job else None
+        new = NewJob(id, record_header.head(1, 1) + b"job") if job else None
         same = self.stock.same(key)
         asked = stock.reserve(self.books, id, buyer, n, hold * 1000, key, new)
         error: Exception | None = None
@@ -92,7 +92,7 @@ class StockMachine(RuleBasedStateMachine):
         self._lapse()
         id = data.draw(st.sampled_from(self.stock.known()))
         self.count += 1
-        new = NewJob(f"e{self.count}", heads.head(1, 1) + b"job") if job else None
+        new = NewJob(f"e{self.count}", record_header.head(1, 1) + b"job") if job else None
         kept = self.stock.kept.get(id)
         before = None if kept is None else kept.state
         try:

@@ -7,11 +7,11 @@ import pytest
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import flows, jobs
+from lockwork.protocol.queues import flows, leases
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.flows import FlowJob
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues.leases import Outcome
 from model.bench import SECOND, Bench, check, check_caught
 from model.queues.flow_machine import FlowMachine
 from model.queues.stepwise_flow_machine import StepwiseFlowMachine
@@ -65,17 +65,17 @@ def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monk
     """Its producer has died, or sends the rest after it was forgotten: either way, all of it is gone."""
     monkeypatch.setattr(flows, "_BATCH", 100)
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
-    bench.run(jobs.beat(queue, {"host/1/a": True}, 10**9, 1.0))
+    bench.run(leases.beat(queue, {"host/1/a": True}, 10**9, 1.0))
     plan = [FlowJob(b"1,3,,;body") for _ in range(1000)]
     storing = flows.push(queue, "f", plan, 0)
     call = next(storing)
     for _ in range(9):
         assert isinstance(call, Call)
         call = storing.send(bench.call(call))
-    assert bench.run(jobs.reserve(queue, "host/1/a", 10, "q1", "")).jobs == []
+    assert bench.run(leases.reserve(queue, "host/1/a", 10, "q1", "")).jobs == []
     assert len(bench.fields(queue.jobs)) == 900
     bench.now += 601 * SECOND
-    assert bench.run(jobs.reserve(queue, "host/1/a", 10, "q2", "")).jobs == []
+    assert bench.run(leases.reserve(queue, "host/1/a", 10, "q2", "")).jobs == []
     assert not bench.fields(queue.jobs)
     assert not bench.fields(queue.flows)
     assert isinstance(call, Call)
@@ -89,18 +89,18 @@ def test_a_flow_that_is_not_stored_to_its_end_never_runs(simulated: Server, monk
 def test_a_queue_is_not_drained_while_something_of_a_flow_is_left_to_do(simulated: Server) -> None:
     """One call ended so many parents that it did not come to an end with their children."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
-    bench.run(jobs.beat(queue, {"host/1/a": True}, 10**9, 1.0))
+    bench.run(leases.beat(queue, {"host/1/a": True}, 10**9, 1.0))
     parents, children = 20, 100
     first = [FlowJob(b"1,3,,;body")] * parents
     assert bench.run(flows.push(queue, "f", [*first, *[FlowJob(b"1,3,,;body", range(1, parents + 1))] * children], 0))
-    held = bench.run(jobs.reserve(queue, "host/1/a", 1000, "q1", "")).jobs
+    held = bench.run(leases.reserve(queue, "host/1/a", 1000, "q1", "")).jobs
     ended = [Outcome(job.id, job.token, "s", b"1") for job in held]
     assert len(ended) == parents
-    assert all(bench.run(jobs.settle(queue, "host/1/a", ended, 60_000)))
+    assert all(bench.run(leases.settle(queue, "host/1/a", ended, 60_000)))
     for delayed in (True, False):
         with pytest.raises(WaitTimeout, match="100 jobs wait, 0 run"):
             bench.run(queue_limits.drain(queue, "", 0, delayed=delayed))
-    assert len(bench.run(jobs.reserve(queue, "host/1/a", 1000, "q2", "")).jobs) == children
+    assert len(bench.run(leases.reserve(queue, "host/1/a", 1000, "q2", "")).jobs) == children
 
 
 def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server) -> None:
@@ -119,7 +119,7 @@ def test_who_cancels_a_flow_did_so_although_workers_did_the_rest(simulated: Serv
     assert isinstance(first, Call)
     second = cancelling.send(bench.call(first))
     assert isinstance(second, Call)
-    bench.run(jobs.expire(queue, 60_000))
+    bench.run(leases.expire(queue, 60_000))
     with pytest.raises(StopIteration) as done:
         cancelling.send(bench.call(second))
     assert done.value.value == ("cancelled", [])

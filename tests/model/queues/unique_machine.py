@@ -5,11 +5,11 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis.stateful import precondition, rule
 
-from lockwork.protocol.queues import dead_moves, heads, records, waiting
+from lockwork.protocol.queues import browse, dead, record_header, records
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.unique import Terms, push_unique
 from model.queues.unique_model import UniqueJob
 from model.queues.unique_workers import DELIVERIES, WINDOW_MS, UniqueWorkers
@@ -53,7 +53,7 @@ class UniqueMachine(UniqueWorkers):
         batch = []
         for name, key in calls:
             id = f"j{self._request()}"
-            head = heads.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
+            head = record_header.head(1, DELIVERIES, key, unique=terms.mark(f"task/{name}"))
             batch.append(NewJob(id, head + id.encode(), wait))
         found = self.bench.run(push_unique(self.queue, batch, terms, expires), twice=twice)
         ends = None if expires is None else self.ms + expires
@@ -131,7 +131,7 @@ class UniqueMachine(UniqueWorkers):
     @precondition(lambda self: self._at("dead"))
     @rule(anew=st.booleans())
     def retry_the_dead(self, *, anew: bool) -> None:
-        moved = self.bench.run(dead_moves.retry(self.queue, Filter(), self._request(), None, anew=anew))
+        moved = self.bench.run(dead.retry(self.queue, Filter(), self._request(), None, anew=anew))
         again = [
             id for _, id in sorted((self.jobs[id].died, id) for id in self._at("dead")) if self.model.take_again(id)
         ]
@@ -149,14 +149,14 @@ class UniqueMachine(UniqueWorkers):
         if rarely:
             return
         id = data.draw(st.sampled_from(self._at("dead")))
-        assert self.bench.run(dead_moves.delete_one(self.queue, id, self._request()))
+        assert self.bench.run(dead.delete_one(self.queue, id, self._request()))
         self.jobs[id].place = "deleted"
 
     @rule(rarely=st.integers(0, 3))
     def clear(self, rarely: int) -> None:
         if not rarely:
             waits = self._at("waits")
-            assert self.bench.run(waiting.clear(self.queue, self._request(), WINDOW_MS)) == len(waits)
+            assert self.bench.run(browse.clear(self.queue, self._request(), WINDOW_MS)) == len(waits)
             for id in waits:
                 self.model.end(id, "cleared")
 

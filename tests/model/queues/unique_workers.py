@@ -7,10 +7,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues import jobs
-from lockwork.protocol.queues.heads import MAX_CRASHES
+from lockwork.protocol.queues import leases
 from lockwork.protocol.queues.job_control import Note
-from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES
 from model.bench import Bench
 from model.queues.unique_model import UniqueModel
 
@@ -33,7 +33,7 @@ class UniqueWorkers(RuleBasedStateMachine):
         self.join()
 
     def join(self) -> None:
-        self.bench.run(jobs.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
+        self.bench.run(leases.beat(self.queue, {_SESSION: True}, 10**9, 1.0))
 
     @property
     def ms(self) -> int:
@@ -48,7 +48,7 @@ class UniqueWorkers(RuleBasedStateMachine):
 
     @rule(want=st.integers(2, 5), twice=st.booleans())
     def reserve(self, want: int, *, twice: bool) -> None:
-        batch = self.bench.run(jobs.reserve(self.queue, _SESSION, want, self._request(), ""), twice=twice)
+        batch = self.bench.run(leases.reserve(self.queue, _SESSION, want, self._request(), ""), twice=twice)
         for id in self._at("waits"):
             if self.jobs[id].overdue(self.ms):
                 self.jobs[id].noted, self.jobs[id].expires = False, None
@@ -80,7 +80,7 @@ class UniqueWorkers(RuleBasedStateMachine):
 
     def _settle(self, id: str, kind: str, delay: int, *, twice: bool) -> None:
         ended = Outcome(id, self.leased[id].token, kind, b"{}", delay if kind in "rz" else 0)  # type: ignore[arg-type]
-        settled = self.bench.run(jobs.settle(self.queue, _SESSION, [ended], WINDOW_MS), twice=twice)
+        settled = self.bench.run(leases.settle(self.queue, _SESSION, [ended], WINDOW_MS), twice=twice)
         assert settled == [not twice]
         del self.leased[id]
         job = self.jobs[id]
@@ -104,7 +104,7 @@ class UniqueWorkers(RuleBasedStateMachine):
     @rule()
     def recover(self) -> None:
         """The worker has died with all it held."""
-        given = self.bench.run(jobs.recover(self.queue, _SESSION, WINDOW_MS, gone=True))
+        given = self.bench.run(leases.recover(self.queue, _SESSION, WINDOW_MS, gone=True))
         held, self.leased = self.leased, {}
         for id in held:
             job = self.jobs[id]

@@ -311,7 +311,7 @@ async def goes_elsewhere_itself(folder: str) -> None:
     os.chdir(folder)
 
 
-if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.serving.runner" in " ".join(sys.orig_argv):
+if os.environ.get("FORGE_FAILS_IN_RUNNERS") and "lockwork.worker.process.runner" in " ".join(sys.orig_argv):
     os._exit(9)
 if os.environ.get("FORGE_IGNORES_DEATHS"):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

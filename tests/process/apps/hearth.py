@@ -26,7 +26,7 @@ def note(event: str, **facts: object) -> None:
 
 @lw.lifespan
 def life() -> Iterator[None]:
-    if os.environ.get("HEARTH_IS_COLD") and "lockwork.worker.serving.runner" in sys.orig_argv:
+    if os.environ.get("HEARTH_IS_COLD") and "lockwork.worker.process.runner" in sys.orig_argv:
         raise ConnectionError("no fire")
     note("begins")
     yield

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 from lockwork import Lockwork
-from lockwork.worker.pool import host
-from lockwork.worker.pool.host import Host, Owner, Place
+from lockwork.worker.execution import runner_handle
+from lockwork.worker.execution.runner_handle import Host, Owner, Place
 
 lw = Lockwork()
-_start = host.start
+_start = runner_handle.start
 _refused: list[Place] = []
 
 
@@ -24,7 +24,7 @@ async def start(place: Place, owner: Owner) -> Host:
     return await _start(place, owner)
 
 
-host.start = start
+runner_handle.start = start
 
 
 @lw.task(executor="process")

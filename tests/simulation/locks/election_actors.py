@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lockwork.errors import LockworkError
-from lockwork.locks.campaign import Campaign, Changes, Stopped, stoppable
+from lockwork.locks.candidacy import Campaign, Changes, Stopped, stoppable
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Clock, Effect, Park, Protocol
 from lockwork.protocol.locks import grants

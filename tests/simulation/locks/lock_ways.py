@@ -13,10 +13,10 @@ from typing import Any
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Clock, Park
-from lockwork.protocol.locks import grants, lock
+from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from lockwork.runtime.kept import Keeper, Kept
+from lockwork.runtime.sticky_cache import Keeper, Kept
 from simulation.crowd import crowd
 from simulation.faults import SECOND
 from simulation.locks.lock_actors import Belief, Players
@@ -107,10 +107,10 @@ class Veterans(Players):
             yield Sleep(self.world.random.uniform(0.5, 6))
             key = keys.lock("sim", self.world.random.choice(["a", "b"]))
             with suppress(LockworkError):
-                found = yield from lock.state(key)
+                found = yield from grants.state(key)
                 yield Sleep(self.world.random.choice([0, 0, 0.5]))
                 if found.expires_in:
-                    yield from lock.force(key, found.fence, _CHANNELS)
+                    yield from grants.force(key, found.fence, _CHANNELS)
 
     def _turn(self, task: Task, name: str) -> Actor:
         random = self.world.random
@@ -143,7 +143,7 @@ class Veterans(Players):
             one = random.choice(mine)
             if random.random() < 0.8:  # else somebody may adopt it a second time
                 self.passed.remove(one)
-            return (yield from lock.adopt(asked, *one[1:]))
+            return (yield from grants.adopt(asked, *one[1:]))
         waiting = self.waiting.setdefault(asked.key, {})
         waiting[task] = asked
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lockwork.runtime.kept import Keeper
+from lockwork.runtime.sticky_cache import Keeper
 from simulation.catching import check_caught
 from simulation.locks import lock_ways
 from simulation.locks.lock_ways import DeafKeeper, DoublingKeeper, SharingKeeper

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from lockwork.errors import LockworkError
-from lockwork.protocol import delay_queue, keys
-from lockwork.protocol.delay_queue import Entry
+from lockwork.protocol import keys
+from lockwork.protocol.queues import delay_queue
+from lockwork.protocol.queues.delay_queue import Entry
 from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
 from simulation.process import Actor, Cancelled, Process, Sleep, Task

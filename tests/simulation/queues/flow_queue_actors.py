@@ -10,10 +10,10 @@ from typing import Any
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Effect
-from lockwork.protocol.queues import flows, heads
+from lockwork.protocol.queues import flows, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowJob, Policy
-from lockwork.protocol.queues.jobs import Leased, Outcome
+from lockwork.protocol.queues.leases import Leased, Outcome
 from simulation.process import Actor, Cancelled, Sleep
 from simulation.queues.queue_actors import WINDOW_MS, Child, Plant
 from simulation.queues.queue_view import DELIVERIES, Made
@@ -88,10 +88,10 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
             key, group = random.choice(["", "", "", "k"]), random.choice(["", "", "", "narrow"])
             for number, parents in enumerate(_shape(random), 1):
                 policy: Policy = "fail" if tame else random.choice(_POLICIES)
-                limits = heads.Limits(at_once=2) if group else None
+                limits = record_header.Limits(at_once=2) if group else None
                 most = random.choice([1, 0])
-                record = heads.head(1, DELIVERIES, key, group, limits, deliveries=most) + b'["work",[]]'
-                undo = heads.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
+                record = record_header.head(1, DELIVERIES, key, group, limits, deliveries=most) + b'["work",[]]'
+                undo = record_header.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""
                 plan.append(FlowJob(record, parents, random.choice([0, 0, 0, 700]), policy, undo))
                 id = flows.job_id(flow, number)
                 plant.made[id], plant.made[f"{id}u"] = Made(1, key, group, True, most), Made(1, lined=True)

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.jobs import control_keys
+from lockwork.protocol.queues.leases import control_keys
 from simulation.faults import SECOND, Mix
 from simulation.queues import queue_users as users
 from simulation.queues.flow_queue_actors import FlowPlant, canceller, planner

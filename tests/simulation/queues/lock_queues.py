@@ -10,7 +10,7 @@ from lockwork.errors import LockworkError, QueueFull
 from lockwork.protocol.effects import Effect
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.grants import Renewal, Request
-from lockwork.protocol.queues.lock_jobs import release_and_push
+from lockwork.protocol.queues.enqueue import release_and_push
 from simulation.faults import SECOND, Mix
 from simulation.locks.lock_actors import Players
 from simulation.locks.lock_checks import LockChecker

@@ -11,8 +11,8 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import hands, jobs
-from lockwork.protocol.queues.jobs import Batch
+from lockwork.protocol.queues import leases, sessions
+from lockwork.protocol.queues.leases import Batch
 from simulation.process import Actor, Sleep, Task
 from simulation.queues.queue_actors import WINDOW_MS, Child, Plant
 from simulation.queues.unique_queue_actors import UniqueCall, UniquePlant
@@ -90,7 +90,7 @@ class PartitionedPlant(Plant):
 
     def _doze(self, child: Child, source: Source, batch: Batch) -> Actor:
         """Sleep until the partition may have jobs."""
-        offered = yield from jobs.idle(source.desk.queue, batch, source.hints)
+        offered = yield from leases.idle(source.desk.queue, batch, source.hints)
         source.awake = source.owed = True
         if offered is not None and self.takes(child):
             source.owed = False
@@ -108,5 +108,5 @@ class PartitionedPlant(Plant):
         yield Sleep(0)
         with suppress(LockworkError):
             queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
-            yield from hands.pass_on(queue, child.session, child.process.channel, last, WINDOW_MS, awake=True)
+            yield from sessions.pass_on(queue, child.session, child.process.channel, last, WINDOW_MS, awake=True)
         source.passing = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lockwork.partitioning import numbered, routing_name
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.partitions import numbered, routing_name
+from lockwork.protocol.queues.enqueue import NewJob
 from simulation.process import Actor, Sleep
 from simulation.queues.partition_actors import PARTITIONS, PartitionedPlant, Source
 from simulation.queues.partition_users import Shop

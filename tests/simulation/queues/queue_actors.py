@@ -12,10 +12,10 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.effects import Clock, Effect, Park
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import heads, jobs
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues import leases, record_header
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.jobs import Batch, Leased, Outcome, SessionOver
+from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
 from lockwork.protocol.queues.peers import Peers
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queues.queue_view import Made
@@ -125,7 +125,7 @@ class Plant:
             try:
                 mine = {child.session: False for child in crew}
                 sent = yield Clock()
-                answer = yield from jobs.beat(self.queue, mine, int(LEASE * 1000), patience=0.5)
+                answer = yield from leases.beat(self.queue, mine, int(LEASE * 1000), patience=0.5)
                 now = yield Clock()
                 peers.heard(sent, now, answer.at)
                 for child in crew:
@@ -134,7 +134,7 @@ class Plant:
                 if answer.next_deadline is not None:
                     patience = peers.patience(now)
                     if answer.overdue is not None and patience <= 0:
-                        yield from jobs.recover(self.queue, answer.overdue, WINDOW_MS, gone=False, ended=answer.ended)
+                        yield from leases.recover(self.queue, answer.overdue, WINDOW_MS, gone=False, ended=answer.ended)
                         pause = 0.0
                     else:
                         pause = min(pause, max(answer.next_deadline, patience, 0.01))
@@ -149,7 +149,7 @@ class Plant:
             self.sessions.append(session)
             try:
                 for desk in self.desks:
-                    yield from jobs.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
+                    yield from leases.beat(desk.queue, {session: True}, int(LEASE * 1000), patience=5.0)
             except LockworkError:
                 # it may have joined all the same; nobody works there, and its lease runs out
                 self.gone.add(session)
@@ -175,7 +175,7 @@ class Plant:
         """Give back what a child had that is gone."""
         while True:
             try:
-                yield from jobs.recover(self.queue, child.session, WINDOW_MS, gone=True, counted=not child.retired)
+                yield from leases.recover(self.queue, child.session, WINDOW_MS, gone=True, counted=not child.retired)
                 break
             except LockworkError:
                 yield Sleep(0.2)
@@ -193,7 +193,7 @@ class Plant:
 
     def _listen(self, child: Child) -> Actor:
         """Hear which jobs are to be cancelled, as a worker does."""
-        pause, hints = jobs.RECHECK, Hints()
+        pause, hints = leases.RECHECK, Hints()
         while True:
             heard = yield from control.hear(self.queue, pause, hints)
             asked: set[str] = set()
@@ -201,7 +201,7 @@ class Plant:
                 if child.held:
                     asked = yield from control.asked(self.queue, child.session, list(child.held.values()))
             child.stopping |= asked & child.held.keys()
-            pause = control.SOON if heard and heard not in asked else min(jobs.RECHECK, pause * 2)
+            pause = control.SOON if heard and heard not in asked else min(leases.RECHECK, pause * 2)
 
     def _fetch(self, child: Child) -> Actor:
         hints = Hints()
@@ -212,7 +212,7 @@ class Plant:
             if batch is None:
                 return
             if not batch.jobs:
-                offered = yield from jobs.idle(self.queue, batch, hints)
+                offered = yield from leases.idle(self.queue, batch, hints)
                 if offered is not None and self.takes(child):
                     self.begin(child, [offered])
 
@@ -226,7 +226,7 @@ class Plant:
         child.asking += 1
         while True:
             try:
-                batch = yield from jobs.reserve(
+                batch = yield from leases.reserve(
                     self.queue, child.session, child.free, request, child.process.channel, again=again, last=last
                 )
                 break
@@ -268,7 +268,7 @@ class Plant:
         ended = yield from self.ending(child, job)
         while True:
             try:
-                yield from jobs.settle(self.queue, child.session, [ended], WINDOW_MS)
+                yield from leases.settle(self.queue, child.session, [ended], WINDOW_MS)
                 break
             except LockworkError:
                 yield Sleep(0.2)
@@ -295,7 +295,7 @@ class Plant:
             return Outcome(job.id, job.token, "g")
         if draw < 0.7:
             return Outcome(job.id, job.token, "z", b"", random.choice([0, 1, 500, 2000]))
-        budget, pause = heads.budget(job.record), random.choice([0, 1, 500, 2000])
+        budget, pause = record_header.budget(job.record), random.choice([0, 1, 500, 2000])
         if draw < 0.8:
             again = budget.left_after_crash(job.attempt, job.crashes)
             return Outcome(job.id, job.token, "k" if again else "K", b"its process died", pause if again else 0)

@@ -13,7 +13,7 @@ from typing import Any
 
 from lockwork.protocol.effects import Argument
 from lockwork.protocol.keys import process
-from lockwork.protocol.queues import heads, records
+from lockwork.protocol.queues import record_header, records
 from lockwork.protocol.server_clock import TOLERANCE
 from simulation.faults import SECOND
 from simulation.queues.queue_actors import LEASE, Plant
@@ -228,7 +228,7 @@ class QueueChecker:
             return False
         self._deliveries[id] += 1
         self._crashes[id] += 1
-        return self._deliveries[id] >= most if most else self._crashes[id] >= heads.MAX_CRASHES
+        return self._deliveries[id] >= most if most else self._crashes[id] >= record_header.MAX_CRASHES
 
     def _settled(self, step: Step, after: View, id: str, was: Place, is_: Place | None, asked: bool) -> None:
         _, session, token = was

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from lockwork.errors import LockworkError
-from lockwork.protocol.queues import dead_moves, heads, jobs, pushing, waiting
+from lockwork.protocol.queues import browse, dead, enqueue, leases, record_header
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues.enqueue import NewJob
 from simulation.faults import SECOND
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queues.queue_actors import WINDOW_MS, Plant
@@ -26,9 +26,9 @@ def producer(plant: Plant, rounds: int) -> Actor:
             if random.random() < 0.25:
                 limit = random.randint(1, 5000)
                 moment = -(plant.world.server_now // 1000 + limit)
-                yield from pushing.push(plant.queue, new, expires_ms=random.choice([limit, moment]))
+                yield from enqueue.push(plant.queue, new, expires_ms=random.choice([limit, moment]))
             else:
-                yield from pushing.push(plant.queue, new)
+                yield from enqueue.push(plant.queue, new)
             plant.acknowledged += [job.id for job in new]
 
 
@@ -38,7 +38,7 @@ def new_job(plant: Plant) -> NewJob:
     made = plant.made[id] = Made(random.randint(0, 2), key.strip(), group, most=random.choice([0, 0, 1, 2]))
     delay = random.choice([0, 0, 0, random.randint(1, 4000)])
     limits = LIMITS[group] if group else None
-    record = heads.head(made.level, DELIVERIES, made.key, group, limits, deliveries=made.most)
+    record = record_header.head(made.level, DELIVERIES, made.key, group, limits, deliveries=made.most)
     return NewJob(id, record + b'["work",[]]', delay)
 
 
@@ -51,7 +51,7 @@ def caller(plant: Plant, watch: QueueWatch, task: Task) -> Actor:
             if plant.acknowledged:
                 id, timeout = random.choice(plant.acknowledged), random.uniform(0, 10)
                 began = plant.world.now
-                found = yield from jobs.outcome(plant.queue, id, task.process.channel, timeout)
+                found = yield from leases.outcome(plant.queue, id, task.process.channel, timeout)
                 watch.told(Answer(task, id, began, began + int(timeout * SECOND), found))
 
 
@@ -84,11 +84,11 @@ def undertaker(plant: Plant) -> Actor:
             what = random.choice("aaood")
             died = list(plant.dead())
             if what == "a":
-                yield from dead_moves.retry(plant.queue, Filter(), request, None, anew=anew)
+                yield from dead.retry(plant.queue, Filter(), request, None, anew=anew)
             elif what == "o" and died:
-                yield from dead_moves.retry_one(plant.queue, random.choice(died), request, anew=anew)
+                yield from dead.retry_one(plant.queue, random.choice(died), request, anew=anew)
             elif what == "d" and died:
-                yield from dead_moves.delete_one(plant.queue, random.choice(died), request)
+                yield from dead.delete_one(plant.queue, random.choice(died), request)
     if random.random() < 0.15:
         with suppress(LockworkError, Cancelled):
-            yield from waiting.clear(plant.queue, "clear", WINDOW_MS)
+            yield from browse.clear(plant.queue, "clear", WINDOW_MS)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from lockwork.errors import LockworkError
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import jobs, schedules
-from lockwork.protocol.queues.jobs import Outcome
+from lockwork.protocol.queues import leases, schedules
+from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.schedules import Plan, Ticker
 from lockwork.schedules.options import Rules, ScheduleSettings
-from lockwork.tasks.calls import TaskCall
+from lockwork.tasks.call import TaskCall
 from simulation.faults import MS, SECOND, Mix
 from simulation.process import Actor, Cancelled, Sleep, Task
 from simulation.queues.schedule_checks import ScheduleChecker
@@ -133,18 +133,18 @@ class Cast:
         random, session = self.world.random, "w/1/s"
         while True:
             with suppress(LockworkError):
-                yield from jobs.beat(_QUEUE, {session: True}, _WINDOW_MS, patience=5)
+                yield from leases.beat(_QUEUE, {session: True}, _WINDOW_MS, patience=5)
                 break
         for request in itertools.count():
             try:
-                batch = yield from jobs.reserve(_QUEUE, session, 3, f"{request:x}", "")
+                batch = yield from leases.reserve(_QUEUE, session, 3, f"{request:x}", "")
             except LockworkError:
                 continue
             yield Sleep(random.choice([0.1, 1, 4]))
             left = [Outcome(job.id, job.token, "s", b"1") for job in batch.jobs]
             while left:
                 with suppress(LockworkError):
-                    yield from jobs.settle(_QUEUE, session, left, _WINDOW_MS)
+                    yield from leases.settle(_QUEUE, session, left, _WINDOW_MS)
                     left = []
 
     def operator(self) -> Actor:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lockwork.errors import LockworkError, QueueFull
-from lockwork.protocol.queues import heads
 from lockwork.protocol.queues import job_control as control
-from lockwork.protocol.queues.pushing import NewJob
+from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.unique import Terms, push_unique
 from simulation.process import Actor, Cancelled, Sleep
 from simulation.queues.queue_actors import WINDOW_MS, Plant
@@ -51,7 +51,7 @@ class UniquePlant(Plant):
         random, id = self.world.random, f"u{next(self.numbers):04}"
         level, key, most = random.choice([1, 1, 1, 0]), random.choice(["", "", "", "k"]), random.choice([1, 0])
         made = self.made[id] = Made(level, key, "", True, most)
-        head = heads.head(level, DELIVERIES, key, unique=NAMES[name].mark(name), deliveries=most)
+        head = record_header.head(level, DELIVERIES, key, unique=NAMES[name].mark(name), deliveries=most)
         self.calls[id] = UniqueCall(name, head + b'["work",["%b"]]' % id.encode(), made)
         return id
 

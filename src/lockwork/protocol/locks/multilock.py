@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 from lockwork.errors import LockTimeout, LockworkError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import undo
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
-from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience, undo
 from lockwork.protocol.scripts import script
 
 Groups = Sequence[Sequence[str]]

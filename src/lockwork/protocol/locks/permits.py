@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockwork.protocol.effects import Call, Protocol
-from lockwork.protocol.insisting import insist
-from lockwork.protocol.locks.holders import Holder, read
+from lockwork.protocol.locks.overview import Holder, read
+from lockwork.protocol.retry import insist
 from lockwork.protocol.scripts import script
 
 KIND = "permits"

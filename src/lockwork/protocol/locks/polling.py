@@ -9,8 +9,8 @@ from lockwork.errors import LockTimeout, LockworkError, ServerRefused
 from lockwork.protocol.effects import Call, Clock, Protocol
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Request, local_deadline
-from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience
 
 _FIRST = 0.01
 _LONGEST = 0.25

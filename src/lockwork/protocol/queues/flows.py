@@ -11,11 +11,11 @@ import msgspec
 
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
-from lockwork.protocol.queues.jobs import RECHECK, WINDOW_MS, control_keys, expire
+from lockwork.protocol.queues.enqueue import CALL_BYTES
+from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, control_keys, expire
 from lockwork.protocol.queues.limits import room_for
-from lockwork.protocol.queues.pushing import CALL_BYTES
+from lockwork.protocol.retry import patience
 from lockwork.protocol.scripts import script
 
 MOST_JOBS = 20_000

@@ -10,7 +10,7 @@ import msgspec
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.messages import Hints, listen
-from lockwork.protocol.queues.jobs import RECHECK, WINDOW_MS, Leased, control_keys, expire
+from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, Leased, control_keys, expire
 from lockwork.protocol.scripts import script
 
 SOON = 0.05

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from lockwork.counts import several
 from lockwork.errors import QueueFull, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience
 from lockwork.protocol.scripts import script
+from lockwork.validation import several
 
 _RECHECK = 1.0
 """Seconds: not all that ends jobs which wait says so."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from lockwork.protocol.keys import PRIORITIES
-from lockwork.protocol.queues import heads
+from lockwork.protocol.queues import record_header
 
 _TASK = re.compile(rb'\s*\[\s*("(?:[^"\\]|\\.)*")')
 _SIGNS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
@@ -43,7 +43,7 @@ def read(record: bytes, size: int) -> Call:
     priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
     task, args, kwargs, problem = _body(record, size)
     cut = len(record) < size
-    budget = heads.budget(record)
+    budget = record_header.budget(record)
     deliveries = budget.deliveries or budget.attempts
     return Call(task, args, kwargs, priority, deliveries, max(0, size), cut, problem)
 
@@ -61,7 +61,7 @@ def _body(record: bytes, size: int) -> _Body:
         problem = "its record has no header"
     if problem:
         return None, None, None, problem
-    body = heads.body(record)
+    body = record_header.body(record)
     if len(record) < size:
         task = _beginning(body)
         return task, None, None, None if task else _NO_CALL

@@ -14,7 +14,7 @@ from typing import Any
 
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.pushing import push_keys
+from lockwork.protocol.queues.enqueue import push_keys
 from lockwork.protocol.scripts import script
 
 TURN = 20.0

@@ -7,12 +7,11 @@ from typing import Any
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import undo
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.looking import patience
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.queues.enqueue import NewJob, push_arguments, push_keys
 from lockwork.protocol.queues.limits import room_for
-from lockwork.protocol.queues.pushing import NewJob, push_arguments, push_keys
+from lockwork.protocol.retry import patience, undo
 from lockwork.protocol.scripts import script
 
 

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.jobs import lines_keys
+from lockwork.protocol.queues.enqueue import NewJob, batch_arguments, push_keys
+from lockwork.protocol.queues.leases import lines_keys
 from lockwork.protocol.queues.limits import room_for
-from lockwork.protocol.queues.pushing import NewJob, batch_arguments, push_keys
 from lockwork.protocol.scripts import script
 
 BATCH = 500

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from lockwork.errors import ConfigError, LockworkError, WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import undo
-from lockwork.protocol.looking import Looks, patience
 from lockwork.protocol.messages import Hints, listen, numbers, secret
+from lockwork.protocol.retry import Looks, patience, undo
 from lockwork.protocol.scripts import script
 
 

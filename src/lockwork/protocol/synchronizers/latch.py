@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.looking import Looks, patience
 from lockwork.protocol.messages import Hints, listen, numbers, secret
+from lockwork.protocol.retry import Looks, patience
 from lockwork.protocol.scripts import script
 
 

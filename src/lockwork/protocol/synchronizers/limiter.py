@@ -13,7 +13,7 @@ from typing import Literal
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import undo
+from lockwork.protocol.retry import undo
 from lockwork.protocol.scripts import script
 
 Algorithm = Literal["bucket", "window"]

@@ -7,10 +7,9 @@ from typing import Literal
 
 from lockwork.errors import WaitTimeout
 from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.insisting import insist, undo
 from lockwork.protocol.locks.grants import Granted, local_deadline
-from lockwork.protocol.looking import Looks, patience
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import Looks, insist, patience, undo
 from lockwork.protocol.scripts import script
 
 State = Literal["idle", "running", "done", "failed", "lost"]

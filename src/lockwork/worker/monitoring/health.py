@@ -13,7 +13,7 @@ from typing import Any
 from lockwork.errors import ConfigError
 from lockwork.runtime.clock import now
 from lockwork.worker.monitoring.metrics import Metrics
-from lockwork.worker.supervising.condition import Condition
+from lockwork.worker.supervisor.status import Condition
 
 _AT_ONCE = 16
 """Connections that are served at the same time; more have to wait."""

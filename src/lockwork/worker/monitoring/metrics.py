@@ -8,19 +8,39 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from lockwork.app import Lockwork
+from lockwork.app.lockwork import Lockwork
 from lockwork.errors import LockworkError, ServerRefused
+from lockwork.ids import made_at
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues import hands
+from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.hands import Heads
 from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.queues.sessions import Heads
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.runtime.clock import now
-from lockwork.worker.children.process import DIED, MAX_MEMORY, REASONS, TOO_LONG
-from lockwork.worker.memory import resident
-from lockwork.worker.monitoring.backlog import Backlog
-from lockwork.worker.supervising.condition import Condition
+from lockwork.worker.environment import resident
+from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, REASONS, TOO_LONG
+from lockwork.worker.supervisor.status import Condition
+
+
+class Backlog:
+    """Remembers when each ready list of one queue was last seen empty."""
+
+    def __init__(self) -> None:
+        self._empty: dict[int, int] = {}
+
+    def age(self, heads: Heads) -> float:
+        """Return how many seconds the oldest ready job has waited, about; 0 when none is ready."""
+        oldest = 0
+        for level, ids in enumerate(heads.first):
+            if not ids:
+                self._empty[level] = heads.at_ms
+                continue
+            times = [time for id in ids if (time := made_at(id)) is not None]
+            since = max([*times, self._empty.get(level, 0)]) or heads.at_ms
+            oldest = max(oldest, heads.at_ms - since)
+        return oldest / 1000
+
 
 _FRESH = 1.0
 """Seconds for which one look at the server is good enough, however many scrapes come."""
@@ -115,16 +135,16 @@ class Metrics:
             yield _family(f"jobs_{counter}_total", "counter", text, totals)
         ages = [(_queue(name), self._backlogs[name].age(seen.heads)) for name, seen in found.items()]
         yield _family("oldest_ready_seconds", "gauge", "How long the oldest ready job has waited, about", ages)
-        sessions = [(_queue(name), seen.workers) for name, seen in found.items()]
-        yield _family("queue_workers", "gauge", "Worker processes of all workers on a queue", sessions)
+        workers = [(_queue(name), seen.workers) for name, seen in found.items()]
+        yield _family("queue_workers", "gauge", "Worker processes of all workers on a queue", workers)
         left = [(_queue(name), at) for name, seen in found.items() if (at := seen.heads.lease_left) is not None]
         yield _family("lease_left_seconds", "gauge", "Until the first lease on a queue ends; negative: overdue", left)
         yield from _rules({_queue(name): seen.rules for name, seen in found.items()})
 
     def _seen(self, keys: QueueKeys) -> _Seen:
         run = self._runtime.run
-        status, workers, rules = run(hands.within(_PATIENCE, queue_status.status_and_rules(keys)))
-        return _Seen(status, rules, len(workers), run(hands.within(_PATIENCE, hands.heads(keys))))
+        status, workers, rules = run(sessions.within(_PATIENCE, queue_status.status_and_rules(keys)))
+        return _Seen(status, rules, len(workers), run(sessions.within(_PATIENCE, sessions.heads(keys))))
 
 
 def _rules(found: dict[str, Rules]) -> Iterable[str]:

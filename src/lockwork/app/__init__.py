@@ -1,0 +1,1 @@
+"""The facade: `Lockwork` and its groups of methods, one per concept."""

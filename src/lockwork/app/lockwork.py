@@ -1,0 +1,112 @@
+"""Lockwork: the one object that an app holds; composition only."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from lockwork.app.flows import Flows
+from lockwork.app.locks import Fencing, Locks
+from lockwork.app.synchronizers import Synchronizers
+from lockwork.app.tasks import Tasks
+from lockwork.config import Config, Settings
+from lockwork.contrib import sqlalchemy as _sqlalchemy  # noqa: F401 - registers its adapter for on_commit
+from lockwork.durations import in_milliseconds
+from lockwork.jobs.found import FoundJob
+from lockwork.jobs.job import Job, Origin
+from lockwork.lifespans import Lifespans
+from lockwork.protocol.keys import QueueKeys, checked
+from lockwork.protocol.queues import browse
+from lockwork.protocol.queues.schedules import Plan
+from lockwork.queues.delay_queue import DelayQueue
+from lockwork.queues.queue import PartitionedQueue, Queue
+from lockwork.queues.stock import Stock
+from lockwork.runtime.connect import opener
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.registry import Registry
+
+
+class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
+    """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
+
+    `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
+    data folder, shared by this user's processes and stopped with the last of them. Nothing is opened before it is used.
+    `client` takes the address of an existing redis-py client instead. For the settings see lockwork.config.Config.
+    """
+
+    def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
+        self.config: Config = Config.read(settings)
+        self.registry: Registry = Registry()
+        self.plans: dict[str, dict[str, Plan]] = {}
+        self._own_plans: dict[str, tuple[str, Plan]] = {}
+        self.lifespans: Lifespans = Lifespans()
+        self.runtime: Runtime = Runtime(
+            opener(url, client),
+            prefix=self.config.prefix,
+            patience=self.config.patience,
+            allow_eviction=self.config.allow_eviction,
+            window_ms=in_milliseconds(self.config.result_ttl),
+        )
+
+    def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
+        """A stock that opens with `quantity` units when first used; `limit` is how many one buyer may have."""
+        return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
+
+    def delay_queue(self, name: str) -> DelayQueue:
+        """Unique ids in time order, each taken by one caller when it is due."""
+        return DelayQueue(self.runtime, self.config.prefix, name)
+
+    def queue(self, name: str = "default") -> Queue:
+        """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
+        kind = PartitionedQueue if name in self.config.partitions else Queue
+        return kind(self.runtime, self.config, name, self.registry.around.errors)
+
+    def queues(self) -> list[str]:
+        """The names of the queues, and of partitions, that ever had a job on this server."""
+        return self.runtime.run(browse.find(self.config.prefix))
+
+    async def aqueues(self) -> list[str]:
+        """The same for a task."""
+        return await self.runtime.arun(browse.find(self.config.prefix))
+
+    def job(self, id: str, queue: str | None = None) -> Job[Any]:
+        """A job that was enqueued elsewhere, found again by its id.
+
+        Without its `queue`, it is looked for in the queues of the app's tasks, and in "default"; one that was enqueued
+        with a stock or a lock, or by a flow, is where those are. `task.job(id)` knows the type of the result, too.
+        """
+        partitions, errors = self.config.partitions, self.registry.around.errors
+        if queue is None:
+            found = [
+                name
+                for each in {"default": 0, **dict.fromkeys(self.registry.queues())}
+                for name in partitions.names(each)
+            ]
+        else:
+            found = [partitions.single(queue, "a job")]
+        keys = [QueueKeys(self.config.prefix, name) for name in found]
+        return FoundJob([Origin(self.runtime, each, errors=errors) for each in keys], checked(id, "a job's id"))
+
+    def close(self) -> None:
+        """Close connections and threads; locks still held end with their lease. A later call opens them again."""
+        self.runtime.close()
+
+    async def aclose(self) -> None:
+        """The same for a task; each event loop that used this object should call it before it ends."""
+        await self.runtime.aclose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,155 @@
+"""The methods of Lockwork that make tasks of functions, and say what is around all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from inspect import get_annotations
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from lockwork.app.schedules import Schedules
+from lockwork.config import check_names
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError
+from lockwork.failures import ErrorClass
+from lockwork.hooks import Hooks
+from lockwork.lifespans import L, Lifespans
+from lockwork.protocol.keys import QueueKeys
+from lockwork.schedules.options import ScheduledTaskSettings, split
+from lockwork.tasks import registry
+from lockwork.tasks.batch import Batching, BatchSettings
+from lockwork.tasks.batch_task import BatchTask
+from lockwork.tasks.options import CallSettings, TaskOptions
+from lockwork.tasks.placement import PartitionedBatchTask, PartitionedTask
+from lockwork.tasks.task import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Tasks(Schedules):
+    """Part of Lockwork: what makes tasks of functions, with or without a schedule."""
+
+    lifespans: Lifespans
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(self, function: None = None, /, **options: Unpack[ScheduledTaskSettings]) -> _Decorator: ...
+    @overload
+    def task(
+        self, function: None = None, /, *, batch: int, linger: Duration = ..., **options: Unpack[ScheduledTaskSettings]
+    ) -> _BatchDecorator: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        batch: int | None = None,
+        linger: Duration | None = None,
+        **options: Unpack[ScheduledTaskSettings],
+    ) -> Any:
+        """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
+
+        With `batch`, one call runs up to so many jobs: see lockwork.tasks.batch.BatchSettings.
+        For the other options see lockwork.tasks.options.TaskSettings; with `cron` or `every`, and what else
+        lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
+        """
+        single = get_annotations(CallSettings), "give it to single jobs, task.options({name}=...)"
+        check_names(options, _TaskSettings, "a task has no option", single)
+        batching = Batching.read(batch, linger)
+        own, timing = split(options)
+        chosen = TaskOptions.read(own)
+        if batching is not None and chosen.in_process:
+            raise ConfigError('a batch task cannot have executor="process": its jobs meet in the worker process')
+        name = own.get("name")
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
+            called = registry.task_name(function, name)
+            task = self._made(called, function, chosen, batching)
+            self._own_schedule(task, timing, again=self.registry.check(task))
+            self.registry.add(task)
+            return task
+
+        return register if function is None else register(function)
+
+    def _made(
+        self, name: str, function: Callable[..., Any], options: TaskOptions, batching: Batching | None
+    ) -> Task[Any, Any, Any]:
+        partitions, around = self.config.partitions, self.registry.around
+        places = [
+            self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, each))
+            for each in partitions.names(options.queue)
+        ]
+        parts = self.config, name, function, options, around
+        if options.queue in partitions:
+            if batching is None:
+                return PartitionedTask(places, *parts)
+            return PartitionedBatchTask(places, *parts, batching)
+        return Task(places[0], *parts) if batching is None else BatchTask(places[0], *parts, batching)
+
+    @property
+    def hooks(self) -> Hooks:
+        """Decorators for functions that are told what becomes of jobs: `@lw.hooks.dead`, and so on."""
+        return self.registry.around.hooks
+
+    def lifespan(self, function: L, /) -> L:
+        """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to take it down.
+
+        It takes no arguments and yields once, between the two. When it fails to begin, the worker stops.
+        """
+        return self.lifespans.add(function)
+
+    @overload
+    def error(self, error: ErrorClass, /) -> ErrorClass: ...
+    @overload
+    def error(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
+
+    def error(self, error: Any = None, /, *, name: str | None = None) -> Any:
+        """Register an exception class, as a decorator or by call: `job.result()` raises it when a task raised it.
+
+        All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
+        """
+        errors = self.registry.around.errors
+        return partial(errors.add, name=name) if error is None else errors.add(error, name)
+
+    def override(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> AbstractContextManager[None]:
+        """Within the `with` block, inject what `instead` provides wherever `provider` would have; for tests."""
+        return self.registry.around.overrides.put(provider, instead)
+
+
+class _TaskSettings(ScheduledTaskSettings, BatchSettings):
+    """All that `task` takes."""
+
+
+class _BatchDecorator(Protocol):
+    """What `task(batch=...)` returns."""
+
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Coroutine[Any, Any, None]], /
+    ) -> BatchTask[T, None, Coroutine[Any, Any, None]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Coroutine[Any, Any, Sequence[R | Exception]]], /
+    ) -> BatchTask[T, R, Coroutine[Any, Any, Sequence[R | Exception]]]: ...
+    @overload
+    def __call__(self, function: Callable[[list[T]], None], /) -> BatchTask[T, None, None]: ...
+    @overload
+    def __call__(
+        self, function: Callable[[list[T]], Sequence[R | Exception]], /
+    ) -> BatchTask[T, R, Sequence[R | Exception]]: ...
+
+
+class _Decorator(Protocol):
+    """What `task(...)` with options returns."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...

@@ -1,0 +1,123 @@
+"""Which server and which app's keys a command is about: the options that these commands share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TypeVar
+
+import click
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.terminal import printable
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, partition_number
+from lockwork.queues.limits import QueueLimits
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def partitions_option(command: F) -> F:
+    """Give a command --partitions."""
+    return click.option(
+        "--partitions",
+        type=click.IntRange(1, MOST_PARTITIONS),
+        help="How many partitions the queue has, to mean all of them; one is named as NAME/2.",
+    )(command)
+
+
+@contextmanager
+def opened(
+    url: str | None, prefix: str, queue: str | None, partitions: int | None, *, looks: bool, create: bool | None = None
+) -> Iterator[Lockwork]:
+    """An app that knows the partitions of this queue.
+
+    Raises ConfigError for a queue that does not exist, unless it shall be created, and for one of which only partitions
+    exist, unless the command only `looks`: then it is told. `create` is None where that makes no sense.
+    """
+    if partitions is not None and queue is None:
+        raise click.UsageError("--partitions goes with the name of a queue")
+    counts = {} if queue is None or partitions is None else {queue: partitions}
+    with connected(url, prefix, counts) as lw:
+        if queue is not None and not _exists(lw, queue):
+            _complain(lw, queue, looks=looks, create=create)
+        yield lw
+
+
+def _exists(lw: Lockwork, name: str) -> bool:
+    """Whether a queue ever had a job, has limits, is paused, or is served by a worker."""
+    queue = lw.queue(name)
+    status, limits = queue.status(), queue.limits()
+    return bool(status.enqueued or status.paused or limits != QueueLimits(None, None, None) or queue.workers())
+
+
+def _complain(lw: Lockwork, queue: str, *, looks: bool, create: bool | None) -> None:
+    names = lw.queues()
+    found = sorted((name for name in names if name != queue and base_queue(name) == queue), key=partition_number)
+    if found:
+        said = f"queue {printable(queue)} has partitions ({_some(found)}): name one, or give --partitions N"
+        if not looks:
+            raise ConfigError(said)
+        click.echo(said, err=True)
+    elif not create:
+        known = sorted({base_queue(name) for name in names})
+        close = get_close_matches(queue, {*names, *known}, 1)
+        hint = (
+            f"did you mean {printable(close[0])}?"
+            if close
+            else f"there are {_some(known)}"
+            if known
+            else "there is none"
+        )
+        last = " (--create: it shall exist)" if create is not None else ""
+        raise ConfigError(f"no queue {printable(queue)} exists: {hint}{last}")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(printable, names[:3])) + (", ..." if len(names) > 3 else "")
+
+
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
+_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def duration(text: str) -> float | str:
+    """A bare number on the command line is seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def size(text: str, what: str) -> int:
+    """Return the bytes that a text such as "512MB" or "1.5GiB" means; raises ConfigError."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(f'{what} must be a size such as "512MB" or "1.5GiB", not {text!r:.80}')
+    number, unit, binary = found.groups()
+    bytes = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
+    if bytes < 1:
+        raise ConfigError(f"{what} must be more than 0, not {text!r}")
+    return bytes
+
+
+_PATIENCE = 3.0
+"""Seconds to wait for a server that is away: somebody sits in front of this."""
+_OPTIONS = (
+    click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]"),
+    click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with."),
+)
+
+
+def names_the_app(command: F) -> F:
+    """Give a command --url and --prefix."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def connected(url: str | None, prefix: str, partitions: Mapping[str, int] | None = None) -> Lockwork:
+    """The app that they name, for a `with`; `partitions` by queue."""
+    return Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=partitions or {})

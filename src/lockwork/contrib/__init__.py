@@ -1,0 +1,1 @@
+"""Integrations with other libraries; the core does not know them."""

@@ -1,0 +1,259 @@
+"""Rows that a zombie holder cannot overwrite: each carries the fence of its last write, and takes no lower one."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, Protocol
+
+from lockwork.errors import ConfigError, LockworkError, NoSuchRow, StaleFence
+from lockwork.locks import fenced_register
+from lockwork.locks.grant import Grant
+
+
+class Executes(Protocol):
+    """Runs one statement; returns how many rows it hit, or its first row."""
+
+    def hit(self, statement: Statement) -> int:
+        """Run a statement that writes; -1 when the driver does not tell how many rows it hit."""
+        ...
+
+    def row(self, statement: Statement) -> tuple[Any, ...] | None:
+        """Run a query and return its first row."""
+        ...
+
+
+class _Cursor:
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def hit(self, statement: Statement) -> int:
+        self._cursor.execute(statement.text, statement.parameters)
+        return int(self._cursor.rowcount)
+
+    def row(self, statement: Statement) -> tuple[Any, ...] | None:
+        self._cursor.execute(statement.text, statement.parameters)
+        found = self._cursor.fetchone()
+        return None if found is None else tuple(found.values() if isinstance(found, dict) else found)
+
+
+class _SQLAlchemy:
+    def __init__(self, connection: Any) -> None:
+        # who passes its connection has it
+        self._connection = connection
+        self._text = import_module("sqlalchemy").text
+
+    def hit(self, statement: Statement) -> int:
+        return int(self._connection.execute(self._text(statement.text), statement.parameters).rowcount)
+
+    def row(self, statement: Statement) -> tuple[Any, ...] | None:
+        found = self._connection.execute(self._text(statement.text), statement.parameters).first()
+        return None if found is None else tuple(found)
+
+
+def is_sqlalchemy(target: object) -> bool:
+    """Whether this is a connection or session of SQLAlchemy, or of a class derived from one."""
+    return any(kind.__module__.partition(".")[0] == "sqlalchemy" for kind in type(target).__mro__)
+
+
+@contextlib.contextmanager
+def executing(target: Any) -> Iterator[Executes]:
+    """Run statements by `target` and leave its transaction as it is; raises ConfigError if it cannot."""
+    if is_sqlalchemy(target) and hasattr(target, "execute"):
+        yield _SQLAlchemy(target)
+    elif hasattr(target, "fetchone") and hasattr(target, "execute"):
+        yield _Cursor(target)
+    elif hasattr(target, "cursor"):
+        with contextlib.closing(target.cursor()) as cursor:
+            yield _Cursor(cursor)
+    else:
+        raise ConfigError(f"fenced writes need a DB-API cursor or connection, or one of SQLAlchemy, not {target!r:.80}")
+
+
+Paramstyle = Literal["qmark", "numeric", "named", "format", "pyformat"]
+Dialect = Literal["standard", "mysql"]
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_MARKS: dict[Paramstyle, str] = {
+    "qmark": "?",
+    "numeric": ":{number}",
+    "named": ":p{number}",
+    "format": "%s",
+    "pyformat": "%(p{number})s",
+}
+_QUOTES: dict[Dialect, str] = {"standard": '"', "mysql": "`"}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One SQL text and its parameters, ready for `execute(text, parameters)`."""
+
+    text: str
+    parameters: Sequence[Any] | Mapping[str, Any]
+
+
+class Statements:
+    """Makes the statements for one table; all names have been checked before."""
+
+    def __init__(self, table: str, key: str, fence: str, style: Paramstyle, dialect: Dialect) -> None:
+        if style not in _MARKS:
+            raise ConfigError(f"paramstyle must be one of {', '.join(_MARKS)}, not {style!r}")
+        if dialect not in _QUOTES:
+            raise ConfigError(f'dialect must be "standard" (PostgreSQL, SQLite) or "mysql", not {dialect!r}')
+        self._style: Paramstyle = style
+        self._mysql = dialect == "mysql"
+        self._quote = _QUOTES[dialect]
+        self._table = self._quoted(table, "a table's name", parts=3)
+        self._key = self._quoted(key, "the key's name")
+        self._fence = self._quoted(fence, "the fence's name")
+        if key == fence:
+            raise ConfigError(f"the key and the fence must be two columns, not both {key!r}")
+
+    def update(self, key: object, values: Mapping[str, object], fence: int, *, strict: bool) -> Statement:
+        """Write unless a higher fence was here; with `strict`, unless the same one was."""
+        taken = _Parameters(self._style)
+        columns = {**self._columns(values), self._fence: fence}
+        sets = ", ".join(f"{name} = {taken.mark(value)}" for name, value in columns.items())
+        row = f"{self._key} = {taken.mark(key)}"
+        # <= and not <: the second write of a holder comes under the fence of its first
+        allowed = f"COALESCE({self._fence}, 0) {'<' if strict else '<='} {taken.mark(fence)}"
+        return taken.statement(f"UPDATE {self._table} SET {sets} WHERE {row} AND {allowed}")  # noqa: S608 - all quoted
+
+    def insert(self, key: object, values: Mapping[str, object]) -> Statement:
+        """Add the row with fence 0 if there is none, for the update to find; a duplicate is not an error.
+
+        On PostgreSQL an error would end the caller's transaction. Whether a row was added is not asked: what MySQL
+        answers depends on a setting of the connection.
+        """
+        taken = _Parameters(self._style)
+        columns = {self._key: key, **self._columns(values), self._fence: 0}
+        marks = ", ".join(taken.mark(value) for value in columns.values())
+        into = f"INSERT INTO {self._table} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608 - all quoted
+        if self._mysql:
+            return taken.statement(f"{into} ON DUPLICATE KEY UPDATE {self._key} = {self._key}")
+        return taken.statement(f"{into} ON CONFLICT ({self._key}) DO NOTHING")
+
+    def look(self, key: object) -> Statement:
+        """Read the fence of a row."""
+        taken = _Parameters(self._style)
+        # MySQL shows a transaction the state of its beginning unless the row is locked
+        lock = " FOR UPDATE" if self._mysql else ""
+        row = f"{self._key} = {taken.mark(key)}"
+        return taken.statement(f"SELECT {self._fence} FROM {self._table} WHERE {row}{lock}")  # noqa: S608 - all quoted
+
+    def _columns(self, values: Mapping[str, object]) -> dict[str, object]:
+        columns = {self._quoted(name, "a column's name"): value for name, value in values.items()}
+        if self._key in columns or self._fence in columns:
+            raise ConfigError("the key and the fence are set by the fenced write itself: leave them out of the values")
+        return columns
+
+    def _quoted(self, name: object, what: str, parts: int = 1) -> str:
+        found = name.split(".") if isinstance(name, str) else []
+        if not 1 <= len(found) <= parts or not all(map(_IDENTIFIER.fullmatch, found)):
+            raise ConfigError(f"{what} must be letters, digits and underscores, not {name!r:.80}")
+        return ".".join(f"{self._quote}{part}{self._quote}" for part in found)
+
+
+class _Parameters:
+    """The parameters of one statement, marked in the order in which they stand in its text."""
+
+    def __init__(self, style: Paramstyle) -> None:
+        self._style: Paramstyle = style
+        self._values: list[object] = []
+
+    def mark(self, value: object) -> str:
+        self._values.append(value)
+        return _MARKS[self._style].format(number=len(self._values))
+
+    def statement(self, text: str) -> Statement:
+        if self._style in ("named", "pyformat"):
+            return Statement(text, {f"p{number}": value for number, value in enumerate(self._values, 1)})
+        return Statement(text, tuple(self._values))
+
+
+_ROUNDS = 3
+
+
+class FencedTable:
+    """Writes to the rows of one table, which has a unique key and a column of 64-bit integers for the fence.
+
+    Names of tables and columns are quoted, so they must be written as the database has them. A row whose fence is
+    NULL takes any. `paramstyle` is the driver's (sqlite3.paramstyle and so on); SQLAlchemy needs none.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        *,
+        key: str = "id",
+        fence: str = "fence",
+        paramstyle: Paramstyle = "qmark",
+        dialect: Dialect = "standard",
+    ) -> None:
+        self.table: str = table
+        self._statements = Statements(table, key, fence, paramstyle, dialect)
+        # SQLAlchemy translates named marks into what its driver wants
+        self._named = Statements(table, key, fence, "named", dialect)
+        self._mysql = dialect == "mysql"
+
+    def update(
+        self, on: Any, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
+    ) -> None:
+        """Set the columns of `values` in one row, unless a higher fence has written there before.
+
+        `on` is a DB-API cursor or connection, or one of SQLAlchemy; committing is up to the caller. The same fence may
+        write again, because one holder writes as often as it likes; with `strict` only once.
+        Raises StaleFence, NoSuchRow or ConfigError; then nothing was written.
+        """
+        self._write(on, key, values, fenced_register.number(fence), strict=strict, insert=False)
+
+    def put(
+        self, on: Any, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
+    ) -> None:
+        """The same, but a missing row is inserted. Two first writes may meet: the higher fence wins."""
+        self._write(on, key, values, fenced_register.number(fence), strict=strict, insert=True)
+
+    def update_statement(
+        self, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
+    ) -> Statement:
+        """The UPDATE alone, for a driver that is called another way: if it hits no row, the write was refused."""
+        return self._statements.update(key, values, fenced_register.number(fence), strict=strict)
+
+    def _write(
+        self, on: Any, key: object, values: Mapping[str, object], fence: int, *, strict: bool, insert: bool
+    ) -> None:
+        make = self._named if is_sqlalchemy(on) else self._statements
+        update, look = make.update(key, values, fence, strict=strict), make.look(key)
+        first = make.insert(key, values) if insert else None
+        with executing(on) as database:
+            for _ in range(_ROUNDS):
+                hits = database.hit(update)
+                if hits > 0:
+                    return
+                row = database.row(look)
+                if row is None:
+                    if first is None:
+                        raise NoSuchRow(f"{self.table} has no row {key!r}: insert it first, or use put()")
+                    database.hit(first)
+                    continue
+                seen = 0 if row[0] is None else int(row[0])
+                if seen > fence or (strict and seen == fence):
+                    raise self._stale(key, fence, seen)
+                # MySQL does not count a row that has these values already; the look has locked it
+                if seen == fence and (self._mysql or hits < 0):
+                    return
+                # the row came or changed between two statements of ours: once more
+        raise LockworkError(
+            f"the row {key!r} of {self.table} took no write under fence {fence} and shows no reason: does the driver "
+            "count rows (rowcount), and does the transaction see what others commit?"
+        )
+
+    def _stale(self, key: object, fence: int, seen: int) -> StaleFence:
+        if seen > fence:
+            why = f"it was written under {seen}, so this grant is over"
+        else:
+            why = "it was written under this fence before, and takes one write of each (strict)"
+        return StaleFence(f"the row {key!r} of {self.table} refuses fence {fence}: {why}", fence, seen)

@@ -1,0 +1,194 @@
+"""Transactions of SQLAlchemy: which jobs belong to which, and when it is certain that it was committed.
+
+Nothing is imported before somebody hands over an object of SQLAlchemy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from lockwork.errors import ConfigError
+from lockwork.tasks import on_commit
+from lockwork.tasks.pending_jobs import Kept, asend, deliver, send
+
+
+class SessionJobs:
+    """The jobs of one session, by its transactions; a savepoint's go to what is around it when it is released."""
+
+    def __init__(self, session: Any) -> None:
+        self._of: dict[Any, list[Kept]] = {}
+        self._committed: Any = None
+        listen = import_module("sqlalchemy.event").listen
+        listen(session, "after_commit", self._after_commit)
+        # not at `after_commit`: if enqueuing fails then, the session must be as it is after a commit
+        listen(session, "after_transaction_end", self._ended)
+
+    def add(self, session: Any, kept: Sequence[Kept]) -> None:
+        """Keep jobs for the innermost transaction; one begins if there is none, or no rollback would forget them."""
+        self._of.setdefault(_innermost(session) or session.begin(), []).extend(kept)
+
+    def _after_commit(self, session: Any) -> None:
+        self._committed = _innermost(session)
+
+    def _ended(self, _: Any, transaction: Any) -> None:
+        committed = self._committed is transaction
+        if committed:
+            self._committed = None
+        kept = self._of.pop(transaction, None)
+        if not kept or not committed:
+            return
+        around = transaction.parent
+        while around is not None and around.parent is not None and not around.nested:
+            around = around.parent
+        if around is None:
+            _deliver(kept)
+        else:
+            self._of.setdefault(around, []).extend(kept)
+
+
+class ConnectionJobs:
+    """The jobs of one connection's transaction, in order, and where in them its savepoints began."""
+
+    def __init__(self, connection: Any) -> None:
+        self._jobs: list[Kept] = []
+        self._marks: list[tuple[str, int]] = []
+        """The savepoints by name. Of those that were there before, nothing is known: then all jobs are younger."""
+        listen = import_module("sqlalchemy.event").listen
+        # after a commit that failed, the next transaction begins without a rollback
+        for name in ("begin", "begin_twophase", "rollback", "rollback_twophase"):
+            listen(connection, name, self._over)
+        listen(connection, "release_savepoint", self._released)
+        listen(connection, "rollback_savepoint", self._rolled_back_to)
+        # the event named "commit" comes before the commit, which may still fail, and nothing public comes after it;
+        # the one named "savepoint" comes before the savepoint has its name
+        for name, then in (
+            ("_commit_impl", self._committed),
+            ("_commit_twophase_impl", self._committed),
+            ("_savepoint_impl", self._savepoint),
+        ):
+            method = getattr(connection, name, None)
+            if method is None:
+                raise ConfigError("this SQLAlchemy does not say when a connection has committed: use a session")
+            setattr(connection, name, _followed(method, then))
+
+    def add(self, connection: Any, kept: Sequence[Kept]) -> None:
+        """Keep jobs for the transaction; raises ConfigError if there is none, for no rollback would forget them."""
+        if not connection.in_transaction():
+            raise ConfigError("this connection is in no transaction: begin one before a job waits for its commit")
+        self._jobs.extend(kept)
+
+    def _committed(self, _: object) -> None:
+        kept, self._jobs = self._jobs, []
+        if kept:
+            _deliver(kept)
+
+    def _over(self, *_: object) -> None:
+        self._jobs, self._marks = [], []
+
+    def _savepoint(self, name: str) -> None:
+        self._marks.append((name, len(self._jobs)))
+
+    def _released(self, _: object, name: str, *__: object) -> None:
+        self._end(name)
+
+    def _rolled_back_to(self, _: object, name: str, *__: object) -> None:
+        del self._jobs[self._end(name) :]
+
+    def _end(self, name: str) -> int:
+        """Forget a savepoint and those in it, which end with it; returns how many jobs were there before."""
+        while self._marks:
+            last, before = self._marks.pop()
+            if last == name:
+                return before
+        return 0
+
+
+def _followed(method: Callable[..., Any], then: Callable[[Any], None]) -> Callable[..., Any]:
+    def both(*args: Any) -> Any:
+        done = method(*args)
+        then(done)
+        return done
+
+    return both
+
+
+_PLACE = "lockwork.on_commit"
+_connections: WeakKeyDictionary[Any, ConnectionJobs] = WeakKeyDictionary()
+
+
+def _of_session(session: Any) -> SessionJobs:
+    """The jobs that wait for this session."""
+    found: SessionJobs | None = session.info.get(_PLACE)
+    if found is None:
+        found = session.info[_PLACE] = SessionJobs(session)
+    return found
+
+
+def _of_connection(connection: Any) -> ConnectionJobs:
+    """The jobs that wait for this connection; raises ConfigError."""
+    found = _connections.get(connection)
+    if found is None:
+        found = _connections[connection] = ConnectionJobs(connection)
+    return found
+
+
+def _innermost(session: Any) -> Any:
+    return session.get_nested_transaction() or session.get_transaction()
+
+
+def _deliver(kept: Sequence[Kept]) -> None:
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and much cheaper than an exception
+        send(kept)
+        return
+    if "greenlet" not in sys.modules:
+        deliver(kept)
+        return
+    try:
+        # an AsyncSession, or AsyncConnection, commits in a greenlet, from where its task can be made to await
+        import_module("sqlalchemy.util").await_only(asend(kept))
+    except import_module("sqlalchemy.exc").MissingGreenlet:
+        deliver(kept)  # a blocking one, on a loop's thread
+
+
+_SCOPED = (("sqlalchemy.orm", "scoped_session"), ("sqlalchemy.ext.asyncio", "async_scoped_session"))
+_SESSIONS = (("sqlalchemy.orm", "Session"), ("sqlalchemy.ext.asyncio", "AsyncSession"))
+_CONNECTIONS = (("sqlalchemy.engine", "Connection"), ("sqlalchemy.ext.asyncio", "AsyncConnection"))
+_MAKERS = (("sqlalchemy.orm", "sessionmaker"), ("sqlalchemy.ext.asyncio", "async_sessionmaker"))
+
+
+class SQLAlchemyTransactions:
+    """Keeps jobs for sessions and connections, scoped and asyncio ones, too."""
+
+    def takes(self, where: object) -> bool | None:
+        """See TransactionAdapter."""
+        if _is(where, *_SCOPED, *_SESSIONS, *_CONNECTIONS):
+            return True
+        return False if _is(where, *_MAKERS) else None
+
+    def keep(self, where: Any, kept: Sequence[Kept]) -> None:
+        """See TransactionAdapter."""
+        if _is(where, *_SCOPED):
+            where = where.registry()
+        if _is(where, *_SESSIONS):
+            session = getattr(where, "sync_session", where)
+            _of_session(session).add(session, kept)
+        else:
+            connection = getattr(where, "sync_connection", where)
+            _of_connection(connection).add(connection, kept)
+
+
+def _is(where: object, *classes: tuple[str, str]) -> bool:
+    # nobody has an object of a module that nobody has imported, so this needs no import of its own
+    for module, name in classes:
+        found = sys.modules.get(module)
+        if found is not None and isinstance(where, getattr(found, name, ())):
+            return True
+    return False
+
+
+on_commit.register(SQLAlchemyTransactions())

@@ -1,0 +1,211 @@
+"""What a running job knows about itself, and what it may say while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import Any, NoReturn
+from typing import Protocol as Shape
+
+from lockwork import codecs
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import ConfigError, DeliveryOver, JobCancelled, PayloadTooLarge
+from lockwork.hooks import Again
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.leases import Leased
+from lockwork.runtime.runtime import Runtime
+
+_STEP = 200
+
+
+class Desk:
+    """What all jobs of one queue in one worker process share."""
+
+    __slots__ = ("cap", "keys", "queue", "runtime", "session")
+
+    def __init__(self, queue: str, keys: QueueKeys, runtime: Runtime, session: str, cap: int) -> None:
+        self.queue: str = queue
+        self.keys: QueueKeys = keys
+        self.runtime: Runtime = runtime
+        self.session: str = session
+        self.cap: int = cap
+        """Bytes that a job may write down."""
+
+
+class Interruptible(Shape):
+    """Where a job runs that is no coroutine of this process."""
+
+    def interrupt(self, kind: type[BaseException], /) -> None:
+        """Raise `kind` in it, as soon as that is possible."""
+
+
+def meant(error: BaseException) -> BaseException:
+    """What a job wants that ended like this: the first Again of an exception group that holds nothing else.
+
+    So a job may call `retry` and `snooze` in a task group, too. Any other error is what it is.
+    """
+    if not isinstance(error, BaseExceptionGroup) or error.split(Again)[1] is not None:
+        return error
+    first: BaseException = error
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
+
+
+class JobContext:
+    """The delivery under way: `attempt` counts from 1; `fence` is higher than that of any earlier delivery."""
+
+    __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
+
+    def __init__(self, leased: Leased, task: str, desk: Desk, tags: tuple[str, ...] = ()) -> None:
+        self._leased = leased
+        self._desk = desk
+        self._note: control.Note | None = None
+        self.task: str = task
+        self.tags: tuple[str, ...] = tags
+        self.thread: Interruptible | None = None
+        self.cancelled: bool = False
+        """Whether the job is being cancelled: for a thread to look at, where it cannot be interrupted."""
+        self.over: bool = False
+        """Whether only hooks are still told of it, so that there is nothing to cancel."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._leased.id
+
+    @property
+    def queue(self) -> str:
+        """The name of its queue."""
+        return self._desk.queue
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._leased.attempt
+
+    @property
+    def fence(self) -> int:
+        """For stores that refuse a write by an earlier delivery."""
+        return self._leased.fence
+
+    def in_thread(self, run: Interruptible) -> None:
+        """The job's function is called in a thread from now on."""
+        self.thread = run
+
+    @property
+    def leased(self) -> Leased:
+        """The lease, for the worker."""
+        return self._leased
+
+    def progress(self, value: object) -> None:
+        """Tell how far the job is, as JSON: whoever watches it is told at once.
+
+        Raises DeliveryOver when another delivery has taken its place, ConfigError, PayloadTooLarge.
+        """
+        self._written(self._desk.runtime.run(self._write("", value)))
+
+    async def aprogress(self, value: object) -> None:
+        """The same for a task."""
+        self._written(await self._desk.runtime.arun(self._write("", value)))
+
+    def checkpoint(self, name: str, value: object = None) -> None:
+        """Write down that a step is finished, and its value, as JSON: the next attempt finds it in `checkpoints`.
+
+        Raises DeliveryOver when another delivery has taken its place, ConfigError, PayloadTooLarge.
+        """
+        self._written(self._desk.runtime.run(self._write(_step(name), value)))
+        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
+
+    async def acheckpoint(self, name: str, value: object = None) -> None:
+        """The same for a task."""
+        self._written(await self._desk.runtime.arun(self._write(_step(name), value)))
+        self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
+
+    @property
+    def checkpoints(self) -> dict[str, Any]:
+        """The steps that this attempt and those before it have finished, with their values."""
+        return {name: codecs.decode(value.encode()) for name, value in self._notes().steps.items()}
+
+    def retry(self, delay: Duration | None = None) -> NoReturn:
+        """End this attempt as a failed one, and run the job again after `delay`, its task's back-off unless given."""
+        raise Again(None if delay is None else milliseconds(delay, "delay", zero=True), counted=True)
+
+    def snooze(self, delay: Duration) -> NoReturn:
+        """End this delivery, and run the job again after `delay`; it is not counted as an attempt."""
+        raise Again(milliseconds(delay, "delay", zero=True), counted=False)
+
+    def _notes(self) -> control.Note:
+        if self._note is None:
+            self._note = control.Note.read(self._leased.note)
+        return self._note
+
+    def _write(self, step: str, value: object) -> Protocol[int]:
+        what = f"checkpoint {step!r}" if step else "the progress"
+        encoded = codecs.encode(value, f"{what} of job {self.id}", self._desk.cap)
+        return control.note(self._desk.keys, self._desk.session, self._leased, step, encoded, self._desk.cap)
+
+    def _written(self, answer: int) -> None:
+        if answer == 0:
+            raise DeliveryOver(f"job {self.id}: this delivery is over, and nothing was written; the job runs elsewhere")
+        if answer < 0:
+            raise PayloadTooLarge(
+                f"job {self.id}: its checkpoints and progress would be more than {self._desk.cap} bytes together"
+            )
+
+    def __repr__(self) -> str:
+        return f"<JobContext {self.id} task={self.task!r} attempt={self.attempt}>"
+
+
+class Slot:
+    """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
+
+    __slots__ = ("batch", "job", "task")
+
+    def __init__(self) -> None:
+        self.job: JobContext | None = None
+        self.batch: list[JobContext] = []
+        """Instead of one job, those that one call of a batch task runs."""
+        self.task: asyncio.Task[None] | None = None
+        """The lane's own task."""
+
+    def stop(self) -> None:
+        """Cancel the job in hand, once: a coroutine where it waits, a thread where it is."""
+        job = self.job
+        if job is None or job.over:
+            return
+        again, job.cancelled = job.cancelled, True
+        if job.thread is not None:
+            job.thread.interrupt(JobCancelled)
+        elif self.task is not None and not again:
+            self.task.cancel()  # only once, so that it can clean up as long as it takes
+
+
+slot: ContextVar[Slot | None] = ContextVar("lockwork_job", default=None)
+
+
+def current_job() -> JobContext:
+    """Return the job that this code runs for; raises RuntimeError outside of a worker's job."""
+    mine = slot.get()
+    if mine is not None and mine.batch:
+        raise RuntimeError(f"{len(mine.batch)} jobs are running here: a batch task asks for current_jobs()")
+    if mine is None or mine.job is None:
+        raise RuntimeError("no job is running here: current_job() works inside a task that a worker runs")
+    return mine.job
+
+
+def current_jobs() -> list[JobContext]:
+    """Return the jobs that this call of a batch task runs, in the order of its items; elsewhere the only one.
+
+    Raises RuntimeError outside of a worker's job.
+    """
+    mine = slot.get()
+    return list(mine.batch) if mine is not None and mine.batch else [current_job()]
+
+
+def _step(name: object) -> str:
+    if not isinstance(name, str) or not 1 <= len(name) <= _STEP:
+        raise ConfigError(f"a checkpoint's name must be text of 1 to {_STEP} characters, not {name!r:.60}")
+    return name

@@ -1,0 +1,246 @@
+"""Who campaigns in an election: stands in the line of its lock, leads while it has it, steps down, and stands again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from lockwork.errors import LockworkError
+from lockwork.locks.grant import Grant
+from lockwork.locks.lock import Lock
+from lockwork.logs import Log
+from lockwork.protocol.effects import Effect, Park, Protocol
+from lockwork.protocol.locks import grants
+from lockwork.runtime.runtime import Runtime
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """The campaign was stopped while it stood in line."""
+
+
+class Changes:
+    """Wakes threads and tasks that wait for a condition."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._tasks: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+
+    def notify(self) -> None:
+        """Let everybody look again."""
+        with self._condition:
+            self._condition.notify_all()
+            for loop, event in self._tasks:
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there
+                    loop.call_soon_threadsafe(event.set)
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Block until the condition holds; False when it does not in time."""
+        with self._condition:
+            return self._condition.wait_for(condition, timeout)
+
+    async def await_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """The same for a task."""
+        place = asyncio.get_running_loop(), asyncio.Event()
+        with self._condition:
+            self._tasks.add(place)
+        try:
+            async with asyncio.timeout(timeout):
+                while not condition():
+                    await place[1].wait()
+                    place[1].clear()
+        except TimeoutError:
+            return condition()
+        finally:
+            with self._condition:
+                self._tasks.discard(place)
+        return True
+
+
+class Campaign:
+    """One run of an election, from its start until it is stopped."""
+
+    def __init__(self) -> None:
+        self.changes: Changes = Changes()
+        self.grant: Grant | None = None
+        self.stopped: bool = False
+        self.over: bool = False
+        self.wake: Callable[[], None] | None = None
+        """Makes it look up while it stands in line."""
+        self._resigned: Grant | None = None
+
+    def lead(self, grant: Grant | None) -> None:
+        """It leads from now on, or does not any more."""
+        self.grant = grant
+        self.changes.notify()
+
+    def resign(self, grant: Grant) -> None:
+        """This grant shall be, or is, over."""
+        self._resigned = grant
+        self.changes.notify()
+
+    def must_end(self, grant: Grant) -> bool:
+        """Whether to lead under this grant no longer."""
+        return self.stopped or self._resigned is grant or grant.lost
+
+    def stop(self) -> None:
+        """End it."""
+        self.stopped = True
+        self.changes.notify()
+        if self.wake is not None and not self.over:
+            self.wake()
+
+    def end(self) -> None:
+        """It has ended."""
+        self.grant = None
+        self.over = True
+        self.changes.notify()
+
+
+def stoppable(protocol: Protocol[T], campaign: Campaign) -> Protocol[T]:
+    """Run a protocol, and interrupt it when the campaign is stopped: it undoes what it began. Raises Stopped."""
+    step: Callable[[Any], Effect] = protocol.send
+    value: Any = None
+    while True:
+        try:
+            effect = step(value)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        if campaign.stopped and isinstance(effect, Park):
+            step, value = protocol.throw, Stopped()
+            continue
+        try:
+            value, step = (yield effect), protocol.send
+        except GeneratorExit:
+            protocol.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - the protocol cleans up, and raises it again
+            step, value = protocol.throw, error
+
+
+log: Log = Log("lockwork")
+
+Callback = Callable[[Grant], object]
+_PAUSE = 1.0
+"""Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
+
+
+class Candidate:
+    """Runs campaigns, on a thread or in a task; `lock` is the election's, and the callbacks are the user's."""
+
+    def __init__(
+        self, runtime: Runtime, name: str, lock: Lock, on_gain: Callback | None, on_loss: Callback | None
+    ) -> None:
+        self._runtime = runtime
+        self._name = name
+        self._lock = lock
+        self._on_gain = on_gain
+        self._on_loss = on_loss
+
+    def run(self, campaign: Campaign) -> None:
+        """Campaign on this thread until it is stopped."""
+        try:
+            while not campaign.stopped:
+                if not self._term(campaign):
+                    campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
+        except Stopped:
+            pass
+        finally:
+            campaign.end()
+
+    async def arun(self, campaign: Campaign) -> None:
+        """The same in this task."""
+        try:
+            while not campaign.stopped:
+                if not await self._aterm(campaign):
+                    await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
+        except Stopped:
+            pass
+        finally:
+            campaign.end()
+
+    def _term(self, campaign: Campaign) -> bool:
+        """Stand, and lead for as long as that may be; False after an error. Raises Stopped while it stands."""
+        try:
+            grant = self._runtime.run(self._standing(campaign))
+        except LockworkError as error:
+            self._note_away(error)
+            return False
+        campaign.lead(grant)
+        try:
+            gained = self._call(self._on_gain, grant)
+            if gained:
+                campaign.changes.wait_for(lambda: campaign.must_end(grant), None)
+            return gained
+        finally:  # also when a callback ends this thread: nobody else would give the leadership up
+            self._step_down(campaign, grant)
+
+    async def _aterm(self, campaign: Campaign) -> bool:
+        """The same in this task."""
+        try:
+            grant = await self._runtime.arun(self._standing(campaign))
+        except LockworkError as error:
+            self._note_away(error)
+            return False
+        campaign.lead(grant)
+        try:
+            gained = await self._acall(self._on_gain, grant)
+            if gained:
+                await campaign.changes.await_for(lambda: campaign.must_end(grant), None)
+            return gained
+        finally:
+            await self._astep_down(campaign, grant)
+
+    def _note_away(self, error: LockworkError) -> None:
+        log.warning("election %r goes on when the server is back: %s", self._name, error)
+
+    def _standing(self, campaign: Campaign) -> Protocol[Grant]:
+        owner, _ = self._lock._enter()
+        asked = self._lock._request(owner)
+        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
+        return self._lock._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
+
+    def _step_down(self, campaign: Campaign, grant: Grant) -> None:
+        # called before the lock is free, so that the next leader's on_gain comes later
+        try:
+            self._call(self._on_loss, grant)
+        finally:
+            try:
+                grant.release()
+            except LockworkError as error:
+                log.info("election %r: the leadership ended with its lease: %s", self._name, error)
+            campaign.lead(None)
+
+    async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
+        try:
+            await self._acall(self._on_loss, grant)
+        finally:
+            try:
+                await grant.arelease()
+            except LockworkError as error:
+                log.info("election %r: the leadership ended with its lease: %s", self._name, error)
+            campaign.lead(None)
+
+    def _call(self, called: Callback | None, grant: Grant) -> bool:
+        try:
+            if called is not None:
+                called(grant)
+        except Exception:
+            log.exception("a callback of election %r failed", self._name)
+            return False
+        return True
+
+    async def _acall(self, called: Callback | None, grant: Grant) -> bool:
+        try:
+            result = None if called is None else called(grant)
+            if isinstance(result, Awaitable):
+                await result
+        except Exception:
+            log.exception("a callback of election %r failed", self._name)
+            return False
+        return True

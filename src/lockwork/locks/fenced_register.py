@@ -1,0 +1,77 @@
+"""A value on the server that a zombie holder cannot overwrite: `lw.fenced("leader")`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from lockwork import codecs
+from lockwork.config import Config
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.locks.grant import Grant
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import fenced_register as protocol
+from lockwork.runtime.runtime import Runtime
+
+HIGHEST = 2**53 - 1
+"""The server's scripts count in doubles. A fence is about the server's time in microseconds: it is reached in 2255."""
+
+
+def number(fence: Grant | int) -> int:
+    """Return a grant's fence, or the number itself; raises ConfigError for what protects nothing."""
+    found = fence.fence if isinstance(fence, Grant) else fence
+    if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= HIGHEST:
+        raise ConfigError(
+            f"a fence is the whole number that a lock's grant carries, 1 to 2**53 - 1, not {found!r} "
+            "(0 comes from a lock of a shared format, which has none)"
+        )
+    return found
+
+
+class Written(NamedTuple):
+    """What a register holds, and the fence under which it was written."""
+
+    value: Any
+    fence: int
+
+
+class Register:
+    """A handle to one named register; its value is kept for good, so its number of names must be bounded."""
+
+    def __init__(self, runtime: Runtime, config: Config, name: str) -> None:
+        self.name: str = keys.checked(name, "a register's name")
+        self._runtime = runtime
+        self._key = keys.fenced(config.prefix, name)
+        self._cap = config.max_payload
+
+    def set(self, value: object, fence: Grant | int, *, strict: bool = False) -> None:
+        """Write `value`, which JSON must be able to hold, unless a higher fence has written before.
+
+        The same fence may write again, because one holder writes as often as it likes; with `strict` only once.
+        Raises StaleFence, ConfigError or PayloadTooLarge; then nothing was written.
+        """
+        self._runtime.run(self._write(value, fence, strict=strict))
+
+    async def aset(self, value: object, fence: Grant | int, *, strict: bool = False) -> None:
+        """The same for a task."""
+        await self._runtime.arun(self._write(value, fence, strict=strict))
+
+    def get(self) -> Written | None:
+        """Read the value and its fence; None when nothing was ever written. Anybody may read."""
+        return _written(self._runtime.run(protocol.read(self._key)))
+
+    async def aget(self) -> Written | None:
+        """The same for a task."""
+        return _written(await self._runtime.arun(protocol.read(self._key)))
+
+    def _write(self, value: object, fence: Grant | int, *, strict: bool) -> Protocol[None]:
+        encoded = codecs.encode(value, "the value of a register", self._cap)
+        return protocol.write(self._key, self.name, new_id(), encoded, number(fence), strict=strict)
+
+    def __repr__(self) -> str:
+        return f"<Register {self.name!r}>"
+
+
+def _written(found: tuple[bytes, int] | None) -> Written | None:
+    return None if found is None else Written(codecs.decode(found[0]), found[1])

@@ -1,1 +1,0 @@
-"""Queues that are split into partitions: queues of their own, which a Cluster's shards share out."""

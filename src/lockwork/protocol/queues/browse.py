@@ -1,0 +1,92 @@
+"""Jobs that wait in a queue, ready or scheduled: looked at without taking them, and taken away without running them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import records
+from lockwork.protocol.queues.enqueue import push_keys
+from lockwork.protocol.queues.leases import lines_keys
+from lockwork.protocol.scripts import script
+
+_PAGE = 200
+_SEEN = 2048
+"""Bytes of a record that are read: the arguments of a longer one are not shown."""
+_SCAN = 500
+_SIGNS = re.compile(r"[\\*?\[\]]")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """One job that waits, as it was read; times are in seconds."""
+
+    id: str
+    call: records.Call
+    attempts: int
+    """Deliveries that ended, so far."""
+    age: float | None
+    """Since it was enqueued; None when its id does not say."""
+    due_in: float | None
+    """Until it is due, below 0 when it is overdue; None for one that is ready."""
+
+
+def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
+    """Read up to `most` jobs that wait, passing over the first `skip`: ready or scheduled ones."""
+    found: list[WaitingJob] = []
+    while most > len(found):
+        args: list[Argument] = [place, skip, min(_PAGE, most - len(found)), _SEEN]
+        now, _, looked, _, *entries = yield Call(script("jobs_peek"), _peek_keys(queue), args)
+        for at in range(0, len(entries), 5):
+            id, due, attempts, size, record = entries[at : at + 5]
+            name = records.name(id)
+            made = records.made(name)
+            age = None if made is None else now / 1000 - made
+            due_in = (due - now) / 1000 if place == "scheduled" else None
+            found.append(WaitingJob(name, records.read(record, size), attempts, age, due_in))
+        if not looked:
+            break
+        skip += looked
+    return found
+
+
+def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
+    """Take away all jobs that wait now; returns how many. Of those that come meanwhile, some may be among them."""
+    first = yield Call(script("jobs_peek"), _peek_keys(queue), ["ready", 0, 0, 0])
+    left: list[int] = first[1]
+    keys = (
+        *push_keys(queue), queue.tries, queue.tries, queue.dead, queue.errors, queue.watch, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.withdrawn, queue.flows, queue.step(request),
+    )  # fmt: skip
+    step, cleared = 0, 0
+    while any(left):
+        step += 1
+        *taken, jobs = yield Call(script("jobs_clear"), keys, [step, window_ms, *left])
+        cleared += jobs
+        if not any(taken):
+            break
+        left = [most - count for most, count in zip(left, taken, strict=True)]
+    return cleared
+
+
+def _peek_keys(queue: QueueKeys) -> tuple[str, ...]:
+    return (queue.jobs, *queue.ready, queue.due, queue.tries, queue.lines, queue.withdrawn)
+
+
+def find(prefix: str) -> Protocol[list[str]]:
+    """The names of the queues that ever had a job, read in bounded steps."""
+    begins, ends = f"{prefix}:{{q:", "}:stats"
+    match = _SIGNS.sub(r"\\\g<0>", begins) + "*" + ends
+    names: set[str] = set()
+    cursor = "0"
+    while True:
+        step = yield Call(script("queues_find"), [], [cursor, match, _SCAN])
+        for key in step[1]:
+            text = key.decode(errors="replace")
+            if text.startswith(begins) and text.endswith(ends):
+                names.add(text[len(begins) : -len(ends)])
+        cursor = step[0].decode()
+        if cursor == "0":
+            return sorted(names)

@@ -1,0 +1,113 @@
+"""The delay queue: unique ids in time order, taken when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.retry import patience, undo
+from lockwork.protocol.scripts import script
+
+BATCH = 1000
+"""Ids in one call of a script."""
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+
+Keys = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One id, and when it is due: `score` is that time in whole microseconds since 1970, as the server keeps it."""
+
+    id: str
+    score: int
+
+    @property
+    def due(self) -> datetime:
+        """The same time as an aware datetime, in UTC."""
+        return _BEGINNING + timedelta(microseconds=self.score)
+
+
+def score(moment: datetime) -> int:
+    """Return an aware datetime as whole microseconds since 1970."""
+    return (moment - _BEGINNING) // timedelta(microseconds=1)
+
+
+def stored(id: str) -> bytes:
+    """An id as the server keeps it; what other programs wrote there comes back as it was."""
+    return id.encode("utf-8", "surrogateescape")
+
+
+def add(keys: Keys, request: str, ids: Sequence[str], at: int | None, delay_us: int, *, replace: bool) -> Protocol[int]:
+    """Queue the ids for `at` (us), or `delay_us` from now; returns how many were added or moved.
+
+    Many ids are sent in batches; interrupted, those that were sent stay.
+    """
+    count, due = 0, at
+    for first in range(0, len(ids), BATCH):
+        batch = map(stored, ids[first : first + BATCH])
+        args: list[Argument] = [f"{request}.{first}", "r" if replace else "k", "" if due is None else due, delay_us]
+        # the whole call has one time: the server's at its first batch
+        added, due = yield Call(script("dq_add"), keys, [*args, *batch])
+        count += added
+    return count
+
+
+def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) -> Protocol[list[Entry]]:
+    """Take up to `count` due entries; with none, wait at most `wait` seconds (None: as long as it takes) for the first.
+
+    Interrupted, it leaves the line, and what it took is due again.
+    """
+    began = yield Clock()
+    give_up = None if wait is None else began + wait
+    requests, hints = [request], Hints()
+    taken: list[Entry] = []
+    try:
+        while True:
+            sent = yield Clock()
+            parks = not taken and (give_up is None or sent < give_up)
+            want = min(count - len(taken), BATCH)
+            args: list[Argument] = [requests[-1], want, channel if parks else ""]
+            look, *found = yield Call(script("dq_pop"), keys, args, patience(give_up, sent) if wait else None)
+            taken += _entries(found)
+            if len(found) == 2 * want and len(taken) < count:
+                requests.append(f"{request}.{len(requests)}")
+            elif taken or not parks:
+                return taken
+            else:
+                until = (yield Clock()) + look / 1_000_000
+                yield from listen(hints, requests[-1], until if give_up is None else min(until, give_up))
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield from undo(Call(script("dq_abandon"), keys, requests), error)
+        raise
+
+
+def peek(keys: Keys, count: int, *, due: bool) -> Protocol[list[Entry]]:
+    """Read up to `count` entries, the earliest first."""
+    return _entries((yield Call(script("dq_peek"), keys[:1], [count, int(due)])))
+
+
+def remove(keys: Keys, request: str, id: str, score: int | None) -> Protocol[bool]:
+    """Remove one entry, if it still has this score."""
+    args = [request, stored(id), "" if score is None else score]
+    return bool((yield Call(script("dq_remove"), keys, args)))
+
+
+def clear(keys: Keys, request: str) -> Protocol[int]:
+    """Remove all entries; returns how many there were."""
+    return int((yield Call(script("dq_remove"), keys, [request])))
+
+
+def count(keys: Keys) -> Protocol[int]:
+    """Count the entries, due or not."""
+    return int((yield Call(script("dq_count"), keys[:1], [])))
+
+
+def _entries(found: Sequence[Any]) -> list[Entry]:
+    return [Entry(found[at].decode("utf-8", "surrogateescape"), found[at + 1]) for at in range(0, len(found), 2)]

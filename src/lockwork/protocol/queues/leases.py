@@ -1,0 +1,306 @@
+"""The queue: how jobs are leased, settled and recovered, and how their outcome is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from lockwork.protocol import messages
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.keys import QueueKeys, channel
+from lockwork.protocol.queues import record_header, records
+from lockwork.protocol.queues.enqueue import CALL_BYTES, push_keys
+from lockwork.protocol.retry import patience
+from lockwork.protocol.scripts import script
+
+SETTLE_BATCH = 500
+RESERVE_BATCH = 1000
+WINDOW_MS = 600_000
+UNENDED = ("active", "scheduled", "blocked")
+"""The states of a job that has not ended."""
+RECHECK = 5.0
+"""Seconds after which a wake-up is taken as lost and its cause is looked at again."""
+_OFFER = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ~ ([^ ]+) (.*)", re.DOTALL)
+
+
+def lines_keys(queue: QueueKeys) -> tuple[str, ...]:
+    """The keys of jobs with a key or a group."""
+    return (queue.lines, queue.books, queue.sleeping, *queue.rings)
+
+
+class Leased(NamedTuple):
+    """A job in the hands of a worker session; `token` settles it, `fence` rises with every delivery.
+
+    `attempt` is 1 and the deliveries before it that count. `note` is what was written down when it ran before.
+    """
+
+    id: str
+    token: bytes
+    record: bytes
+    attempt: int
+    fence: int
+    note: bytes = b""
+
+    @property
+    def crashes(self) -> int:
+        """How many deliveries before this one ended with the death of the process that ran the job."""
+        return records.counts(self.token).crashes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a reserve call brought; `next_due` is seconds until a scheduled job is due, None when there is none.
+
+    `fence` is higher than that of any earlier delivery of the queue.
+    """
+
+    jobs: list[Leased]
+    next_due: float | None
+    fence: int = 0
+    secret: str = ""
+    """With which the server seals offers to the caller, if it is to be woken."""
+
+
+class SessionOver(Exception):
+    """The server counts this worker session as dead: its jobs run elsewhere."""
+
+
+def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, ...]:
+    """The keys of every script that handles a single job."""
+    return (
+        *push_keys(queue), queue.tries, queue.notes, queue.dead, queue.errors, queue.watch, queue.expiry,
+        queue.withdrawn, queue.kept, queue.workers, *lines_keys(queue), *map(queue.run, sessions), queue.flows
+    )  # fmt: skip
+
+
+def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
+    """End the jobs that should have begun by now."""
+    while (yield _expire(queue, window_ms)):
+        pass
+
+
+def _expire(queue: QueueKeys, window_ms: int) -> Call:
+    return Call(script("jobs_expire"), control_keys(queue), [window_ms])
+
+
+def reserve(
+    queue: QueueKeys,
+    session: str,
+    want: int,
+    request: str,
+    channel: str,
+    *,
+    again: bool = False,
+    last: int = 0,
+    window_ms: int = WINDOW_MS,
+) -> Protocol[Batch]:
+    """Lease up to `want` jobs to the session; with nothing ready, `channel` is woken when there is.
+
+    After an error the same `request` is to be sent `again`: it may have leased jobs that nobody else will be told of.
+    `last` is the highest fence of the jobs that the session has had of this queue: should one have been offered to it
+    since, the answer is that one. Raises SessionOver.
+    """
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.withdrawn
+    )  # fmt: skip
+    call = Call(
+        script("jobs_reserve"),
+        keys,
+        [int(again), min(want, RESERVE_BATCH), request, session, channel, last, messages.secret(queue.jobs)],
+        marked=True,
+    )
+    state, fence, left, *found = yield call
+    while state == 2:
+        yield _expire(queue, window_ms)
+        state, fence, left, *found = yield call
+    if not state:
+        raise SessionOver(session)
+    if len(found) == 1:
+        return Batch([], None if left < 0 else left / 1000, fence, found[0].decode() + channel)
+    notes = found.pop() if state == 3 else None
+    jobs = [
+        Leased(found[at].decode(), found[at + 1], found[at + 2], _attempt(found[at + 1]), fence)
+        for at in range(0, len(found), 3)
+    ]
+    if notes:
+        noted = {notes[at].decode(): notes[at + 1] for at in range(0, len(notes), 2)}
+        jobs = [job._replace(note=noted[job.id]) if job.id in noted else job for job in jobs]
+    return Batch(jobs, None if left < 0 else left / 1000, fence)
+
+
+def _attempt(token: bytes) -> int:
+    first = token.split(b" ", 1)[0]
+    return int(first) if first.isdigit() else records.counts(first).attempts
+
+
+def idle(queue: QueueKeys, batch: Batch, hints: messages.Hints) -> Protocol[Leased | None]:
+    """Wait, after an empty batch, until a reserve call may bring something; returns a job that came with the word.
+
+    That job is leased to the caller. If it cannot begin it, the next reserve call or `hands.pass_on` will deal with it.
+    """
+    now = yield Clock()
+    pause = RECHECK if batch.next_due is None else min(batch.next_due, RECHECK)
+    heard = yield from messages.listen(hints, queue.jobs, now + pause, lambda text: offered(queue, batch, text))
+    return heard if isinstance(heard, Leased) else None
+
+
+def offered(queue: QueueKeys, batch: Batch, text: str) -> Leased | None:
+    """Read a job that came with a wake-up after an empty batch (offer.lua); None if the message is no such thing."""
+    words = messages.opened(batch.secret, queue.jobs, text)
+    found = _OFFER.fullmatch(words) if words else None
+    # what was offered before that batch was its answer, or has gone to somebody else
+    if not found or int(found[2]) < batch.fence:
+        return None
+    token, id, record = f"{found[1]} {found[2]} ~", found[3], found[4]
+    raw = record.encode(errors="surrogateescape")
+    return Leased(id, token.encode(), raw, int(found[1]), int(found[2]))
+
+
+class Outcome(NamedTuple):
+    """How a delivery ended: s succeeded (its result is kept for `delay_ms` if that is not 0), r retry after `delay_ms`,
+    d dead, k the process that ran it died, retry after `delay_ms`, K the same, dead, g given back (not counted), z the
+    same after `delay_ms`, c cancelled."""
+
+    id: str
+    token: bytes
+    kind: Literal["s", "r", "d", "k", "K", "g", "z", "c"]
+    value: bytes = b""
+    delay_ms: int = 0
+
+
+def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+    """Settle deliveries in batches; False for those whose lease was over, for which nothing was written."""
+    settled: list[bool] = []
+    while len(settled) < len(outcomes):
+        settled += yield from settle_some(
+            queue, session, outcomes[len(settled) : len(settled) + SETTLE_BATCH], window_ms
+        )
+    return settled
+
+
+def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
+    """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
+        queue.notes, queue.expiry, queue.kept, queue.flows
+    )  # fmt: skip
+    args: list[Argument] = [window_ms]
+    size = 0
+    for outcome in outcomes:
+        size += len(outcome.value)
+        if size > CALL_BYTES and len(args) > 1:
+            break
+        args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+    reply: list[int] = yield Call(script("jobs_settle"), keys, args)
+    # those that the server left for another call are the last ones
+    return [done == 1 for done in reply if done >= 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Answer to a heartbeat: which sessions are alive, one that is overdue, and when to look at the next (seconds)."""
+
+    alive: dict[str, bool]
+    overdue: str | None
+    next_deadline: float | None
+    ended: int = 0
+    """The deadline of the session that is overdue, as the server keeps it."""
+    at: float = 0.0
+    """The server's time, s."""
+
+
+def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: float) -> Protocol[Beat]:
+    """Keep all jobs of the sessions leased; a session maps to True when it joins for the first time."""
+    args: list[Argument] = [lease_ms]
+    for session, joins in sessions.items():
+        args += (session, int(joins))
+    at, left, overdue, ended, *alive = yield Call(script("jobs_beat"), [queue.workers, queue.stats], args, patience)
+    known = dict(zip(sessions, map(bool, alive), strict=True))
+    return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000, ended, at / 1000)
+
+
+class Buried(NamedTuple):
+    """A job that went to the dead set because of what became of its worker; `task` is '' when it cannot be read."""
+
+    id: str
+    attempt: int
+    task: str
+    problem: str
+
+
+def recover(
+    queue: QueueKeys,
+    session: str,
+    window_ms: int,
+    *,
+    gone: bool,
+    counted: bool = True,
+    ended: int = 0,
+    on_buried: Callable[[list[Buried]], object] = lambda _: None,
+) -> Protocol[int]:
+    """Give back what a session held that is over, and return how many jobs went back.
+
+    `gone`: the caller knows that the session's process has ended; otherwise a beat has found it overdue, with the
+    deadline `ended`, and it is left alone if it has beaten since. `counted`: the process died. Not counted, it was
+    stopped: then only jobs with a cap of deliveries are counted, because they may have begun. `on_buried` is called
+    with those that went to the dead set, some at a time.
+    """
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
+        *lines_keys(queue), queue.notes, queue.expiry, queue.flows
+    )  # fmt: skip
+    args: list[Argument] = [
+        window_ms, session, int(gone), channel(queue.prefix, session), record_header.MAX_CRASHES, int(counted), ended
+    ]  # fmt: skip
+    given, left = 0, 1
+    while left:
+        count, left, *found = yield Call(script("jobs_recover"), keys, args)
+        given += count
+        if found:
+            on_buried([_buried(*found[at : at + 4]) for at in range(0, len(found), 4)])
+    return given
+
+
+def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
+    call = records.read(head, len(head) + 1)  # its arguments are of no interest
+    return Buried(records.name(id), records.counts(tried).attempts, call.task or "", records.fault(problem).text)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown, or
+    blocked, when it waits for others of its flow."""
+
+    state: str
+    blob: bytes
+
+
+def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
+    """Read how a job stands; `channel` is told when it ends."""
+    keys = (
+        queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept,
+        queue.flows,
+    )  # fmt: skip
+    state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
+    return Standing(state.decode(), blob)
+
+
+def outcome(
+    queue: QueueKeys, id: str, channel: str, timeout: float | None, window_ms: int = WINDOW_MS
+) -> Protocol[Standing]:
+    """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
+    now = yield Clock()
+    give_up = None if timeout is None else now + timeout
+    hints = messages.Hints()
+    while True:
+        found = yield from standing(queue, id, channel, patience(give_up, now))
+        if found.state == "overdue":
+            yield from expire(queue, window_ms)
+            continue
+        now = yield Clock()
+        if found.state not in UNENDED or (give_up is not None and now >= give_up):
+            return found
+        yield from messages.listen(hints, id, now + RECHECK if give_up is None else min(now + RECHECK, give_up))

@@ -1,0 +1,60 @@
+"""Wake-ups that a worker cannot use, and what shows how long jobs wait."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from lockwork.protocol.effects import Call, Effect, Protocol
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.enqueue import push_keys
+from lockwork.protocol.scripts import script
+
+T = TypeVar("T")
+
+FIRST = 5
+"""Jobs at the head of a ready list that tell how long it makes jobs wait."""
+
+
+def pass_on(
+    queue: QueueKeys, session: str, channel: str, last: int, window_ms: int, *, awake: bool = False
+) -> Protocol[bool]:
+    """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
+
+    `awake`: so, too, if it woke up by itself, because what it waited for must be due. A job that was offered to it,
+    with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
+    """
+    keys = (
+        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.notes
+    )  # fmt: skip
+    told = yield Call(script("jobs_pass"), keys, [channel, int(awake), last, window_ms], patience=0.5)
+    return bool(told)
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The ids at the head of each ready list, and seconds left of the lease that ends first, None without workers."""
+
+    at_ms: int
+    lease_left: float | None
+    first: list[list[str]]
+
+
+def heads(queue: QueueKeys) -> Protocol[Heads]:
+    """Read the heads of the ready lists; what it costs does not depend on what waits."""
+    keys = [*queue.ready, queue.workers, queue.withdrawn, queue.stats]
+    at_ms, left, *lists = yield Call(script("jobs_heads"), keys, [FIRST])
+    return Heads(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
+
+
+def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Effect, Any, T]:
+    """Let a protocol that has nothing to clean up give up after `patience` seconds without the server."""
+    value: Any = None
+    while True:
+        try:
+            effect = protocol.send(value)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        value = yield replace(effect, patience=patience) if type(effect) is Call else effect

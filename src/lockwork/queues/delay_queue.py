@@ -1,0 +1,159 @@
+"""A delay queue as users hold it: `lw.delay_queue("orders").add("42", delay="30m")`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal
+
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.protocol import keys
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.queues import delay_queue as protocol
+from lockwork.protocol.queues.delay_queue import Entry
+from lockwork.runtime.runtime import Runtime
+from lockwork.validation import whole
+
+OnDuplicate = Literal["keep", "replace"]
+MOST = 10_000
+"""Entries that one call returns at most."""
+_LONGEST = 512
+_LATEST = 1 << 53
+"""Beyond it, the server could not keep a time exactly."""
+
+
+class DelayQueue:
+    """Ids in the order of the times from which they may be taken, each at most once; threads and tasks may share it.
+
+    Taken means gone: what must survive the death of its taker belongs into a queue of jobs.
+    """
+
+    def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:
+        self.name: str = keys.checked(name, "a delay queue's name")
+        self._runtime = runtime
+        self._keys = keys.delay_queue(prefix, name)
+
+    def add(
+        self,
+        ids: str | Iterable[str],
+        delay: Duration = 0,
+        *,
+        at: datetime | None = None,
+        on_duplicate: OnDuplicate = "keep",
+    ) -> int:
+        """Queue one id or many, to be taken `delay` from now on, or from `at` on; returns how many were added or moved.
+
+        An id that is queued already is kept as it is, or moved to the new time with "replace". Ids of the same time
+        are taken in the order of their bytes. A call of more than 1,000 ids that is interrupted may have queued some.
+        """
+        return self._runtime.run(self._add(ids, delay, at, on_duplicate))
+
+    async def aadd(
+        self,
+        ids: str | Iterable[str],
+        delay: Duration = 0,
+        *,
+        at: datetime | None = None,
+        on_duplicate: OnDuplicate = "keep",
+    ) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(self._add(ids, delay, at, on_duplicate))
+
+    def pop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
+        """Take up to `limit` due entries, the oldest first; when there are none, wait for the first to be due.
+
+        `wait` is for how long (0: not at all, None: as long as it takes). Interrupted, it puts back what it took.
+        Raises ServerUnavailable when the server went away: what it had taken by then may be lost.
+        """
+        return self._runtime.run(self._pop(limit, wait))
+
+    async def apop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
+        """The same for a task; cancelled, it puts back what it took."""
+        return await self._runtime.arun(self._pop(limit, wait))
+
+    def peek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
+        """Read what `pop` would take; with `due=False`, entries of the future too."""
+        return self._runtime.run(protocol.peek(self._keys, _most(limit), due=due))
+
+    async def apeek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
+
+    def remove(self, id: str, score: int | None = None) -> bool:
+        """Remove an entry, whenever it is due; with the `score` that was read, only if nobody moved it since."""
+        return self._runtime.run(self._remove(id, score))
+
+    async def aremove(self, id: str, score: int | None = None) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(self._remove(id, score))
+
+    def clear(self) -> int:
+        """Remove all entries; returns how many there were."""
+        return self._runtime.run(protocol.clear(self._keys, new_id()))
+
+    async def aclear(self) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.clear(self._keys, new_id()))
+
+    def len(self) -> int:
+        """Count the entries, due or not."""
+        return self._runtime.run(protocol.count(self._keys))
+
+    async def alen(self) -> int:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.count(self._keys))
+
+    def __len__(self) -> int:
+        return self.len()
+
+    def __bool__(self) -> bool:
+        return True  # a handle, also of an empty queue: asking the server here would be a trap
+
+    def _add(
+        self, ids: str | Iterable[str], delay: Duration, at: datetime | None, on_duplicate: OnDuplicate
+    ) -> Protocol[int]:
+        checked = [_id(ids)] if isinstance(ids, str) or not isinstance(ids, Iterable) else [_id(id) for id in ids]
+        if on_duplicate not in ("keep", "replace"):
+            raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {on_duplicate!r}")
+        delay_us = round(seconds(delay, "delay", zero=True) * 1_000_000)
+        if at is not None and delay_us:
+            raise ConfigError("give a delay or a time, not both")
+        moment = None if at is None else _moment(at)
+        return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=on_duplicate == "replace")
+
+    def _pop(self, limit: int, wait: Duration | None) -> Protocol[list[Entry]]:
+        patience = None if wait is None else seconds(wait, "wait", zero=True)
+        return protocol.pop(self._keys, new_id(), self._runtime.channel, _most(limit), patience)
+
+    def _remove(self, id: str, score: int | None) -> Protocol[bool]:
+        if score is not None and (isinstance(score, bool) or not isinstance(score, int)):
+            raise ConfigError(f"a score is a whole number of microseconds, as in an entry, not {score!r}")
+        return protocol.remove(self._keys, new_id(), _id(id), score)
+
+    def __repr__(self) -> str:
+        return f"<DelayQueue {self.name!r}>"
+
+
+def _id(id: object) -> str:
+    if not isinstance(id, str) or not 1 <= len(id) <= _LONGEST:
+        raise ConfigError(f"an id is text of 1 to {_LONGEST} characters, not {id!r:.80}")
+    try:
+        protocol.stored(id)
+    except UnicodeEncodeError:
+        raise ConfigError(f"an id must be text that UTF-8 can hold, not {id!r:.80}") from None
+    return id
+
+
+def _most(limit: object) -> int:
+    return whole(limit, "limit", 1, MOST)
+
+
+def _moment(at: object) -> int:
+    if not isinstance(at, datetime) or at.tzinfo is None or at.utcoffset() is None:
+        raise ConfigError(f"at must be a datetime with a time zone, not {at!r}")
+    moment = protocol.score(at)
+    if not 0 <= moment < _LATEST:
+        raise ConfigError(f"at must lie between 1970 and 2255, not {at!r}")
+    return moment

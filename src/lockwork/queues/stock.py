@@ -1,0 +1,207 @@
+"""A stock of units on sale, as the shop uses it: `phones.reserve(buyer, enqueue=place_order.call(buyer))`."""
+
+from __future__ import annotations
+
+from lockwork.config import Config
+from lockwork.durations import Duration, milliseconds, seconds
+from lockwork.errors import ConfigError
+from lockwork.ids import new_id
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.queues import stock as protocol
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.stock import Books, Reservation, StockStatus
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.call import TaskCall
+from lockwork.validation import whole
+
+MOST = 10**12
+
+
+class Stock:
+    """Units that are reserved, then confirmed or released; a reservation that runs out gives its units back.
+
+    It lives with a queue, so that a step and the job it enqueues are one: both happen or neither.
+    """
+
+    def __init__(
+        self, runtime: Runtime, config: Config, name: str, quantity: int, *, limit: int | None, queue: str
+    ) -> None:
+        self.name: str = checked(name, "a stock's name")
+        self._partitions = config.partitions
+        self.queue: str = self._partitions.place(checked_queue(queue), name)
+        self._runtime = runtime
+        self._books = Books(
+            QueueKeys(config.prefix, self.queue),
+            name,
+            whole(quantity, "quantity", 0, MOST),
+            0 if limit is None else whole(limit, "limit", 1, MOST),
+        )
+
+    def reserve(
+        self,
+        buyer: str,
+        n: int = 1,
+        *,
+        hold: Duration = "10m",
+        key: str | None = None,
+        enqueue: TaskCall | None = None,
+        wait: Duration | None = 0,
+    ) -> Reservation:
+        """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
+
+        With `key`, a second call meets the first one's reservation as long as that lives, and enqueues nothing.
+        `wait` is how long to stand in line for units that come back (0: not at all, None: as long as it takes): they go
+        to the first whose wish they meet. Raises SoldOut, LimitReached, or QueueFull when the job has no room; then
+        nothing was reserved or enqueued.
+        """
+        return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue, wait))
+
+    async def areserve(
+        self,
+        buyer: str,
+        n: int = 1,
+        *,
+        hold: Duration = "10m",
+        key: str | None = None,
+        enqueue: TaskCall | None = None,
+        wait: Duration | None = 0,
+    ) -> Reservation:
+        """The same for a task; cancelled, it puts the units back on sale, unless its job is enqueued already."""
+        return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue, wait))
+
+    def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """Turn the reservation into a sale, and enqueue a job with it; again, it does nothing.
+
+        Raises ReservationEnded if it expired or was released.
+        """
+        self._runtime.run(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
+
+    async def aconfirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
+
+    def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """Give the units back; does nothing when they are back already. Raises ReservationEnded if it was confirmed.
+
+        With a job, also when they are back already: then nothing is enqueued.
+        """
+        self._runtime.run(protocol.release(self._books, _id(reservation), self._job(enqueue)))
+
+    async def arelease(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
+
+    def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """Take a sale back and put its units on sale again; again, it does nothing.
+
+        Raises ReservationEnded if it is not confirmed: then it can be released. With a job, also when the units are
+        back already: then nothing is enqueued.
+        """
+        self._runtime.run(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
+
+    async def arefund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
+        """The same for a task."""
+        await self._runtime.arun(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
+
+    def extend(self, reservation: str | Reservation, hold: Duration) -> float:
+        """Hold a reservation for `hold` from now on at least; returns the seconds that it lasts.
+
+        Raises ReservationEnded if it expired, was released, or is confirmed.
+        """
+        return self._runtime.run(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
+
+    async def aextend(self, reservation: str | Reservation, hold: Duration) -> float:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
+
+    def get(self, reservation: str | Reservation) -> Reservation | None:
+        """Read a reservation; None when it expired, was released, or never was."""
+        return self._runtime.run(protocol.look(self._books, _id(reservation)))
+
+    async def aget(self, reservation: str | Reservation) -> Reservation | None:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
+
+    def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
+        """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no order.
+
+        It looks through the whole stock, a thousand at a time: it is for operators, not for each request of a shop.
+        """
+        return self._runtime.run(self._reservations(buyer, limit))
+
+    async def areservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
+        """The same for a task."""
+        return await self._runtime.arun(self._reservations(buyer, limit))
+
+    def status(self) -> StockStatus:
+        """Count the units: total = available + reserved + sold, always."""
+        return self._runtime.run(protocol.status(self._books))
+
+    async def astatus(self) -> StockStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._books))
+
+    def restock(self, n: int) -> StockStatus:
+        """Put `n` more units on sale."""
+        return self._runtime.run(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
+
+    async def arestock(self, n: int) -> StockStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
+
+    def withdraw(self, n: int) -> StockStatus:
+        """Take `n` unsold units off sale; raises SoldOut, and takes none, if fewer are on sale."""
+        return self._runtime.run(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
+
+    async def awithdraw(self, n: int) -> StockStatus:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
+
+    def delete(self) -> bool:
+        """Forget everything about the stock; False if there was nothing. Whoever uses it next opens it anew."""
+        return self._runtime.run(protocol.delete(self._books, new_id()))
+
+    async def adelete(self) -> bool:
+        """The same for a task."""
+        return await self._runtime.arun(protocol.delete(self._books, new_id()))
+
+    def _reservations(self, buyer: str | None, limit: int) -> Protocol[list[Reservation]]:
+        name = "" if buyer is None else checked(buyer, "a buyer")
+        return protocol.reservations(self._books, name, whole(limit, "limit", 1, MOST))
+
+    def _reserve(
+        self, buyer: str, n: int, hold: Duration, key: str | None, enqueue: TaskCall | None, wait: Duration | None
+    ) -> Protocol[Reservation]:
+        checked(buyer, "a buyer")
+        wanted = whole(n, "n", 1, MOST)
+        known = "" if key is None else checked(key, "a reservation's key")
+        id = new_id()
+        job = self._job(enqueue, id)
+        hold_ms = milliseconds(hold, "hold")
+        patience = None if wait is None else seconds(wait, "wait", zero=True)
+        if patience == 0:
+            return protocol.reserve(self._books, id, buyer, wanted, hold_ms, known, job)
+        channel = self._runtime.channel
+        return protocol.reserve_waiting(
+            self._books, id, buyer, wanted, hold_ms, known, job, channel=channel, wait=patience
+        )
+
+    def _job(self, call: TaskCall | None, id: str | None = None) -> NewJob | None:
+        if call is None:
+            return None
+        if not isinstance(call, TaskCall):
+            raise ConfigError(f"a stock enqueues a call of a task, such as place_order.call(42), not {call!r:.60}")
+        if not self._partitions.belongs(self.queue, call.queue, call.record, f"stock {self.name!r}"):
+            raise ConfigError(
+                f"stock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
+                f"one atomic step needs one queue, so make it lw.stock({self.name!r}, ..., queue={call.queue!r})"
+            )
+        return call.job(id or new_id())
+
+    def __repr__(self) -> str:
+        return f"<Stock {self.name!r} queue={self.queue!r}>"
+
+
+def _id(reservation: str | Reservation) -> str:
+    return checked(reservation.id if isinstance(reservation, Reservation) else reservation, "a reservation's id")

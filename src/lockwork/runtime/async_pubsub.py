@@ -1,0 +1,102 @@
+"""A channel that is heard on an event loop itself: no thread stands between the server and who waits there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import hiredis
+
+from lockwork.logs import Log
+from lockwork.protocol.messages import split
+from lockwork.runtime.async_reconnect import opened_within
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.pubsub import PING, SILENCE
+from lockwork.runtime.replies import unforeseen
+from lockwork.runtime.resp import NOTHING, new_reader, pack
+from lockwork.runtime.trying import backoff
+from lockwork.runtime.wakeups import Mailboxes
+
+log: Log = Log("lockwork")
+
+
+class Hearing:
+    """A subscription of its own, which delivers to the mailboxes of the process."""
+
+    def __init__(self, endpoint: Endpoint, channel: str, mail: Mailboxes, *, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._channel = channel
+        self._mail = mail
+        self._allow_eviction = allow_eviction
+
+    async def run(self) -> None:
+        """Hear the channel until cancelled, whatever becomes of the server; the engine, which hears another, warns."""
+        tries, complained = 0, False
+        while True:
+            ear, unknown = _Ear(self._mail), None
+            try:
+                await self._listen(ear)
+            except Exception as error:  # noqa: BLE001 - whatever it is, who waits here hears nothing without us
+                unknown = unforeseen(error)
+            if ear.confirmed:
+                tries, complained = 0, False
+            if unknown is not None and not complained:
+                complained = True
+                log.warning("wake-ups are not heard until the connection is back: %s", unknown, exc_info=unknown)
+            tries += 1
+            await asyncio.sleep(PING if ear.refused else backoff(tries))
+
+    async def _listen(self, ear: _Ear) -> None:
+        """Connect, and hear the channel until the connection breaks."""
+        opened = await opened_within(TIMEOUT, self._endpoint, [], self._allow_eviction)
+        transport = opened.writer.transport
+        try:
+            transport.set_protocol(ear)
+            transport.write(pack("SUBSCRIBE", self._channel))
+            while not (await asyncio.wait([ear.over], timeout=PING))[0]:
+                if now() - ear.heard > SILENCE or opened.era != self._endpoint.era:
+                    return
+                transport.write(pack("PING"))
+        finally:
+            transport.abort()
+
+
+class _Ear(asyncio.Protocol):
+    """The receiving end of such a connection."""
+
+    def __init__(self, mail: Mailboxes) -> None:
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.heard: float = now()
+        self.confirmed: bool = False
+        self.refused: bool = False
+        self._mail = mail
+        self._parser = new_reader()
+
+    def data_received(self, data: bytes) -> None:
+        """Deliver what has come."""
+        self.heard = now()
+        try:
+            self._parser.feed(data)
+            while (reply := self._parser.gets()) is not NOTHING:
+                self._take(reply)
+        except hiredis.HiredisError:
+            self.connection_lost(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
+        """Nothing comes any more."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def _take(self, reply: Any) -> None:
+        words = reply if isinstance(reply, list) else []
+        if isinstance(reply, hiredis.ReplyError):
+            # to a ping: it is busy or loads its data, and we hear it all the same
+            if not self.confirmed:
+                self.refused = True
+                self.connection_lost(None)
+        elif words[:1] == [b"message"] and len(words) == 3:
+            self._mail.deliver(*split(words[2]))
+        elif words[:1] == [b"subscribe"]:
+            self.confirmed = True
+            self._mail.wake_all()  # what was sent before we listened is lost

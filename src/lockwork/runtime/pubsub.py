@@ -1,0 +1,151 @@
+"""The connection on which a process hears its channel: kept honest by pings, and opened again when it breaks."""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Callable
+
+import hiredis
+
+from lockwork.logs import Log
+from lockwork.protocol.messages import split
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import TIMEOUT, Endpoint
+from lockwork.runtime.reconnect import Dial
+from lockwork.runtime.replies import Retry, unforeseen
+from lockwork.runtime.resp import pack
+from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.trying import backoff
+
+log: Log = Log("lockwork")
+
+PING = 5.0
+"""Seconds between two pings."""
+SILENCE = 12.0
+"""Seconds without a word on the subscription, pings answered included, after which it counts as dead."""
+
+
+def _refusal(error: hiredis.ReplyError, channel: str) -> str:
+    """What the server said instead of letting us hear the channel, and what to do."""
+    if "NOPERM" not in str(error):
+        return str(error)
+    return f"{error}: let this user use the channels &{channel.rpartition(':wake:')[0]}:wake:* (ACL SETUSER)"
+
+
+class Subscription:
+    """The pub/sub connection of a process, which its engine tends."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        channel: str,
+        deliver: Callable[[str, str], None],
+        missed: Callable[[], None],
+        selector: selectors.BaseSelector,
+        ring: Callable[[], None],
+        *,
+        allow_eviction: bool,
+    ) -> None:
+        self._endpoint = endpoint
+        self._channel = channel
+        self._confirmed = False
+        self._deliver = deliver
+        self._missed = missed
+        self._selector = selector
+        self._ring = ring
+        self._allow_eviction = allow_eviction
+        self._dial: Dial | None = None
+        """The attempt to connect that is under way: it rings when it has ended."""
+        self._wire = Wire(endpoint)
+        self._descriptor: int | None = None
+        self._tries = 0
+        self._heard = 0.0
+        self._warned = 0.0
+        self._traced = False
+        self.next_event: float | None = None
+
+    def tend(self) -> None:
+        """Connect if need be, and keep the connection honest by pings."""
+        at = now()
+        if self._wire.connected:
+            if at - self._heard > SILENCE:
+                self._broken("it fell silent")
+            elif self._wire.era != self._endpoint.era:
+                self._broken("the server is a replica now, or another one has taken its place")
+            elif self.next_event is not None and at >= self.next_event:
+                self._send("PING")
+        if self._dial is not None:
+            if self._dial.ended:
+                self._connected()
+            elif self.next_event is not None and at >= self.next_event:
+                self._broken("nobody answers")
+        elif not self._wire.connected and (self.next_event is None or at >= self.next_event):
+            self._dial = Dial(self._endpoint, TIMEOUT, allow_eviction=self._allow_eviction, then=self._ring)
+            self.next_event = now() + TIMEOUT
+
+    def read(self) -> None:
+        """Take what has come and deliver it."""
+        try:
+            replies = self._wire.arrived()
+        except Retry as error:
+            self._broken(error)
+            return
+        self._heard = now()
+        for reply in replies:
+            if isinstance(reply, hiredis.ReplyError):
+                # to a ping: it is busy or loads its data, and we hear it all the same
+                if not self._confirmed:
+                    self._broken(_refusal(reply, self._channel))
+                    self.next_event = now() + PING
+                    return
+                continue
+            words = reply if isinstance(reply, list) else []
+            if words[:1] == [b"message"] and len(words) == 3:
+                self._deliver(*split(words[2]))
+            elif words[:1] == [b"subscribe"]:
+                self._confirmed = True
+                self._tries, self._traced = 0, False
+                self._missed()  # what was sent before we listened is lost
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._descriptor is not None:
+            self._selector.unregister(self._descriptor)
+            self._descriptor = None
+        if self._dial is not None:
+            self._dial.leave()
+            self._dial = None
+        self._wire.close()
+
+    def _connected(self) -> None:
+        dial, self._dial = self._dial, None
+        assert dial is not None
+        try:
+            self._wire = dial.result(0)
+        except Exception as error:  # noqa: BLE001 - whatever it is, this thread also renews the leases
+            self._broken(error)
+            return
+        self._wire.limit(0)  # this thread never waits for a peer: it also watches over the leases
+        self._descriptor = self._wire.fileno()
+        self._selector.register(self._descriptor, selectors.EVENT_READ)
+        self._heard = now()
+        self._confirmed = False
+        self._send("SUBSCRIBE", self._channel)
+
+    def _send(self, *command: str) -> None:
+        try:
+            self._wire.send(pack(*command))
+        except Retry as error:
+            self._broken(error)
+        else:
+            self.next_event = now() + PING
+
+    def _broken(self, why: object) -> None:
+        self.close()
+        self._tries += 1
+        self.next_event = now() + backoff(self._tries)
+        traced = None if self._traced else unforeseen(why)
+        if self._tries == 1 or traced is not None or now() - self._warned > SILENCE:
+            self._warned = now()
+            self._traced = self._traced or traced is not None
+            log.warning("wake-ups are not heard until the connection is back: %s", why, exc_info=traced)

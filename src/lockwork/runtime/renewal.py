@@ -1,0 +1,131 @@
+"""What the engine's thread does for leases: it renews those that are due, and gives back what nobody needs any more."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import groupby
+from weakref import WeakSet
+
+from lockwork.errors import ServerRefused
+from lockwork.logs import Log
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Refusal
+from lockwork.protocol.locks.leases import Lease, LeaseBook
+from lockwork.protocol.server_clock import ServerClock
+from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
+from lockwork.runtime.sync_driver import SyncDriver
+
+log: Log = Log("lockwork")
+
+_BATCH = 100
+"""Leases that one call renews, when there are so many; never twice as many."""
+_TIMEOUT = 2.0
+_LEAST = 0.25
+"""Seconds that a call has although a lease ends before: its holder is notified as much later."""
+_AGAIN = 0.1
+"""Seconds to try again at once: an idle connection may have broken long ago, and a fresh one does."""
+
+
+class Renewing:
+    """Renews the leases of a book, by a driver of its own."""
+
+    def __init__(self, book: LeaseBook, driver: SyncDriver) -> None:
+        self._book = book
+        self._driver = driver
+        self.back: deque[Lease] = deque()
+        """What is to be given back; any thread may add to it."""
+        self._refused: WeakSet[Lease] = WeakSet()
+        """Leases that the server would not renew when it was last asked, and because of which it renews no others."""
+        self._clock = ServerClock()
+        self._traced = False
+        """Whether the log shows where the trouble comes from that lasts."""
+
+    def renew(self) -> bool:
+        """Renew what is due; whether the server has said of any that it lasts on, or is over."""
+        heard = False
+        for _, due in groupby(sorted(self._book.due(now()), key=self._batch), key=self._batch):
+            leases = list(due)
+            calls = max(1, len(leases) // _BATCH)
+            for at in range(calls):
+                if not self._renew_batch(leases[at::calls]):
+                    return heard  # the others, too, are due again soon, and time is short
+                heard = True
+        return heard
+
+    def _batch(self, lease: Lease) -> tuple[str, bool]:
+        """What the leases of one call have in common: those that were refused before go apart from the others."""
+        return _kind(lease), lease in self._refused
+
+    def _renew_batch(self, batch: list[Lease]) -> bool:
+        """Renew with one call, and return whether the server answered.
+
+        A batch that it refuses is halved until it is known whose key is to blame.
+        """
+        self._limit()
+        try:
+            answers = self._driver.run(grants.renew_each([lease.wish for lease in batch], _AGAIN, self._heard))
+        except Exception as error:  # noqa: BLE001 - whatever it is, all locks of this process would end without us
+            blamed = isinstance(error, ServerRefused)
+            if blamed and len(batch) > 1 and batch[0] not in self._refused:
+                half = len(batch) // 2
+                return self._renew_batch(batch[:half]) and self._renew_batch(batch[half:])
+            self._complain("leases could not be renewed yet", error)
+            self._book.postponed(batch, now())
+            if blamed:
+                self._refused.update(batch)
+            return blamed
+        self._traced = False
+        self._refused.difference_update(batch)
+        self._note(batch, answers)
+        return True
+
+    def _note(self, batch: list[Lease], answers: list[float | Refusal | None]) -> None:
+        at = now()
+        for lease, answer in zip(batch, answers, strict=True):
+            if not isinstance(answer, Refusal):
+                self._book.renewed([lease], [answer], at)
+                continue
+            self._complain("a lease is over" if answer.over else "a lease could not be renewed yet", answer.error)
+            if answer.over:
+                self._book.lose(lease)
+            else:
+                self._book.postponed([lease], at)
+
+    def _heard(self, sent: float, received: float, server: float) -> None:
+        step = self._clock.heard(sent, received, server)
+        if step:
+            # forward, some leases have run out, whose holders hear it now; the others are renewed before somebody asks
+            direction = "forward" if step > 0 else "back"
+            log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
+            self._book.hasten()
+
+    def _limit(self) -> None:
+        """Limit the next call to the time until the first lease ends: whatever hangs, its holder is notified then."""
+        self._book.end(now())
+        first = self._book.first_deadline()
+        self._driver.timeout = min(_TIMEOUT, max(_LEAST, first - now())) if first is not None else _TIMEOUT
+
+    def give_back(self) -> None:
+        """Release what was noted in `back`; when that fails once, the rest has time until after the next renewals."""
+        while self.back:
+            self._limit()
+            lease = self.back.popleft()
+            self._book.remove(lease)
+            renewal = lease.renewal
+            kind = _kind(lease).removesuffix("_renew")
+            try:
+                self._driver.run(grants.release(renewal.key, renewal.owner, renewal.fence, kind=kind, patience=_AGAIN))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._complain("a lock that was asked for could not be given back, and ends with its lease", error)
+                return
+            self._traced = False
+
+    def _complain(self, what: str, error: Exception) -> None:
+        traced = None if self._traced else unforeseen(error)
+        self._traced = self._traced or traced is not None
+        log.warning("%s: %s", what, error, exc_info=traced)
+
+
+def _kind(lease: Lease) -> str:
+    return lease.renewal.script

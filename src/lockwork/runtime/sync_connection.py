@@ -1,0 +1,171 @@
+"""One blocking connection: redis-py does the handshake, then calls go over its socket with hiredis alone.
+
+redis-py's own calls cost more than the server's answer on loopback, and repeat commands on their own; ours do neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from typing import Any
+
+import hiredis
+import redis
+
+from lockwork.protocol.effects import Call
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import ASK, COMMANDS, TIMEOUT, Endpoint, Identity, check, end
+from lockwork.runtime.outgoing import LARGE, unacknowledged
+from lockwork.runtime.replies import Retry, raise_connecting, raise_error
+from lockwork.runtime.resp import NOTHING, new_reader, pack_ahead, pack_call
+
+_READ_SIZE = 65536
+
+
+class Wire:
+    """A connection for one caller at a time."""
+
+    def __init__(self, endpoint: Endpoint, timeout: float = TIMEOUT) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._connection: Any = None
+        self._socket: socket.socket | None = None
+        self._reader = new_reader()
+        self._outgoing = 0
+        """Bytes of a large command that had yet to reach the server when that was looked at last."""
+        self.identity: Identity | None = None
+        self.era: int = 0
+        """See Endpoint: which server this connection has reached."""
+        self.since: float = 0.0
+        """When it was opened, on the client's clock."""
+
+    def connect(self) -> None:
+        """Connect and authenticate; raises Retry or a LockworkError, whatever goes wrong."""
+        connection = self._endpoint.connection(self._timeout)
+        try:
+            connection.connect()  # type: ignore[no-untyped-call]
+        except BaseException as error:
+            connection.disconnect()  # type: ignore[no-untyped-call]
+            if isinstance(error, Exception):
+                raise_connecting(error, self._endpoint.shown)
+            raise
+        self._connection = connection
+        self._socket = connection._sock  # noqa: SLF001 - redis-py has no public name for it
+        self._reader = new_reader()
+
+    def inspect(self, *, allow_eviction: bool) -> None:
+        """Refuse a server that would lose locks or jobs."""
+        self.identity = None
+        self.send(ASK)
+        replies = [self.receive() for _ in COMMANDS]
+        self.identity = check(replies, self._endpoint.shown, allow_eviction=allow_eviction)
+        self.since = now()
+        self.era = self._endpoint.reached(None if self.identity is None else self.identity.run)
+
+    def end(self, gone: Identity) -> None:
+        """End another connection of ours, if the server is still the one it led to."""
+        if self.identity is not None and self.identity.run == gone.run:
+            self.request(end(gone))
+
+    def run(self, call: Call, *, whole: bool) -> Any:
+        """Run a script and return its reply; raises NoScript, or Retry when the outcome is unknown."""
+        if self.identity is None:
+            call = call.unguarded()
+        self.send(pack_call(call, whole=whole))
+        if call.ahead is not None:
+            pack_ahead(call)
+        reply = self.receive()
+        if isinstance(reply, hiredis.ReplyError):
+            raise_error(str(reply), self._endpoint.shown, call.script.name)
+        return reply
+
+    def request(self, packed: bytes) -> Any:
+        """Send one command and wait for its reply."""
+        self.send(packed)
+        return self.receive()
+
+    def send(self, packed: bytes) -> None:
+        """Send a command."""
+        assert self._socket is not None
+        try:
+            self._outgoing = 0
+            if len(packed) <= LARGE:
+                self._socket.sendall(packed)
+            else:
+                self._send_slowly(memoryview(packed))
+        except OSError as error:
+            self.close()
+            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+
+    def _send_slowly(self, packed: memoryview) -> None:
+        """Send a large command: the time limit is for each part, because `sendall` limits the whole."""
+        assert self._socket is not None
+        while packed:
+            packed = packed[self._socket.send(packed[: 4 * LARGE]) :]
+        self._outgoing = unacknowledged(self._socket.fileno())
+
+    def _read(self) -> bytes:
+        """Read what comes next; while a large command is still leaving, the time limit begins anew."""
+        assert self._socket is not None
+        while True:
+            try:
+                return self._socket.recv(_READ_SIZE)
+            except TimeoutError:
+                before, self._outgoing = self._outgoing, self._outgoing and unacknowledged(self._socket.fileno())
+                if self._outgoing >= before:
+                    raise
+
+    def receive(self) -> Any:
+        """Wait for the next reply."""
+        assert self._socket is not None
+        try:
+            while True:
+                reply = self._reader.gets()
+                if reply is not NOTHING:
+                    return reply
+                data = self._read()
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                self._reader.feed(data)
+        except (OSError, hiredis.HiredisError) as error:
+            self.close()
+            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+
+    def arrived(self) -> list[Any]:
+        """The replies that are here once the socket is readable."""
+        assert self._socket is not None
+        try:
+            with contextlib.suppress(BlockingIOError, ssl.SSLWantReadError):  # part of a TLS record
+                data = self._socket.recv(_READ_SIZE)
+                if not data:
+                    raise ConnectionResetError("closed by the server")
+                self._reader.feed(data)
+            return list(iter(self._reader.gets, NOTHING))
+        except (OSError, hiredis.HiredisError) as error:
+            self.close()
+            raise Retry(f"the connection to {self._endpoint.shown} broke: {error}") from error
+
+    def limit(self, seconds: float) -> None:
+        """How long this connection waits for the server from now on."""
+        if seconds != self._timeout:
+            self._timeout = seconds
+            if self._socket is not None:
+                self._socket.settimeout(seconds)
+
+    def fileno(self) -> int:
+        """The socket, for a selector; -1 when closed."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the connection may be used."""
+        return self._socket is not None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket = None
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            with contextlib.suppress(redis.RedisError, OSError):
+                connection.disconnect()

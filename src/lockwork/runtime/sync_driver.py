@@ -1,0 +1,135 @@
+"""The sync driver: runs a protocol on the caller's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import Any, TypeVar
+
+from lockwork.errors import BlockingCallError, LockworkError
+from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
+from lockwork.runtime.clock import now
+from lockwork.runtime.driver import drive
+from lockwork.runtime.endpoint import REPLICAS, SHORTEST, TIMEOUT, YOUNG, Endpoint, Identity, limit
+from lockwork.runtime.reconnect import dial
+from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowledged
+from lockwork.runtime.resp import pack_wait
+from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.trying import Tries
+from lockwork.runtime.wakeups import Listener
+
+T = TypeVar("T")
+
+
+def no_running_loop() -> None:
+    """Raise BlockingCallError on the thread of a running event loop."""
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented, and much cheaper than an exception
+        raise BlockingCallError(
+            "this call blocks, and an event loop is running on this thread: await its a-prefixed twin instead"
+        )
+
+
+class SyncDriver:
+    """Performs effects with blocking calls; connections are kept for reuse, as many as there are threads calling."""
+
+    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+        self._endpoint = endpoint
+        self._listener = listener
+        self._patience = patience
+        self._allow_eviction = allow_eviction
+        self._free: deque[Wire] = deque()
+        self._abandoned: dict[Identity, None] = {}
+        """Where a request may still be under way that was given up: every later call ends these first."""
+        self.timeout: float | None = None
+        """Seconds that one call may take at the most, all its tries together, when that is less than usual."""
+
+    def run(self, protocol: Protocol[T]) -> T:
+        """Run `protocol` to its end; raises BlockingCallError on the thread of a running event loop."""
+        no_running_loop()
+        return drive(protocol, self.perform)
+
+    def perform(self, effect: Effect) -> Any:
+        """Perform one effect."""
+        if type(effect) is Call:
+            return self._call(effect)
+        if type(effect) is Park:
+            return self._listener.wait(effect.ticket, effect.until)
+        assert type(effect) is Clock
+        return now()
+
+    def _call(self, call: Call) -> Any:
+        began, tries, whole = now(), None, False
+        patience = self._patience if call.patience is None else min(call.patience, self._patience)
+        seconds = limit(call, patience) if self.timeout is None else self.timeout
+        left = seconds
+        while True:
+            try:
+                return self._once(call, min(TIMEOUT, left), whole=whole)
+            except NoScript:
+                whole = True
+            except Retry as error:
+                tries = tries or Tries(self._endpoint.shown, began, patience)
+                time.sleep(tries.pause(error))
+                tries.again(error)
+                call = call.again()
+            left = max(began + seconds - now(), SHORTEST)
+
+    def _once(self, call: Call, seconds: float, *, whole: bool) -> Any:
+        wire = self._take(seconds)
+        try:
+            wire.limit(seconds)
+            if self._abandoned:
+                for old in list(self._abandoned):
+                    wire.end(old)
+                    self._abandoned.pop(old, None)
+            reply = wire.run(call, whole=whole)
+            if not call.replicas:
+                return reply
+            return reply, acknowledged(wire.request(pack_wait(call.replicas, REPLICAS)), self._endpoint.shown)
+        except (LockworkError, NoScript):
+            raise
+        except Failover as error:
+            self._renounce(wire, error)
+            raise
+        except BaseException as error:
+            if not isinstance(error, Retry):
+                # interrupted between question and answer: the next caller must not read this reply
+                wire.close()
+            if wire.identity is not None and not wire.connected:
+                self._abandoned[wire.identity] = None
+            raise
+        finally:
+            if wire.connected:
+                self._free.append(wire)
+
+    def _renounce(self, wire: Wire, why: Failover) -> None:
+        """Close the connection, because another server may stand at its address by now; not again and again."""
+        if isinstance(why, Demoted):
+            self._endpoint.demoted(wire.era)
+            wire.close()
+        elif now() - wire.since > YOUNG:
+            wire.close()
+
+    def _take(self, seconds: float) -> Wire:
+        while True:
+            try:
+                wire = self._free.pop()
+            except IndexError:
+                # every connection is checked: after a failover it may lead to another server
+                return self._dial(seconds)
+            if wire.era == self._endpoint.era:
+                return wire
+            wire.close()
+
+    def _dial(self, seconds: float) -> Wire:
+        try:
+            return dial(self._endpoint, seconds, allow_eviction=self._allow_eviction)
+        except Retry as error:
+            error.sent = False
+            raise
+
+    def close(self) -> None:
+        """Close the connections that are not in use; those in use are closed by who uses them last."""
+        while self._free:
+            self._free.pop().close()

@@ -1,0 +1,115 @@
+"""Batch tasks: how many jobs one call takes, and what a function that takes a list looks like to each of its jobs."""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict, Union
+
+from lockwork.codecs import type_hints
+from lockwork.durations import Duration, seconds
+from lockwork.errors import ConfigError
+from lockwork.validation import whole
+
+_MOST = 10_000
+_LONGEST = 60.0
+_LISTS = (list, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable)
+_RESULTS = (list, tuple, collections.abc.Sequence)
+_OPEN = (Any, object, inspect.Parameter.empty)
+
+
+class BatchSettings(TypedDict, total=False):
+    """The options of `lw.task` that make it a batch task: its function takes a list, with one item of each job."""
+
+    batch: int
+    """How many jobs one call takes at most."""
+    linger: Duration
+    """How long a call waits for more jobs than there are; 0 unless given: it takes those that are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """How jobs are put together; `linger` in seconds."""
+
+    size: int
+    linger: float = 0.0
+
+    @classmethod
+    def read(cls, batch: object, linger: Duration | None) -> Batching | None:
+        """Check what was given; None without a batch. Raises ConfigError."""
+        if batch is None:
+            if linger is not None:
+                raise ConfigError("linger is how long a batch waits for more jobs: give batch=..., too")
+            return None
+        size = whole(batch, "batch", 1, _MOST)
+        wait = 0.0 if linger is None else seconds(linger, "linger", zero=True)
+        if wait > _LONGEST:
+            raise ConfigError(f"linger must be at most 1 minute, not {linger!r}: the jobs are held meanwhile")
+        return cls(size, wait)
+
+
+def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[Any], Any]:
+    """A stand-in with the signature of one job: it takes an `item`, and returns one result.
+
+    Raises ConfigError for a function that does not take one list, or returns neither a list nor None.
+    """
+    found = [one for one in inspect.signature(function).parameters.values() if one.name not in injected]
+    hints = type_hints(function)
+    if len(found) != 1 or found[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        raise _unfit(function, f"it takes {', '.join(one.name for one in found) or 'nothing'}")
+    item = _element(hints.get(found[0].name, Any), _LISTS)
+    if item is None:
+        raise _unfit(function, f"its {found[0].name} is no list")
+    wanted = hints.get("return", Any)
+    result = wanted if wanted in (None, type(None)) else _element(wanted, _RESULTS)
+    if result is None and wanted is not None:
+        raise _unfit(function, "it returns neither a list nor None")
+
+    def one(item: Any) -> Any:
+        return function([item])
+
+    one.__name__ = getattr(function, "__name__", "one")
+    parameter = inspect.Parameter("item", inspect.Parameter.POSITIONAL_ONLY, annotation=item)
+    one.__signature__ = inspect.Signature([parameter])  # type: ignore[attr-defined]  # inspect looks for it
+    one.__annotations__ = {"item": item, "return": _without_errors(result)}
+    return one
+
+
+def _unfit(function: Callable[..., Any], why: str) -> ConfigError:
+    name = getattr(function, "__qualname__", repr(function)).replace("<locals>.", "")
+    return ConfigError(
+        f"a batch task takes one list with an item of each job, and returns a list with a result for each, or None, "
+        f"as in def index(pages: list[str]) -> list[int]; {name} does not: {why}"
+    )
+
+
+def _element(hint: Any, lists: tuple[Any, ...]) -> Any:
+    """What a list is annotated to hold; None when it is no list."""
+    if any(hint is one for one in _OPEN):
+        return Any
+    origin = typing.get_origin(hint) or hint
+    if not any(origin is one for one in lists):
+        return None
+    inside = typing.get_args(hint)
+    if origin is tuple and (len(inside) != 2 or inside[1] is not ...):
+        return Any
+    return inside[0] if inside and not isinstance(inside[0], typing.TypeVar) else Any
+
+
+def _without_errors(hint: Any) -> Any:
+    """The type of a result without the exceptions that say that an item failed."""
+    if typing.get_origin(hint) not in (Union, types.UnionType):
+        return Any if _is_error(hint) else hint
+    kept = tuple(one for one in typing.get_args(hint) if not _is_error(one))
+    return Union[kept] if kept else Any  # noqa: UP007 - put together at run time
+
+
+def _is_error(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, BaseException)

@@ -1,0 +1,107 @@
+"""Jobs that tasks of one event loop enqueue at about the same time travel together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from lockwork.errors import JobNotReplicated, QueueFull
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import enqueue as protocol
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.runtime.runtime import Runtime
+
+_ENOUGH = 16
+"""Jobs that leave together although more may come in the same turn of the loop."""
+_AT_ONCE = 3
+"""Calls under way beyond which those that come wait for company."""
+
+
+class Gathering:
+    """Enqueues single jobs of one queue: the first at once, those that come while it is under way in one call."""
+
+    def __init__(self, runtime: Runtime, keys: QueueKeys) -> None:
+        self.runtime: Runtime = runtime
+        self.keys: QueueKeys = keys
+        self._here = threading.local()
+
+    async def push(self, job: NewJob, replicas: int = 0) -> None:
+        """Enqueue a job; raises what `protocol.push` raises. Cancelled, it may be enqueued all the same."""
+        loop = asyncio.get_running_loop()
+        place = f"crowd{replicas}" if replicas else "crowd"
+        crowd: _Crowd | None = getattr(self._here, place, None)
+        if crowd is None or crowd.loop is not loop:
+            crowd = _Crowd(self.runtime, self.keys, replicas, loop)
+            setattr(self._here, place, crowd)
+        if crowd.under_way or crowd.waiting:
+            await crowd.join(job)
+        else:
+            await crowd.go(job)
+
+
+class _Crowd:
+    """Who enqueues on one event loop, and waits for so many replicas."""
+
+    def __init__(self, runtime: Runtime, keys: QueueKeys, replicas: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.under_way = 0
+        self.waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
+        """They leave before whoever comes after them, also when the call for which they waited has ended meanwhile."""
+        self._runtime = runtime
+        self._keys = keys
+        self._replicas = replicas
+        self._tasks: set[asyncio.Task[int]] = set()
+
+    async def go(self, job: NewJob) -> None:
+        self.under_way += 1
+        try:
+            await self._runtime.arun(protocol.push(self._keys, [job], self._replicas))
+        finally:
+            self.under_way -= 1
+
+    def join(self, job: NewJob) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self.loop.create_future()
+        self.waiting.append((job, future))
+        if len(self.waiting) == 1:
+            self.loop.call_soon(self._leave)  # the tasks that are ready now come along
+        elif len(self.waiting) == _ENOUGH and self.under_way < _AT_ONCE:
+            self._leave()  # the server works on these while the others make theirs
+        return future
+
+    def _leave(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        if not waiting:
+            return
+        self.under_way += 1
+        pushing = protocol.push(self._keys, [job for job, _ in waiting], self._replicas, some=True)
+        task = self.loop.create_task(self._runtime.arun(pushing), name="lockwork-enqueue")
+        self._tasks.add(task)
+
+        def arrived(task: asyncio.Task[int]) -> None:
+            self.under_way -= 1
+            self._tasks.discard(task)
+            error = None if task.cancelled() else task.exception()
+            for number, (job, future) in enumerate(waiting):
+                if future.done():
+                    continue  # cancelled meanwhile
+                if task.cancelled():
+                    future.cancel()
+                elif error is not None and (own := _own(error, number, job)) is not None:
+                    future.set_exception(own)
+                else:
+                    future.set_result(None)
+
+        task.add_done_callback(arrived)
+
+
+def _own(error: BaseException, number: int, job: NewJob) -> BaseException | None:
+    """What of the error concerns the job of that number; None if it is enqueued as it should be."""
+    full = error.__cause__ if isinstance(error, JobNotReplicated) else error
+    if isinstance(full, QueueFull):
+        if number >= full.enqueued:
+            return full
+        if full is error:
+            return None
+    if isinstance(error, JobNotReplicated):
+        return JobNotReplicated(str(error), (job.id,)) if job.id in error.ids else None
+    return error

@@ -1,0 +1,107 @@
+"""How the record of a job begins: its priority, and the key, the group and the unique name that its call gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lockwork.durations import parsed
+from lockwork.errors import ConfigError
+from lockwork.naming import template
+from lockwork.protocol.keys import checked
+from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues.record_header import Budget, Limits
+from lockwork.validation import whole
+
+_MOST_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """In which lines the jobs of a task wait; names may have placeholders for the call's arguments."""
+
+    key: str | None = None
+    group: str | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def read(cls, key: object, group: object, at_once: object, rate: object) -> Lines:
+        """Check what was given; raises ConfigError."""
+        if group is None and (at_once is not None or rate is not None):
+            raise ConfigError("group_concurrency and group_rate are limits of a group: give group=..., too")
+        return cls(
+            None if key is None else text(key, "a job's key"),
+            None if group is None else text(group, "a job's group"),
+            Limits(_at_once(at_once), *_rate(rate)),
+        )
+
+
+class Heads:
+    """Makes the beginning of each record of one task; `without` names its injected parameters."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        priority: int,
+        budget: Budget,
+        lines: Lines,
+        without: frozenset[str] = frozenset(),
+        mark: Callable[..., str] | None = None,
+    ) -> None:
+        self._priority = priority
+        self._budget = budget
+        self._limits = lines.limits
+        self._key = naming(lines.key, "a job's key", function, without)
+        self._group = naming(lines.group, "a job's group", function, without)
+        self._mark = mark
+        plain = lines.key is None and lines.group is None and mark is None
+        self.plain: bytes | None = (
+            record_header.head(priority, budget.attempts, deliveries=budget.deliveries) if plain else None
+        )
+        """The beginning of all of them, when no arguments matter."""
+
+    def of(self, args: Any, kwargs: dict[str, Any]) -> bytes:
+        """The beginning of one call's record; raises ConfigError when an argument makes no name."""
+        key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
+        unique = self._mark(*args, **kwargs) if self._mark else ""
+        attempts, deliveries = self._budget
+        return record_header.head(self._priority, attempts, key, group, self._limits, unique, deliveries)
+
+
+def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
+    """What makes a name of a call's arguments; `without`: parameters that no call gives."""
+    if name is None:
+        return lambda *_, **__: ""
+    found = template(name, what)
+    if found is None:
+        return lambda *_, **__: name
+    made = found.bind(function, without)
+    return lambda *args, **kwargs: _plain(made(*args, **kwargs), what)
+
+
+def text(name: object, what: str) -> str:
+    """Return a name, or the template of one, that can stand in a header; raises ConfigError."""
+    if template(name, what) is not None:
+        assert isinstance(name, str)
+        return name
+    return _plain(checked(name, what), what)
+
+
+def _plain(name: str, what: str) -> str:
+    if "," in name or ";" in name:
+        raise ConfigError(f"{what} must not hold a comma or a semicolon: {name!r}")
+    return name
+
+
+def _at_once(given: object) -> int:
+    return 0 if given is None else whole(given, "group_concurrency", 1, _MOST_AT_ONCE)
+
+
+def _rate(given: object) -> tuple[int, int]:
+    if given is None:
+        return 0, 0
+    units, period = parsed(given)
+    if period < 1000 or period % 1000:
+        raise ConfigError(f"group_rate's period must be whole milliseconds, not {given!r}")
+    return units, period // 1000

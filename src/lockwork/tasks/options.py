@@ -1,0 +1,208 @@
+"""The options of tasks and of single jobs: what may be given, and what is read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from inspect import get_annotations
+from typing import Literal, TypedDict
+
+from lockwork.backoff import Backoff
+from lockwork.config import check_names
+from lockwork.durations import Duration
+from lockwork.errors import ConfigError
+from lockwork.jobs import options as job_options
+from lockwork.jobs.options import ErrorClasses, RunOptions
+from lockwork.protocol.keys import PRIORITIES, whole_queue
+from lockwork.tasks.batch import BatchSettings
+from lockwork.tasks.header_encoder import Lines
+from lockwork.tasks.unique import OnDuplicate, Unique
+
+Priority = Literal["high", "normal", "low"]
+
+
+class TaskSettings(TypedDict, total=False):
+    """The options of `lw.task`, all of which may be left out."""
+
+    name: str
+    """What jobs call the task by; the function's own name unless given."""
+    queue: str
+    """Where its jobs wait; "default" unless given."""
+    retries: int
+    """How often a failed job runs again, 3 unless given. The death of its worker is no failure."""
+    backoff: Backoff
+    """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
+    `Exponential`, a list of pauses, of which the last stays, or a function of the attempt that failed."""
+    retry_on: ErrorClasses | None
+    """Only after these exceptions, and what is derived from them, it is tried again; None: after all."""
+    give_up_on: ErrorClasses
+    """After these it is not."""
+    max_deliveries: int | None
+    """How often it is handed to a worker at most, whether it fails, or its worker dies or is stopped while it runs: 1
+    never starts it twice. Unless given, `retries` counts failures only, and a job whose worker died 3 times is dead."""
+    expires: Duration | datetime | None
+    """A job that has not begun by then ends as expired."""
+    tags: Sequence[str]
+    """Words that go with the job, for people and tools."""
+    result_ttl: Duration | None
+    """How long its result is kept, if not as long as all others."""
+    timeout: Duration | None
+    """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
+    hard_timeout: Duration | None
+    """How long one attempt may take before the process that runs it is killed."""
+    executor: Literal["process"] | None
+    """"process": each of its jobs runs in a process that no other job is in; unless given, `async def` runs on the
+    worker's event loop, and `def` in a thread."""
+    priority: Priority
+    """"high" before "normal" before "low", strictly."""
+    keep_result: bool
+    """Whether results are kept for `job.result()`; True unless given."""
+    key: str | None
+    """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
+    group: str | None
+    """Groups take turns, however many jobs each has; "tenant:{tenant}" is filled from the call's arguments."""
+    group_concurrency: int | None
+    """How many jobs of one group may run at once."""
+    group_rate: str | None
+    """How many jobs of one group may begin in a time, such as "10/s"."""
+    replicas: int
+    """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
+    unique: str | bool | None
+    """While a job has this name, another is not enqueued; "report:{user_id}" is filled from the call's arguments, True
+    makes a name of all of them. A name is its task's own. See docs/unique.md."""
+    unique_until: Literal["start", "done"] | Duration
+    """When the name is free again: "done" (unless given) when its job has ended, "start" when it begins, or a time such
+    as "10m" from the call on. With `replace` or `debounce`, "start" unless given."""
+    on_duplicate: OnDuplicate
+    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" makes that job its
+    own."""
+    debounce: Duration
+    """The job runs when there was no other call for so long, and is the last one."""
+    debounce_max: Duration
+    """It runs so long after the first call at the latest."""
+
+
+class CallSettings(TypedDict, total=False):
+    """The options of `task.options`, for single jobs."""
+
+    delay: Duration
+    """How long the job waits before it may run."""
+    at: datetime
+    """When it may run: a moment with a zone."""
+    expires: Duration | datetime | None
+    """A job that has not begun by then ends as expired."""
+    priority: Priority
+    """This and the following: as of the task; a function as `backoff` is only for tasks."""
+    retries: int
+    backoff: Backoff
+    retry_on: ErrorClasses | None
+    give_up_on: ErrorClasses
+    max_deliveries: int | None
+    timeout: Duration | None
+    hard_timeout: Duration | None
+    tags: Sequence[str]
+    result_ttl: Duration | None
+    key: str | None
+    group: str | None
+    """The task's groups have the task's limits."""
+    replicas: int
+    unique: str | bool | None
+    unique_until: Literal["start", "done"] | Duration
+    on_duplicate: OnDuplicate
+    debounce: Duration
+    debounce_max: Duration
+
+
+_OF_THE_CLOCK = ("cron", "tz", "every", "misfire", "grace", "catch_up", "overlap")
+"""As lockwork.schedules has them: that is above us."""
+_OF_TASKS = (*get_annotations(TaskSettings), *get_annotations(BatchSettings), *_OF_THE_CLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions(RunOptions):
+    """How a task's jobs run; durations in seconds."""
+
+    queue: str = "default"
+    expires_ms: int | None = None
+    priority: int = PRIORITIES.index("normal")
+    keep_result: bool = True
+    lines: Lines = field(default_factory=Lines)
+    in_process: bool = False
+    replicas: int = 0
+    unique: Unique | None = None
+
+    @classmethod
+    def read(cls, given: TaskSettings) -> TaskOptions:
+        """Check the values of a task's options; raises ConfigError."""
+        expires = given.get("expires")
+        options = cls(
+            queue=whole_queue(given.get("queue", "default"), "a task's queue"),
+            expires_ms=None if expires is None else job_options.limit(expires),
+            priority=level(given.get("priority", "normal")),
+            keep_result=_yes_or_no(given.get("keep_result", True)),
+            lines=Lines.read(
+                given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
+            ),
+            in_process=_in_process(given.get("executor")),
+            replicas=job_options.replicas(given),
+            unique=Unique.read(given),
+        )
+        return job_options.read(given, options)
+
+    def changed(self, changes: CallSettings) -> TaskOptions:
+        """These options, but for what is given for single jobs; raises ConfigError."""
+        of_tasks = "give it to the task, @lw.task({name}=...)"
+        check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
+        options = job_options.read(changes, self)
+        if "priority" in changes:
+            options = replace(options, priority=level(changes["priority"]))
+        if "key" in changes or "group" in changes:
+            lines = options.lines
+            checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
+            options = replace(options, lines=replace(checked, limits=lines.limits))
+        if "expires" in changes:
+            expires = changes["expires"]
+            options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
+        if "replicas" in changes:
+            options = replace(options, replicas=job_options.replicas(changes))
+        return replace(options, unique=Unique.read(changes, options.unique))
+
+    def check_joined(self, task: str) -> None:
+        """Raise ConfigError when a job with these options is always enqueued by itself."""
+        if self.unique is not None:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "
+                "call task.options(unique=None)"
+            )
+        if self.expires_ms is not None:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued with something else cannot expire: call "
+                "task.options(expires=None)"
+            )
+        if self.replicas:
+            raise ConfigError(
+                f"task {task!r}: a job that is enqueued with something else does not wait for replicas; "
+                "options(replicas=0) makes a call of it that does not"
+            )
+
+
+def level(priority: str) -> int:
+    """Read a priority; raises ConfigError."""
+    if priority not in PRIORITIES:
+        raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
+    return PRIORITIES.index(priority)
+
+
+def _yes_or_no(kept: object) -> bool:
+    if not isinstance(kept, bool):
+        raise ConfigError(f"keep_result must be True or False, not {kept!r}")
+    return kept
+
+
+def _in_process(executor: object) -> bool:
+    if executor not in (None, "process"):
+        raise ConfigError(
+            f'executor must be "process", not {executor!r}: without one, async def runs on the loop, def in a thread'
+        )
+    return executor is not None

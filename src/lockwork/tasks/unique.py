@@ -1,0 +1,120 @@
+"""Unique tasks: the name of a call, how long it is taken, and what another call of that name does meanwhile."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal
+
+import msgspec
+
+from lockwork.durations import milliseconds
+from lockwork.errors import ConfigError
+from lockwork.protocol.queues.unique import Terms, Until
+from lockwork.tasks.header_encoder import naming, text
+
+OnDuplicate = Literal["keep", "replace"]
+_WHAT = "a job's unique name"
+_NAMES = ("unique", "unique_until", "on_duplicate", "debounce", "debounce_max")
+_digested = msgspec.json.Encoder(order="sorted").encode
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """The options of a unique task, checked."""
+
+    name: str | Literal[True]
+    """Perhaps with placeholders for the call's arguments; True: made of all of them."""
+    terms: Terms
+    debounce_ms: int
+    given: Mapping[str, Any]
+    """As the user gave them."""
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], known: Unique | None = None) -> Unique | None:
+        """Check what was given, on top of what is `known`; None when the task is not unique. Raises ConfigError."""
+        changes = {name: given[name] for name in _NAMES if name in given}
+        if not changes:
+            return known
+        others = [name for name in changes if name != "unique"]
+        if known is not None:
+            changes = {**known.given, **changes}
+        name = changes.get("unique")
+        if name is None or name is False:
+            if others:
+                raise ConfigError(
+                    f"{others[0]} is for unique jobs: give unique=True or unique='name:{{argument}}', too"
+                )
+            return None
+        debounce, longest = _debounce(changes)
+        terms = Terms(_until(changes, debounce), _meaning(changes, debounce), longest)
+        return cls(name if name is True else text(name, _WHAT), terms, debounce, changes)
+
+    def marking(self, task: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
+        """What makes the mark of a call's record; `without`: parameters that no call gives.
+
+        Raises ConfigError when that is impossible.
+        """
+        if "," in task or ";" in task:
+            raise ConfigError(f"a unique task's name must not hold a comma or a semicolon: {task!r}")
+        mark = self.terms.mark(f"{task}/")
+        if self.name is not True:
+            named = naming(self.name, _WHAT, function, without)
+            return lambda *args, **kwargs: mark + named(*args, **kwargs)
+        whole = inspect.signature(function)
+        given = [parameter for name, parameter in whole.parameters.items() if name not in without]
+        signature = whole.replace(parameters=given)
+
+        def digest(*args: Any, **kwargs: Any) -> str:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            try:
+                encoded = _digested(bound.arguments)
+            except Exception as error:  # noqa: BLE001 - the code of its own classes may do anything
+                raise ConfigError(f"the arguments of task {task!r} cannot be sent as JSON: {error}") from None
+            return mark + blake2b(encoded, digest_size=16).hexdigest()
+
+        return digest
+
+
+def _debounce(given: Mapping[str, Any]) -> tuple[int, int]:
+    wait, longest = given.get("debounce"), given.get("debounce_max")
+    if wait is None:
+        if longest is not None:
+            raise ConfigError("debounce_max is a limit of debounce: give debounce=..., too")
+        return 0, 0
+    pause = milliseconds(wait, "debounce")
+    most = 0 if longest is None else milliseconds(longest, "debounce_max")
+    if most and most < pause:
+        raise ConfigError(f"debounce_max must not be less than debounce, which is {wait!r}, not {longest!r}")
+    return pause, most
+
+
+def _meaning(given: Mapping[str, Any], debounce: int) -> Literal["keep", "replace", "debounce"]:
+    wanted = given.get("on_duplicate")
+    if wanted == "debounce":
+        raise ConfigError("to wait until nobody calls any more, give debounce='2s' instead of on_duplicate='debounce'")
+    if wanted not in (None, "keep", "replace"):
+        raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {wanted!r}")
+    if debounce and wanted == "keep":
+        raise ConfigError("a debounced job always becomes the last call: on_duplicate='keep' cannot be had with it")
+    return "debounce" if debounce else "replace" if wanted == "replace" else "keep"
+
+
+def _until(given: Mapping[str, Any], debounce: int) -> Until | int:
+    wanted = given.get("unique_until")
+    if wanted is None:
+        # a call that would change nothing because the job runs already must not be lost
+        return "start" if debounce or given.get("on_duplicate") == "replace" else "done"
+    if wanted in ("start", "done"):
+        known: Until = wanted
+        return known
+    try:
+        time = milliseconds(wanted, "unique_until")
+    except ConfigError:
+        raise ConfigError(f"unique_until is 'start', 'done' or a time such as '10m', not {wanted!r}") from None
+    if debounce:
+        raise ConfigError("a debounced job's name is free when it starts, or when it is done: not after a time")
+    return time

@@ -1,0 +1,195 @@
+"""Logging of the worker's processes. The app's configuration decides; without one, lines go to standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+from lockwork.errors import ConfigError
+from lockwork.failures import one_line
+from lockwork.logs import Log
+from lockwork.protocol.queues.leases import Buried
+from lockwork.validation import several
+
+_PS = "/bin/ps"
+
+
+def resident(pid: int) -> int | None:
+    """Return the bytes that a process has in memory, None when that cannot be told."""
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return None if Path("/proc/self/statm").exists() else _asked(pid)
+
+
+def _asked(pid: int) -> int | None:
+    """The same where the system has no /proc."""
+    try:
+        found = subprocess.run(  # noqa: S603 - a fixed program and a number
+            [_PS, "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=2, check=True
+        )
+        return int(found.stdout) * 1024
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def shown(size: int) -> str:
+    """A size as people read it."""
+    return f"{size / 1_000_000:.0f} MB"
+
+
+LOOPS = ("uvloop", "asyncio")
+
+
+def chosen(name: str | None) -> str:
+    """Return the loop to use: uvloop when it is installed, unless one is asked for. Raises ConfigError."""
+    installed = find_spec("uvloop") is not None
+    if name is None:
+        return "uvloop" if installed else "asyncio"
+    if name == "uvloop" and not installed:
+        raise ConfigError("uvloop is not installed here: pip install 'lockwork[fast]', or leave --loop out")
+    return name
+
+
+def factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return what makes such a loop; None makes Python's own."""
+    if name == "asyncio":
+        return None
+    import uvloop  # noqa: PLC0415 - an extra
+
+    return uvloop.new_event_loop
+
+
+log: Log = Log("lockwork.worker")
+
+_NAMED = 10
+"""Jobs that one line of the log names."""
+AGAIN = 5.0
+"""Seconds between two complaints about one trouble that lasts."""
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
+
+JOB_FIELDS = ("job", "task", "queue", "attempt", "seconds")
+"""What records about a job carry as `extra`: `seconds` is how long it ran."""
+
+
+def log_buried(queue: str, session: str, buried: Sequence[Buried]) -> None:
+    """Name the jobs that went to the dead set because of what became of the worker that ran them."""
+    named = [f"{job.id} of task {job.task!r} ({job.problem})" for job in buried[:_NAMED]]
+    if len(buried) > _NAMED:
+        named.append(f"and {len(buried) - _NAMED} more")
+    count = several(len(buried), "job goes", "jobs go")
+    log.error(
+        "queue %s: %s to the dead set with worker session %s: %s", queue, count, session, one_line(", ".join(named))
+    )
+
+
+@contextlib.contextmanager
+def configured(level: str | None, form: str | None) -> Iterator[None]:
+    """Import the app in this block: at its end, what the app has not configured is configured.
+
+    `level` sets the level of our own loggers in any case; `form` is one of FORMATS.
+    """
+    Log.stays_enabled = True
+    root = logging.getLogger()
+    root.setLevel(_number(level))  # unless the app sets another
+    try:
+        yield
+    finally:
+        if level is not None:
+            _set_level_of_ours(level)
+        handlers = [handler for handler in root.handlers if not isinstance(handler, logging.NullHandler)]
+        if not handlers or (root.level == _number(level) and _by_accident(handlers)):
+            root.handlers = [_handler(form)]
+
+
+def overruled(form: str | None) -> bool:
+    """Whether the app's configuration decides on the format although another was asked for."""
+    ours = any(isinstance(handler.formatter, _Text | _Json) for handler in logging.getLogger().handlers)
+    return form is not None and not ours
+
+
+def _handler(form: str | None) -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Json() if form == "json" else _Text())
+    handler.addFilter(_not_printed_elsewhere)
+    return handler
+
+
+def _number(level: str | None) -> int:
+    return logging.INFO if level is None else int(getattr(logging, level.upper()))
+
+
+def _set_level_of_ours(level: str) -> None:
+    for name, known in list(logging.Logger.manager.loggerDict.items()):
+        if name.startswith("lockwork.") and isinstance(known, logging.Logger):
+            known.setLevel(logging.NOTSET)
+    logging.getLogger("lockwork").setLevel(_number(level))
+
+
+def _by_accident(handlers: list[logging.Handler]) -> bool:
+    """Whether these are what `logging.warning` makes of it where nothing is configured."""
+    if len(handlers) != 1 or type(handlers[0]) is not logging.StreamHandler:
+        return False
+    form = handlers[0].formatter
+    return form is not None and form._fmt == logging.BASIC_FORMAT  # noqa: SLF001 - it has no public name
+
+
+def _not_printed_elsewhere(record: logging.LogRecord) -> bool:
+    """Whether no handler below the root has it already: the app has chosen that one for it."""
+    root = logging.getLogger()
+    logger: logging.Logger | None = logging.getLogger(record.name)
+    while logger is not None and logger is not root:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return False
+        logger = logger.parent
+    return True
+
+
+class _Formatter(logging.Formatter):
+    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 - logging's name
+        try:
+            return super().formatException(ei)
+        except Exception:  # noqa: BLE001 - it looks at the error and its causes, which may do anything; frames do nothing
+            return "".join(traceback.format_tb(ei[2])).rstrip()
+
+
+class _Text(_Formatter):
+    """One line a record, and below it the traceback, indented: no error's text can look like another record."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s")
+
+    def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802 - logging's name
+        return "\n".join(f"  {one_line(text)}" for text in super().formatException(ei).split("\n"))
+
+
+class _Json(_Formatter):
+    """One object a record, on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields: dict[str, object] = {
+            "time": at.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "process": record.process,
+            "message": record.getMessage(),
+        }
+        fields |= {name: value for name in JOB_FIELDS if (value := getattr(record, name, None)) is not None}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(fields, default=str)

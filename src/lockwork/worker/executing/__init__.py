@@ -1,1 +1,0 @@
-"""From a leased record to an outcome."""

@@ -1,0 +1,1 @@
+"""From the server to a free slot, through the job, to its outcome."""

@@ -1,0 +1,207 @@
+"""Batching: the jobs of a batch task meet here, one call does the work of all, and each goes on to its own outcome.
+
+Each job keeps its lane, and so its place, its lease, its attempt, its cancelling and its settling. What happens here
+stands where a job of another task calls its function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from lockwork.errors import JobCancelled
+from lockwork.injection.calling import Caller
+from lockwork.jobs.current import JobContext, Slot, slot
+from lockwork.tasks.batch import Batching
+from lockwork.tasks.task import Task
+from lockwork.worker.execution.calls import call
+from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.threads import JobThreads, Run, Threads
+
+
+class WrongResults(Exception):
+    """The function has run, and what it returned is no list with one result for each item."""
+
+
+class _End(NamedTuple):
+    """What came of one job."""
+
+    error: BaseException | None
+    value: Any = None
+
+    @classmethod
+    def of(cls, result: object) -> _End:
+        return cls(result) if isinstance(result, BaseException) else cls(None, result)
+
+
+class _Member:
+    """One job of a batch."""
+
+    __slots__ = ("context", "done", "item")
+
+    def __init__(self, context: JobContext, item: object, loop: asyncio.AbstractEventLoop) -> None:
+        self.context = context
+        self.item = item
+        self.done: asyncio.Future[_End] = loop.create_future()
+
+
+class _Batch:
+    """Jobs that wait for a call, and then for its end."""
+
+    __slots__ = ("_cancelled", "members", "run", "task", "timer", "trace")
+
+    def __init__(self) -> None:
+        self.members: list[_Member] = []
+        self.timer: asyncio.Handle | None = None
+        self.task: asyncio.Task[None] | None = None
+        """The call, once it has begun."""
+        self.run: Run | None = None
+        """The call in its thread."""
+        self.trace: TracebackType | None = None
+        """Where the call itself failed."""
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Cancel the call, once: a coroutine where it waits, a thread where it is."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        if self.run is not None:
+            self.run.interrupt(JobCancelled)
+        elif self.task is not None:
+            self.task.cancel()
+
+    def never_called(self, _task: asyncio.Task[None]) -> None:
+        """A task that is cancelled before its first step runs nothing of it."""
+        for member in self.members:
+            if not member.done.done():
+                member.done.set_result(_End(asyncio.CancelledError()))
+
+    def in_thread(self, run: Run) -> None:
+        """The function is called in a thread from now on."""
+        self.run = run
+
+
+class Batcher:
+    """Puts together the jobs of one batch task in one worker process; `giving_back` says whether they must go."""
+
+    def __init__(
+        self,
+        task: Task[Any, Any, Any],
+        batching: Batching,
+        threads: Threads,
+        caller: Caller,
+        lanes: Lanes,
+        surroundings: Context,
+        giving_back: Callable[[], bool],
+    ) -> None:
+        self._task = task
+        self._batching = batching
+        self._linger = batching.linger
+        self._threads = threads
+        self._caller = caller
+        self._lanes = lanes
+        self._surroundings = surroundings
+        self._giving_back = giving_back
+        self._open: _Batch | None = None
+
+    async def join(self, context: JobContext, item: object) -> Any:
+        """Wait until a call has done this job too, and return its result; raises what failed."""
+        loop = asyncio.get_running_loop()
+        member = _Member(context, item, loop)
+        batch = self._open
+        if batch is None:
+            batch = self._open = _Batch()
+            batch.timer = loop.call_later(self._linger, self._due, batch)
+        batch.members.append(member)
+        full = self._lanes.full and self._lanes.all_begun  # then nobody can join until one of them has ended
+        if full or len(batch.members) >= self._batching.size:
+            self._begin(batch)
+        while not member.done.done():
+            try:
+                await asyncio.wait([member.done])
+            except asyncio.CancelledError:
+                if batch.task is None:
+                    self._leave(batch, member)
+                    raise
+                if self._giving_back():
+                    if not self._task.is_async:
+                        raise  # the thread goes on until the process is gone
+                    batch.cancel()
+                elif all(one.context.cancelled for one in batch.members):
+                    batch.cancel()
+                # else the call goes on for the others, and this job waits: it is in the call's hands
+        end = member.done.result()
+        if end.error is not None:
+            # several jobs may raise the same one, and none shall see where the others did
+            raise end.error.with_traceback(batch.trace or end.error.__traceback__)
+        return end.value
+
+    def hurry(self) -> None:
+        """Wait for nobody who is not here: no more jobs come."""
+        self._linger = 0.0
+        if self._open is not None:
+            if self._open.timer is not None:
+                self._open.timer.cancel()
+            self._due(self._open)
+
+    def _due(self, batch: _Batch) -> None:
+        if batch is not self._open:
+            return
+        if self._lanes.all_begun:
+            self._begin(batch)
+        else:
+            # jobs that came with the same fetch are about to join
+            batch.timer = asyncio.get_running_loop().call_soon(self._due, batch)
+
+    def _leave(self, batch: _Batch, member: _Member) -> None:
+        batch.members.remove(member)
+        if not batch.members:
+            self._close(batch)
+
+    def _close(self, batch: _Batch) -> None:
+        self._open = None
+        if batch.timer is not None:
+            batch.timer.cancel()
+
+    def _begin(self, batch: _Batch) -> None:
+        self._close(batch)
+        # not in what the first job's hooks left behind
+        batch.task = asyncio.get_running_loop().create_task(
+            self._call(batch), name="lockwork-batch", context=self._surroundings.copy()
+        )
+        batch.task.add_done_callback(batch.never_called)
+
+    async def _call(self, batch: _Batch) -> None:
+        mine = Slot()
+        mine.batch = [member.context for member in batch.members]
+        slot.set(mine)
+        items = [member.item for member in batch.members]
+        threads = JobThreads(self._threads, batch.in_thread)
+        try:
+            value = await call(self._task, [items], {}, self._task.options_in_force.timeout, threads, self._caller)
+            results = self._results(value, len(batch.members))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is the outcome of all
+            batch.trace = error.__traceback__
+            results = [error] * len(batch.members)
+        finally:
+            mine.batch = []
+        for member, result in zip(batch.members, results, strict=True):
+            member.done.set_result(_End.of(result))
+
+    def _results(self, value: object, count: int) -> list[Any]:
+        if value is None:
+            return [None] * count
+        if not isinstance(value, list | tuple):
+            raise WrongResults(
+                f"batch task {self._task.name!r} must return a list with one result for each item, or None, "
+                f"not {type(value).__name__}"
+            )
+        if len(value) != count:
+            raise WrongResults(
+                f"batch task {self._task.name!r} was given {count} items, and returned {len(value)} results"
+            )
+        return list(value)

@@ -1,0 +1,287 @@
+"""Executing: from a leased record to an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextvars import copy_context
+from time import perf_counter
+from typing import Any
+
+from lockwork import codecs
+from lockwork.config import Config
+from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable, UnknownTask
+from lockwork.failures import line
+from lockwork.hooks import Again
+from lockwork.injection.calling import Caller
+from lockwork.jobs import options as job_options
+from lockwork.jobs.current import Desk, JobContext, Slot, meant
+from lockwork.logs import Log
+from lockwork.protocol.messages import Hints
+from lockwork.protocol.queues import flows, record_header
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.leases import RECHECK, Leased
+from lockwork.runtime.async_driver import AsyncDriver
+from lockwork.tasks.batch import Batching
+from lockwork.tasks.options import TaskOptions
+from lockwork.tasks.registry import Registry
+from lockwork.tasks.result_refs import put_in, sources
+from lockwork.tasks.task import Task
+from lockwork.worker.execution.batching import Batcher, WrongResults
+from lockwork.worker.execution.calls import call
+from lockwork.worker.execution.hook_runner import End, Teller
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.outcomes import Endings, Settled, Settles, shown
+from lockwork.worker.execution.runner_pool import Processes
+from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.threads import JobThreads, Threads
+from lockwork.worker.ipc.hard_timeouts import Limits
+
+log: Log = Log("lockwork.worker")
+
+
+async def cancel(driver: AsyncDriver, desk: Desk, lanes: Lanes, executor: Executor) -> None:
+    """Run until cancelled. A message may be lost, so it asks by itself, too, as long as jobs run here."""
+    pause, hints = RECHECK, Hints()
+    while True:
+        heard = await driver.run(control.hear(desk.keys, pause, hints))
+        held = lanes.held(executor, desk.queue)
+        asked: set[str] = set()
+        try:
+            if held:
+                asked = await driver.run(control.asked(desk.keys, desk.session, held))
+        except LockworkError as error:
+            log.warning("whether jobs are to be cancelled cannot be asked: %s", error)
+        lanes.stop(asked, executor, desk.queue)
+        # one that is not here: the call that leased it has not come back yet, or it has just ended
+        pause = control.SOON if heard and heard not in asked else min(RECHECK, pause * 2)
+
+
+MOST_BYTES = 64 << 20
+"""What the results that one job gets may have together."""
+
+
+def of_flow(job: Leased) -> bool:
+    """Whether the job belongs to a flow."""
+    # the token of a plain job tells at once
+    return b"*" in job.token and flows.is_marked(job.record)
+
+
+async def bound_call(job: Leased, desk: Desk) -> Any:
+    """Return the job's call with the results that it uses; raises ValueError when one is not there."""
+    stored: Any = codecs.decode(record_header.body(job.record))
+    if not isinstance(stored, list) or len(stored) < 6:
+        return stored
+    args, kwargs, holes, optional = stored[1], stored[2], stored[4], set(stored[5])
+    numbers = list(dict.fromkeys(sources(holes)))
+    asked = flows.results(desk.keys, flows.flow_of(job.id), numbers, MOST_BYTES)
+    blobs = await desk.runtime.arun(asked)
+    if len(blobs) < len(numbers):
+        raise ValueError(f"the results that it uses are more than {MOST_BYTES} bytes")
+    undoes = job.id.endswith("u")
+    results: dict[int, Any] = {}
+    for number, blob in zip(numbers, blobs, strict=True):
+        if blob[:1] == b"s":
+            results[number] = codecs.decode(blob[1:])
+        elif blob and (undoes or number in optional):
+            results[number] = None
+        else:
+            known = "it is not known any more" if not blob else "it has none"
+            raise ValueError(f"it uses the result of job {flows.job_id(flows.flow_of(job.id), number)}, and {known}")
+    put_in(args, kwargs, holes, results)
+    return stored[:4]
+
+
+_UNKNOWN = TaskOptions()
+
+
+class Executor:
+    """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        registry: Registry,
+        config: Config,
+        settler: Settles,
+        threads: Threads,
+        caller: Caller,
+        lanes: Lanes,
+        job_log: JobLog,
+        processes: Processes | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.desk: Desk = desk
+        self._registry = registry
+        self._max_payload = config.max_payload + 1024
+        self._threads = threads
+        self._caller = caller
+        self._hooks = registry.around.hooks
+        self._endings = Endings(settler, registry.around.errors, config.max_result, desk.queue, job_log)
+        self._teller = Teller(self._hooks, threads)
+        self._lanes = lanes
+        self._processes = processes
+        self._limits = limits
+        self._surroundings = copy_context()
+        self._batchers: dict[str, Batcher] = {}
+        self._hurried = False
+        self.giving_back = False
+        """Set while the worker cancels what runs because it must go: those jobs are given back."""
+        self.counting = False
+        """Set with it by a process that nobody told to go: what has begun has used up an attempt, and stays leased."""
+        self.abandoned: bool = False
+        """Whether a thread may still run a job whose lane has ended."""
+
+    async def run(self, job: Leased, slot: Slot) -> None:
+        """Run one job to its outcome; never raises, except when the lane itself is ended."""
+        try:
+            stored = await bound_call(job, self.desk) if of_flow(job) else None
+            task, args, kwargs, options = self._read(job, stored)
+        except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
+            await self._unread(job, error)
+            return
+        slot.job = context = JobContext(job, task.name, self.desk, options.tags)
+        watched = self._hooks.in_worker
+        began = perf_counter()
+        value: Any = None
+        end: End | None
+        try:
+            try:
+                if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
+                    value = await task.function(*args, **kwargs)
+                else:
+                    value = await self._value(task, context, args, kwargs, options)
+            except BaseException as error:
+                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
+                wanted = meant(error)
+                if self.giving_back and not isinstance(wanted, Again | WrongResults):
+                    self._cut_short(job, in_thread=not task.is_async and not options.in_process)
+                    if isinstance(error, asyncio.CancelledError):
+                        raise
+                    return
+                end = self._endings.raised(job, wanted, context, options)
+            else:
+                end = self._endings.returned(job, task.name, value, options, perf_counter() - began)
+            if slot.task is not None and slot.task.cancelling() and not self.giving_back:
+                await self._forgive(slot.task)
+            if watched and end is not None:
+                # its outcome is on its way to the server: whatever hooks do changes nothing any more
+                context.over = True
+                await self._teller.ended(context, perf_counter() - began, value, end)
+        except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
+            # without an outcome its job would be active for ever
+            self._endings.dead(job, error)
+            said = "%s has ended, but goes to the dead set, for: %s"
+            log.error(said, shown(job, task.name), line(error), **self._endings.facts(job, task.name, error))
+        finally:
+            slot.job = None
+
+    def hurry(self) -> None:
+        """Let batches wait for nobody: no more jobs come."""
+        self._hurried = True
+        for batcher in self._batchers.values():
+            batcher.hurry()
+
+    async def _value(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        """Run a task that is not plain, or that hooks are told of."""
+        if options.in_process and self._processes is not None:
+            # hooks are told there
+            return Settled(await self._processes.run(context.leased, context, options.hard_timeout))
+        if self._hooks.on_start:
+            await self._teller.started(context, args, kwargs)
+        if options.hard_timeout is None or self._limits is None:
+            return await self._called(task, context, args, kwargs, options)
+        limit = options.hard_timeout
+        self._limits.begun(self._endings.too_long(context.leased, options, limit), limit, task.name)
+        try:
+            return await self._called(task, context, args, kwargs, options)
+        finally:
+            self._limits.ended(context.id)
+
+    async def _called(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        options: TaskOptions,
+    ) -> Any:
+        if task.batching is not None:
+            task.signature.check(args, kwargs)
+            return await self._batcher(task, task.batching).join(context, args[0])
+        threads = JobThreads(self._threads, context.in_thread)
+        return await call(task, args, kwargs, options.timeout, threads, self._caller)
+
+    def _batcher(self, task: Task[Any, Any, Any], batching: Batching) -> Batcher:
+        found = self._batchers.get(task.name)
+        if found is None:
+            found = self._batchers[task.name] = Batcher(
+                task, batching, self._threads, self._caller, self._lanes, self._surroundings, lambda: self.giving_back
+            )
+            if self._hurried:
+                found.hurry()
+        return found
+
+    async def _unread(self, job: Leased, error: Exception) -> None:
+        """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
+        if isinstance(error, UnknownTask):
+            end = self._endings.failed(job, error, _UNKNOWN)
+        elif isinstance(error, ServerUnavailable | ServerRefused):
+            log.warning("job %s cannot have the results that it uses yet: %s", job.id, line(error))
+            self._endings.put_off(job, 1000)
+            return
+        else:
+            said = "job %s cannot be read, and goes to the dead set: %s"
+            log.error(said, job.id, line(error), **self._endings.facts(job, "", error))
+            end = self._endings.dead(job, error)
+        if self._hooks.in_worker:
+            await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
+
+    @staticmethod
+    async def _forgive(task: asyncio.Task[None]) -> None:
+        """Let the lane go on after its job was cancelled, or cancelled itself."""
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)  # where it strikes if the job has not felt it: nothing calls that off before 3.13
+        while task.cancelling():
+            task.uncancel()
+
+    def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
+        """Let go of a job that was cancelled because the worker must go."""
+        if in_thread:
+            # it cannot be stopped: its job is given back by the supervisor once this process is gone
+            self.abandoned = True
+        elif not self.counting and not record_header.budget(job.record).deliveries:
+            # one with a cap of deliveries is counted, by the supervisor
+            self.give_back(job)
+
+    def give_back(self, job: Leased) -> None:
+        """Return a job to its queue; that it was leased does not count as an attempt."""
+        self._endings.given_back(job)
+
+    def cancelled(self, job: Leased) -> None:
+        """Settle a job that was to be cancelled, and has not begun."""
+        self._endings.cancelled(job)
+
+    def _read(
+        self, job: Leased, stored: Any = None
+    ) -> tuple[Task[Any, Any, Any], list[Any], dict[str, Any], TaskOptions]:
+        if len(job.record) > self._max_payload:
+            raise ValueError(f"it is {len(job.record)} bytes, over the cap of {self._max_payload}")
+        call = codecs.decode(record_header.body(job.record)) if stored is None else stored
+        if not isinstance(call, list) or not 2 <= len(call) <= 4 or not isinstance(call[1], list):
+            raise ValueError("it is not a call of a task")
+        task = self._registry.get(str(call[0]))
+        args: list[Any] = call[1]
+        kwargs: dict[str, Any] = call[2] if len(call) > 2 else {}
+        options = task.options_in_force
+        if len(call) == 4:
+            options = job_options.carried(call[3], options)
+        task.signature.convert(args, kwargs)
+        return task, args, kwargs, options

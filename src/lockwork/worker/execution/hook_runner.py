@@ -1,0 +1,81 @@
+"""Telling the app's hooks what becomes of a job, in the place that the job has in the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from lockwork.hooks import Cancelled, Died, Failed, Hooks, Retrying, Snoozed, Started, Succeeded, complain, is_async
+from lockwork.jobs.current import JobContext
+from lockwork.worker.execution.threads import Threads
+
+E = TypeVar("E")
+
+LIMIT = 10.0
+"""Seconds that one call of a hook may take."""
+
+
+class End(NamedTuple):
+    """How an attempt ended; what follows begins after `delay` seconds."""
+
+    kind: Literal["success", "retry", "dead", "snooze", "cancel"]
+    error: BaseException | None = None
+    delay: float = 0.0
+
+
+SUCCESS, CANCEL = End("success"), End("cancel")
+
+
+class Teller:
+    """Runs hooks one after the other: `async def` on the event loop, `def` in a thread; what they raise is logged."""
+
+    def __init__(self, hooks: Hooks, threads: Threads) -> None:
+        self._hooks = hooks
+        self._threads = threads
+
+    async def started(self, job: JobContext, args: list[Any], kwargs: dict[str, Any]) -> None:
+        """Before an attempt."""
+        event = Started(
+            id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, args=list(args), kwargs=dict(kwargs)
+        )
+        await self._tell("start", self._hooks.on_start, event, job.id)
+
+    async def ended(self, job: JobContext, seconds: float, result: object, end: End) -> None:
+        """After an attempt, when its settling is under way."""
+        hooks = self._hooks
+        facts: dict[str, Any] = {"id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
+        if end.kind == "success":
+            await self._tell("success", hooks.on_success, Succeeded(seconds=seconds, result=result, **facts), job.id)
+        elif end.kind == "snooze":
+            await self._tell("snooze", hooks.on_snooze, Snoozed(seconds=seconds, delay=end.delay, **facts), job.id)
+        elif end.kind == "cancel":
+            await self._tell("cancel", hooks.on_cancel, Cancelled(seconds=seconds, **facts), job.id)
+        else:
+            facts["error"] = end.error
+            await self._tell("failure", hooks.on_failure, Failed(seconds=seconds, **facts), job.id)
+            if end.kind == "dead":
+                await self._tell("dead", hooks.on_dead, Died(**facts), job.id)
+            else:
+                await self._tell("retry", hooks.on_retry, Retrying(delay=end.delay, **facts), job.id)
+
+    async def died(self, job: JobContext, error: BaseException) -> None:
+        """Report a job that is dead because its process died: nobody saw this attempt fail, so only dead hooks hear."""
+        event = Died(id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, error=error)
+        await self._tell("dead", self._hooks.on_dead, event, job.id)
+
+    async def _tell(self, kind: str, hooks: tuple[Callable[[E], object], ...], event: E, id: str) -> None:
+        for hook in hooks:
+            try:
+                told = hook(event) if is_async(hook) else await self._threads.run_out(hook, (event,), {}, LIMIT)
+                if inspect.isawaitable(told):
+                    async with asyncio.timeout(LIMIT):
+                        await told
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise  # the worker must go, or the job is cancelled
+                complain(hook, kind, id, error)
+            except BaseException as error:  # noqa: BLE001 - whatever a hook raises changes nothing
+                complain(hook, kind, id, error)

@@ -1,0 +1,103 @@
+"""Watches the event loop while jobs run, and names the job that blocks it: no other job goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+
+from lockwork.failures import own_frame
+from lockwork.jobs.current import Slot, slot
+from lockwork.logs import Log
+from lockwork.worker.execution.slots import Lanes
+
+log: Log = Log("lockwork.worker")
+
+LIMIT = 1.0
+"""Seconds that a job may keep the event loop busy before it is named."""
+_PULSE = 0.25
+"""Seconds between two beats of the loop, and between two looks of the thread."""
+
+
+class LoopWatch:
+    """Its timer beats on the running loop as long as jobs run; its thread looks whether it does, and else sleeps."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._timer: asyncio.TimerHandle | None = None
+        self._beaten = 0.0
+        self._named = 0.0
+        """The beat after which a job was named."""
+        self._watching = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Jobs are about to run."""
+        if self._timer is None and not self._closed.is_set():
+            self._beat()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="lockwork-loop-watch", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._closed.set()
+        self._watching.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if self._named and self._named == self._beaten:
+            log.info("the event loop goes on: it was blocked for %.1f s", now - self._beaten)
+        self._beaten = now
+        if self._lanes.running:
+            self._timer = self._loop.call_later(_PULSE, self._beat)
+            self._watching.set()
+        else:
+            self._timer = None
+            self._watching.clear()
+
+    def _main(self) -> None:
+        while not self._closed.is_set():
+            self._watching.wait()
+            began, worked = time.monotonic(), time.process_time()
+            self._closed.wait(_PULSE)
+            slept = time.monotonic() - began
+            # held up itself: by native code that keeps the GIL, or because the whole process was stopped
+            stopped = slept > 2 * _PULSE and time.process_time() - worked < slept / 2
+            beaten = self._beaten
+            late = time.monotonic() - beaten > LIMIT + _PULSE
+            if late and not stopped and beaten != self._named and self._watching.is_set() and not self._closed.is_set():
+                self._named = beaten
+                self._name()
+
+    def _name(self) -> None:
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - documented, for debuggers
+        place = own_frame(traceback.extract_stack(frame)) if frame is not None else ""
+        log.warning(
+            "%s has blocked the event loop for more than %g s%s: no other job of this process goes on meanwhile; await "
+            "what takes long, or define the task by a plain def",
+            self._culprit(), LIMIT, f" at {place}" if place else "",
+        )  # fmt: skip
+
+    def _culprit(self) -> str:
+        task = asyncio.current_task(self._loop)
+        found = None if task is None else self._lanes.slot_of(task)
+        if found is None and task is not None and sys.version_info >= (3, 12):
+            found = task.get_context().get(slot)  # a task that a job has started, or a batch
+        return "a task that a job has started" if found is None else _shown(found)
+
+
+def _shown(found: Slot) -> str:
+    jobs = found.batch or ([] if found.job is None else [found.job])
+    if len(jobs) == 1:
+        return f"job {jobs[0].id} of task {jobs[0].task!r}"
+    return f"a call of task {jobs[0].task!r} for {len(jobs)} jobs" if jobs else "what follows a job"

@@ -1,0 +1,168 @@
+"""Endings: from how the call of a job ended to what becomes of it, for the server and for hooks."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple, Protocol
+
+from lockwork import backoff, codecs
+from lockwork.durations import in_milliseconds
+from lockwork.errors import ConfigError, PayloadTooLarge, WorkerDied
+from lockwork.failures import Errors, exc_info, line
+from lockwork.hooks import Again
+from lockwork.jobs.current import JobContext
+from lockwork.logs import Log
+from lockwork.protocol.queues import record_header
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.tasks.options import TaskOptions
+from lockwork.worker.execution.batching import WrongResults
+from lockwork.worker.execution.hook_runner import CANCEL, SUCCESS, End
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.threads import killed_after
+
+log: Log = Log("lockwork.worker")
+
+_NOTHING = b"null"
+
+
+class Settles(Protocol):
+    """Whom outcomes are handed to."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Settle an outcome soon."""
+
+
+class Settled(NamedTuple):
+    """What a job returns that ran in another process, which knows already what is to become of it."""
+
+    outcome: Outcome
+
+
+class Endings:
+    """Settles the jobs of one queue, and says what hooks are to be told."""
+
+    def __init__(self, settler: Settles, errors: Errors, max_result: int, queue: str, job_log: JobLog) -> None:
+        self._settler = settler
+        self._queue = queue
+        self._job_log = job_log
+        self._errors = errors
+        self._max_result = max_result
+
+    def given_back(self, job: Leased) -> None:
+        """Return a job to its queue; that it was leased does not count as an attempt."""
+        self._settler.add(Outcome(job.id, job.token, "g"))
+
+    def cancelled(self, job: Leased) -> None:
+        """Settle a job that was to be cancelled, and has not finished."""
+        self._settler.add(Outcome(job.id, job.token, "c"))
+        log.info("job %s was cancelled", job.id, extra={"job": job.id})
+
+    def put_off(self, job: Leased, delay_ms: int) -> None:
+        """Let a job run again after a while, uncounted."""
+        self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
+
+    def raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> End:
+        """Settle what did not return."""
+        if context.cancelled:
+            self.cancelled(job)
+            return CANCEL
+        if isinstance(error, WrongResults):
+            # as below: its work is done
+            end = self.dead(job, error)
+            said = "%s ran, but has no result, and goes to the dead set: %s"
+            log.error(said, shown(job, context.task), line(error), **self.facts(job, context.task, error))
+            return end
+        if not isinstance(error, Again):
+            return self.failed(job, error, options, context.task)
+        if error.counted:
+            return self.failed(job, error, options, context.task, error.delay_ms)
+        delay_ms = error.delay_ms or 0
+        self.put_off(job, delay_ms)
+        return End("snooze", None, delay_ms / 1000)
+
+    def returned(self, job: Leased, task: str, value: object, options: TaskOptions, seconds: float) -> End | None:
+        """Settle what did return, after so many seconds; None when hooks were told of it elsewhere."""
+        if type(value) is Settled:
+            self._settler.add(value.outcome)
+            return None
+        if not options.keep_result:
+            encoded = b""
+        elif value is None:
+            encoded = _NOTHING
+        else:
+            try:
+                encoded = codecs.encode(value, f"the result of task {task!r}", self._max_result)
+            except (ConfigError, PayloadTooLarge) as error:
+                # its work is done, so running it again would only do it twice
+                end = self.dead(job, error)
+                said = "%s ran, but goes to the dead set without its result: %s"
+                log.error(said, shown(job, task), line(error), **self.facts(job, task, error))
+                return end
+        self._settler.add(Outcome(job.id, job.token, "s", encoded, options.result_ms))
+        self._job_log.succeeded(job, task, self._queue, seconds)
+        return SUCCESS
+
+    def failed(
+        self, job: Leased, error: BaseException, options: TaskOptions, task: str = "", delay_ms: int | None = None
+    ) -> End:
+        """Settle what failed: it runs again, after `delay_ms` or its task's back-off, or does not."""
+        if isinstance(error, WorkerDied):
+            return self._crashed(job, error, options, task)
+        budget = record_header.budget(job.record)
+        if budget.left_after_failure(job.attempt, job.crashes) and options.again(error):
+            if delay_ms is None:
+                delay_ms = self._pause(job, job.attempt - job.crashes, options)
+            self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
+            end, level, how = End("retry", error, delay_ms / 1000), logging.WARNING, "failed"
+        else:
+            end, level, how = self.dead(job, error), logging.ERROR, "failed for good"
+        most = budget.attempts + job.crashes  # a crash is an attempt, too, and no failure
+        most = min(most, budget.deliveries or most)
+        said = "%s %s, attempt %d of %d: %s"
+        log.log(level, said, shown(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error))
+        return end
+
+    def dead(self, job: Leased, error: BaseException) -> End:
+        """Settle what shall not run again."""
+        self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
+        return End("dead", error)
+
+    def too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
+        """What becomes of a job for which this process had to be killed."""
+        error = killed_after(limit)
+        stored = self._errors.stored(error)
+        left = record_header.budget(job.record).left_after_failure(job.attempt, job.crashes)
+        if not left or not options.again(error):
+            return Outcome(job.id, job.token, "d", stored)
+        return Outcome(job.id, job.token, "r", stored, self._pause(job, job.attempt - job.crashes, options))
+
+    def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> End:
+        """Settle a job whose process died with it: its retries are for failures of its code."""
+        stored, said = self._errors.stored(error), f"{shown(job, task)} lost its process, attempt {job.attempt}"
+        if record_header.budget(job.record).left_after_crash(job.attempt, job.crashes):
+            delay_ms = self._pause(job, job.crashes + 1, options)
+            self._settler.add(Outcome(job.id, job.token, "k", stored, delay_ms))
+            log.warning("%s, and runs again: %s", said, line(error), **self.facts(job, task, error))
+            return End("retry", error, delay_ms / 1000)
+        self._settler.add(Outcome(job.id, job.token, "K", stored))
+        log.error("%s, and goes to the dead set: %s", said, line(error), **self.facts(job, task, error))
+        return End("dead", error)
+
+    def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
+        """What a log record carries of a job that failed, for tools: the stack, and which job it is."""
+        fields = {"job": job.id, "task": task, "queue": self._queue, "attempt": job.attempt}
+        return {"exc_info": exc_info(error), "extra": fields}
+
+    def _pause(self, job: Leased, number: int, options: TaskOptions) -> int:
+        """Return the back-off after this job's failure or crash of that number, in ms."""
+        try:
+            return in_milliseconds(backoff.pause(number, options.backoff))
+        except BaseException as error:
+            said = "the back-off of job %s cannot be had, so it waits a second: %s"
+            log.error(said, job.id, line(error), exc_info=exc_info(error), extra={"job": job.id})
+            return 1000
+
+
+def shown(job: Leased, task: str) -> str:
+    """The job, for the log; without `task` it is not known."""
+    return f"job {job.id} of task {task!r}" if task else f"job {job.id}"

@@ -1,0 +1,188 @@
+"""Running the jobs of `executor="process"` tasks: a pool of runner processes, which belong to one worker child.
+
+They are started when first needed, and used again. What dies in one of them is one job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from pathlib import Path
+
+from lockwork.errors import WorkerDied
+from lockwork.jobs.current import JobContext
+from lockwork.logs import Log
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.worker.environment import shown
+from lockwork.worker.execution import runner_handle
+from lockwork.worker.execution.runner_handle import Host, NotBegun, Place
+from lockwork.worker.ipc.messages import MAX_MEMORY, RunnerReports
+from lockwork.worker.settings import ChildOrders
+
+log: Log = Log("lockwork.worker")
+
+_TRIES = 3
+"""Processes that may die before they take a job up; if it is the job that kills them, it counts from then on."""
+_PAUSE_MS = 1000
+"""How long a job waits that found no process to run in."""
+_END = 5.0
+
+
+class NotStarted(Exception):
+    """No process could be started for a job, which has not begun."""
+
+
+class Processes:
+    """At most `options.runners` at once."""
+
+    def __init__(self, orders: ChildOrders, reports: RunnerReports) -> None:
+        options = orders.options
+        loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
+        # jobs may go to another folder, and then the app is not found from there
+        self._place = Place(orders, loop, str(Path.cwd()))
+        self._most = options.runners or min(options.concurrency, _processors())
+        self._max_memory = options.max_memory
+        self._reports = reports
+        self._hosts: set[Host] = set()
+        self._idle: list[Host] = []
+        self._waiting: deque[asyncio.Future[Host]] = deque()
+        self._starting: set[asyncio.Task[None]] = set()
+        self._unborn = 0
+        """Runners that are on their way, and have not been free yet."""
+        self._closed = False
+        self._empty = asyncio.Event()
+
+    async def run(self, job: Leased, context: JobContext, hard_timeout: float | None) -> Outcome:
+        """Run a job in a process and return what is to become of it; raises WorkerDied or JobTimeout."""
+        for _ in range(_TRIES):
+            try:
+                while (runner := await self._take()).over:
+                    pass  # it died while it was idle, or on the way here: no job is to blame
+            except NotStarted as error:
+                log.error("job %s waits: no process could be started for it: %s", job.id, error)
+                return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
+            context.thread = errand = runner.run(context.queue, job)
+            with contextlib.suppress(NotBegun):
+                return await errand.outcome(hard_timeout)
+        raise WorkerDied("the processes that were to run it died before they began")
+
+    async def close(self) -> None:
+        """End them all, whatever job they run, and wait until they are gone."""
+        self._closed = True
+        for starting in self._starting:
+            starting.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        for runner in self._hosts:
+            if runner.begun and not runner.at_work:
+                runner.leave()
+            else:
+                runner.kill()
+        await self._gone()
+        for runner in self._hosts:
+            runner.kill()
+        await self._gone()
+
+    def on_free(self, runner: Host) -> None:
+        """A runner can take a job: the first that waits gets it."""
+        if runner.limit is None:
+            self._unborn -= 1
+            runner.limit = self._limit(runner)
+        elif self._worn(runner):
+            runner.reason = MAX_MEMORY
+            self._hosts.discard(runner)
+            runner.leave()
+            self._fill()
+            return
+        self._offer(runner)
+
+    def on_gone(self, runner: Host) -> None:
+        """A runner has ended: another takes its place if there is need."""
+        self._reports.gone(runner.pid, "" if self._closed else runner.reason)
+        self._hosts.discard(runner)
+        if not self._hosts:
+            self._empty.set()
+        if runner in self._idle:
+            self._idle.remove(runner)
+        if not runner.begun:
+            self._not_started(runner.fate)
+        self._fill()
+
+    async def _gone(self) -> None:
+        self._empty.clear()
+        if self._hosts:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END):
+                    await self._empty.wait()
+
+    async def _take(self) -> Host:
+        if self._idle:
+            return self._idle.pop()
+        mine: asyncio.Future[Host] = asyncio.get_running_loop().create_future()
+        self._waiting.append(mine)
+        self._fill()
+        try:
+            return await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled() and mine.exception() is None:
+                self._offer(mine.result())
+            raise
+
+    def _offer(self, runner: Host) -> None:
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(runner)
+                return
+        self._idle.append(runner)
+
+    def _fill(self) -> None:
+        """Start runners for those who wait."""
+        wanted = sum(not waiting.done() for waiting in self._waiting)
+        while not self._closed and self._unborn < wanted and len(self._hosts) + len(self._starting) < self._most:
+            self._unborn += 1
+            task = asyncio.create_task(self._start(), name="lockwork-start-runner")
+            self._starting.add(task)
+            task.add_done_callback(self._started)
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
+        self._fill()  # if it has failed, nothing else may happen that would help those who still wait
+
+    async def _start(self) -> None:
+        try:
+            runner = await runner_handle.start(self._place, self)
+        except (OSError, RuntimeError) as error:  # no process, or no thread to watch it
+            self._not_started(str(error))
+            return
+        self._hosts.add(runner)
+        self._reports.begun(runner.pid)
+        log.info("runner process %d started", runner.pid)
+
+    def _not_started(self, why: str) -> None:
+        self._unborn -= 1
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_exception(NotStarted(why))
+                return
+
+    def _limit(self, runner: Host) -> int:
+        """Where the limit of its memory is: an app may need more than it is allowed. 0: there is none."""
+        size = runner.memory() if self._max_memory is not None else None
+        return 0 if self._max_memory is None or size is None else max(self._max_memory, size + size // 5)
+
+    def _worn(self, runner: Host) -> bool:
+        size = runner.memory() if runner.limit else None
+        if size is None or runner.limit is None or size <= runner.limit:
+            return False
+        log.info("runner process %d is replaced: it takes %s", runner.pid, shown(size))
+        return True
+
+
+def _processors() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1

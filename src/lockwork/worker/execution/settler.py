@@ -1,0 +1,113 @@
+"""Settling: outcomes gather while a call is under way, and leave together with the next."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lockwork.errors import ServerRefused
+from lockwork.logs import Log
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import leases
+from lockwork.protocol.queues.leases import SETTLE_BATCH, Outcome
+from lockwork.runtime.async_driver import AsyncDriver
+from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
+from lockwork.runtime.trying import backoff
+from lockwork.validation import several
+from lockwork.worker.environment import AGAIN
+
+log: Log = Log("lockwork.worker")
+
+_FAULTS = 3
+"""How often the server may refuse an outcome and take others, until that outcome is given up."""
+_NOBODYS = Outcome("", b"", "g")
+
+
+class Settler:
+    """Settles one queue's outcomes for one session, and outlasts a server that is away."""
+
+    def __init__(self, driver: AsyncDriver, keys: QueueKeys, session: str, window_ms: int) -> None:
+        self._driver = driver
+        self._keys = keys
+        self._session = session
+        self._window_ms = window_ms
+        self._waiting: list[Outcome] = []
+        self._task: asyncio.Task[None] | None = None
+        self._complaint = 0.0
+        """When the next one is due."""
+        self.failing: bool = False
+        """Whether outcomes wait because the server does not take them: what runs meanwhile would have to wait, too."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Settle an outcome soon."""
+        self._waiting.append(outcome)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="lockwork-settle")
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are outcomes that may not be on the server yet."""
+        return self._task is not None
+
+    async def drained(self) -> None:
+        """Wait until everything is settled."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                outcomes, self._waiting = self._waiting, []
+                at = 0
+                while at < len(outcomes):
+                    at += await self._settle(outcomes[at : at + SETTLE_BATCH])
+        finally:
+            self._task = None
+            self.failing = False
+
+    async def _settle(self, batch: list[Outcome]) -> int:
+        """Settle the first of them, and return how many those are.
+
+        It takes as long as the server is away, read-only or full: a job whose outcome is lost would run again.
+        """
+        failures = faults = 0
+        while isinstance(problem := await self._try(batch), Exception):
+            failures += 1
+            self._complain(batch, problem)
+            if isinstance(problem, ServerRefused) and await self._try([_NOBODYS]) == 1:
+                # not the server or the queue is the trouble, but one of these
+                if len(batch) > 1:
+                    for outcome in batch:
+                        await self._settle([outcome])
+                    return len(batch)
+                faults += 1
+                if faults == _FAULTS:
+                    log.error(
+                        "job %s: the server refuses its outcome, though it takes others; that is given up, and the job "
+                        "stays leased to this worker process, and runs again when that has ended: %s",
+                        batch[0].id,
+                        problem,
+                    )
+                    return 1
+            await asyncio.sleep(backoff(failures))
+        return problem
+
+    async def _try(self, batch: list[Outcome]) -> int | Exception:
+        """Make one call; returns for how many of the first it was answered, or what it failed with."""
+        try:
+            settled = await self._driver.run(leases.settle_some(self._keys, self._session, batch, self._window_ms))
+        except Exception as error:  # noqa: BLE001 - whatever it is, outcomes must not be lost by it
+            self.failing = True
+            return error
+        self.failing = False
+        if not all(settled):
+            for outcome, kept in zip(batch, settled, strict=False):
+                if not kept and outcome is not _NOBODYS:
+                    log.warning("job %s: the lease was over, or its outcome had been written before", outcome.id)
+        return len(settled)
+
+    def _complain(self, batch: list[Outcome], problem: Exception) -> None:
+        if now() >= self._complaint:
+            self._complaint = now() + AGAIN
+            waiting = several(len(batch), "outcome waits", "outcomes wait")
+            log.warning("%s to be settled: %s", waiting, problem, exc_info=unforeseen(problem))

@@ -1,0 +1,173 @@
+"""Running `def` tasks in threads, and ending one that takes too long."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
+
+from lockwork import owners
+from lockwork.errors import JobCancelled
+from lockwork.jobs.current import slot
+
+Within = Callable[[Callable[..., Any]], Any]
+
+
+class JobTimeout(TimeoutError):
+    """The attempt took longer than its task's timeout."""
+
+    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
+        super().__init__(message)
+
+
+def killed_after(seconds: float) -> JobTimeout:
+    """What a job has failed with that was over its hard time-out."""
+    return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
+
+
+class Threads:
+    """A pool of threads, one per job at a time; a process that has such a pool ends without waiting for them."""
+
+    def __init__(self, size: int) -> None:
+        self._pool = ThreadPoolExecutor(size, thread_name_prefix="lockwork-job")
+
+    async def run(
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        timeout: float | None,
+        within: Within | None = None,
+    ) -> Any:
+        """Run a call in a thread and return its result; as `finish`."""
+        return await self.finish(Run(function, args, kwargs, within), timeout)
+
+    async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
+        """As `run`; when the job is cancelled for which it is called, it is interrupted, and its end waited for."""
+        return await self.finish(Run(function, args, kwargs), timeout, out=True)
+
+    async def finish(self, run: Run, timeout: float | None, *, out: bool = False) -> Any:
+        """Run a call and return its result; raises JobTimeout once the thread has really stopped.
+
+        Python can end a thread only between two of its own instructions: native code that blocks is waited for.
+        With `out`, that is so for whoever is cancelled meanwhile, too, unless no job depends on the call any more.
+        """
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._pool, copy_context().run, run)
+        timer = None if timeout is None else loop.call_later(timeout, run.interrupt, JobTimeout)
+        try:
+            error, value = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            kind = _why() if out else None
+            if kind is None:
+                # the thread goes on; whoever cancelled must not settle the job while it does
+                future.add_done_callback(lambda done: done.exception())
+            else:
+                run.interrupt(kind)
+                await _over(future)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if isinstance(error, StopIteration):
+            # a coroutine cannot raise it either
+            raise RuntimeError("the task raised StopIteration") from error  # noqa: TRY004 - not a wrong type
+        if error is not None:
+            raise error
+        return value
+
+    def close(self) -> None:
+        """Let idle threads go."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+async def _over(future: asyncio.Future[Any]) -> None:
+    """Wait for it, however often that is cancelled."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future])
+
+
+def _why() -> type[BaseException] | None:
+    """What to raise in a thread of the job that has just been cancelled; None when no job is under way here."""
+    mine = slot.get()
+    if mine is not None and mine.batch:
+        jobs = mine.batch
+    elif mine is not None and mine.job is not None and not mine.job.over:
+        jobs = [mine.job]
+    else:
+        return None
+    return JobCancelled if all(job.cancelled for job in jobs) else JobTimeout
+
+
+class JobThreads:
+    """The threads as one job sees them: `begun` is told of each call, so that it can be interrupted."""
+
+    __slots__ = ("_begun", "_threads")
+
+    def __init__(self, threads: Threads, begun: Callable[[Run], None]) -> None:
+        self._threads = threads
+        self._begun = begun
+
+    async def run(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None, within: Within | None = None
+    ) -> Any:
+        """As Threads.run."""
+        run = Run(function, args, kwargs, within)
+        self._begun(run)
+        return await self._threads.finish(run, timeout)
+
+
+class Run:
+    """One call of a function in a thread.
+
+    With `within`, that function runs there and is given the call to make; only the call itself is interrupted.
+    """
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, within: Within | None = None) -> None:
+        self._function, self._args, self._kwargs, self._within = function, args, kwargs, within
+        self._lock = threading.Lock()
+        self._thread: int | None = None
+        self._refused: type[BaseException] | None = None
+        self._begun = False
+        self._told: set[type[BaseException]] = set()
+
+    def __call__(self) -> tuple[BaseException | None, Any]:
+        # what it raises is returned: a future cannot carry StopIteration, and treats others in its own way
+        try:
+            if self._within is None:
+                return None, self._call(*self._args, **self._kwargs)
+            return None, self._within(self._call)
+        except BaseException as error:  # noqa: BLE001 - the executor decides
+            return error, None
+        finally:
+            owners.renew_thread()
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            if self._refused is not None:
+                raise self._refused
+            self._begun = True
+            self._thread = threading.get_ident()
+        try:
+            return self._function(*args, **kwargs)
+        finally:
+            # an interrupt that is on its way strikes here at the latest, and is raised instead of the result
+            with self._lock:
+                self._thread = None
+
+    def interrupt(self, kind: type[BaseException]) -> None:
+        """Raise `kind` in the thread, once, if it still runs this call; one that has not begun does not begin."""
+        with self._lock:
+            if kind in self._told:
+                return  # it may be cleaning up
+            self._told.add(kind)
+            if self._thread is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(kind))
+            elif not self._begun:
+                self._refused = kind

@@ -1,1 +1,0 @@
-"""From the server to a free place, and back: leasing jobs, and settling their outcomes."""

@@ -1,0 +1,1 @@
+"""The messages between a supervisor, its worker processes and their runners."""

@@ -1,0 +1,195 @@
+"""What children tell their supervisor: short texts over one socket that all of them share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from lockwork.logs import Log
+from lockwork.protocol.queues.leases import Buried, Outcome
+from lockwork.worker.settings import ENDED, QUIET, RETIRE, STOP
+
+DONE = 77
+"""Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
+FAILED, SESSION_OVER = 1, 3
+NOT_SET_UP = 4
+"""Exit status of a child that never came to run jobs, because what it needs first failed."""
+DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout", "refused")
+"""Why a process is replaced, a child or a runner."""
+
+
+class Ended(NamedTuple):
+    """What became of a job without the process that ran it; a short line, so that it never waits for its reader."""
+
+    queue: str
+    task: str
+    outcome: Outcome
+    """Without its value: the error is made again from what follows."""
+    seconds: float = 0.0
+    """The hard time-out for which the process was killed; 0 when it died of something else."""
+    problem: str = ""
+    """Why the job is dead whose process died of something else."""
+
+
+def buried_job(queue: str, job: Buried) -> Ended:
+    """A job that went to the dead set because its worker died."""
+    return Ended(queue, job.task, Outcome(job.id, b"%d 0" % job.attempt, "d"), problem=job.problem)
+
+
+def fate(code: int | None) -> str:
+    """How a process ended that has this return code."""
+    if code is None or code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"killed by signal {-code}"
+
+
+class Urgency(IntEnum):
+    """Each goes further than the one before, and none is taken back."""
+
+    WORK = 0
+    QUIET = 1
+    RETIRE = 2
+    STOP = 3
+    NOW = 4
+
+
+_MEANINGS = {QUIET: Urgency.QUIET, RETIRE: Urgency.RETIRE, STOP: Urgency.STOP}
+
+
+class Control:
+    """Reads the lines; the end of the input means that the supervisor is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
+        self.urgency: Urgency = Urgency.WORK
+        self.gone: bool = False
+        self.deserted: bool = False
+        """Whether the supervisor is gone and had not told us to stop: it was killed."""
+        self.ended: asyncio.Queue[bytes] = asyncio.Queue()
+        """What is told of jobs that have ended elsewhere."""
+        self._reader = reader
+        self._pipe = os.dup(pipe)  # who reads it closes the other one at its end
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLHUP)
+        self._changed = asyncio.Event()
+        self._task = asyncio.create_task(self._read(), name="lockwork-control")
+
+    def alone(self) -> bool:
+        """Return True if the supervisor is gone, by a look at the pipe itself: what was read may be older."""
+        return bool(self._poll.poll(0))
+
+    def raise_to(self, urgency: Urgency) -> None:
+        """Make it at least so urgent."""
+        if urgency > self.urgency:
+            self.urgency = urgency
+            self._changed.set()
+
+    async def reached(self, urgency: Urgency) -> None:
+        """Wait until it is at least so urgent."""
+        while self.urgency < urgency:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def close(self) -> None:
+        """Read no more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        os.close(self._pipe)
+
+    async def _read(self) -> None:
+        while line := await self._reader.readline():
+            if line.startswith(ENDED):
+                self.ended.put_nowait(line.removeprefix(ENDED))
+                continue
+            self.raise_to(_MEANINGS.get(line, Urgency.WORK))
+        self.gone = True
+        self.deserted = self.urgency < Urgency.STOP
+        self.raise_to(Urgency.NOW)
+
+
+log: Log = Log("lockwork.worker")
+
+_LONGEST = 16_384
+
+
+class Reports:
+    """The supervisor's end; `on_report(session, text)` is called on a thread of its own."""
+
+    def __init__(self, on_report: Callable[[str, str], None]) -> None:
+        self._on_report = on_report
+        self._inbox, self._outbox = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._thread = threading.Thread(target=self._main, name="lockwork-reports", daemon=True)
+
+    @property
+    def descriptor(self) -> int:
+        """What a child inherits in order to report."""
+        return self._outbox.fileno()
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._thread.is_alive():
+            self._outbox.send(b"!")
+            self._thread.join()
+        self._inbox.close()
+        self._outbox.close()
+
+    def _main(self) -> None:
+        while (heard := self._inbox.recv(_LONGEST)) != b"!":
+            session, _, text = heard.decode(errors="replace").partition(" ")
+            try:
+                self._on_report(session, text)
+            except Exception:
+                # if nobody read any more, children would stand still as soon as the socket is full
+                log.exception("what a worker process reports could not be dealt with: %r", text)
+
+
+class Reporter:
+    """A child's end."""
+
+    def __init__(self, descriptor: int, session: str) -> None:
+        # not for the programs that jobs start
+        os.set_inheritable(descriptor, False)
+        self._socket = socket.socket(fileno=descriptor)
+        self._session = session
+
+    def tell(self, text: str) -> None:
+        """Tell the supervisor; one that is gone needs to hear nothing."""
+        try:
+            self._socket.send(f"{self._session} {text}".encode())
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Report no more."""
+        self._socket.close()
+
+
+RUNNER_BEGUN, RUNNER_GONE = "runner-begun", "runner-gone"
+
+
+class RunnerReports:
+    """How a worker process reports its runner processes, so that they can be measured and counted."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+
+    def begun(self, pid: int) -> None:
+        """There is one more."""
+        self._reporter.tell(f"{RUNNER_BEGUN} {pid}")
+
+    def gone(self, pid: int, reason: str) -> None:
+        """It has ended, and why it has to be replaced, if it does: one of REASONS."""
+        self._reporter.tell(f"{RUNNER_GONE} {pid} {reason}")

@@ -1,1 +1,0 @@
-"""One job while it runs: its context, its place, its call, its thread."""

@@ -1,1 +1,0 @@
-"""The runner processes of a child, for tasks of `executor=process`."""

@@ -1,0 +1,64 @@
+"""Leaving: a process that has to go does so after a while, whatever its jobs and their threads are busy with."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+from types import FrameType
+
+from lockwork.logs import Log
+from lockwork.worker.settings import heard
+
+
+def leave_to_supervisor() -> None:
+    """The terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us."""
+    # handled, not ignored: programs that jobs start would inherit that
+    usual = {number: signal.signal(number, _minded_elsewhere) for number in heard()}
+    held = threading.local()
+
+    def hold() -> None:
+        # one that comes to the copy before its handlers are there would be lost, and who sent it would wait for ever
+        held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, usual)
+
+    def let_go() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held.mask)
+
+    def let_go_in_copy() -> None:
+        signal.set_wakeup_fd(-1)  # the event loop's, which is still there in the process that was copied
+        for number, handler in usual.items():
+            if signal.getsignal(number) is _minded_elsewhere:
+                signal.signal(number, handler)
+        let_go()
+
+    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=let_go_in_copy)
+
+
+def _minded_elsewhere(_number: int, _frame: FrameType | None) -> None:
+    pass
+
+
+log: Log = Log("lockwork.worker")
+
+
+def leave_within(seconds: float, status: int) -> None:
+    """End this process after so many seconds, unless it ends by itself before."""
+    timer = threading.Timer(seconds, os._exit, [status])
+    timer.daemon = True
+    timer.start()
+
+
+def leave_after(pipe: int, seconds: float, status: int) -> None:
+    """End this process so many seconds after the other end of `pipe` was closed, unless it ends by itself before."""
+    # a descriptor of our own: another one's number may come to mean something else
+    threading.Thread(target=_watch, args=(os.dup(pipe), seconds, status), name="lockwork-orphan", daemon=True).start()
+
+
+def _watch(pipe: int, seconds: float, status: int) -> None:
+    poll = select.poll()
+    poll.register(pipe, select.POLLHUP)  # what is written there is for others to read
+    poll.poll()
+    threading.Event().wait(seconds)
+    log.error("the supervisor is gone, and jobs do not end: this process leaves them to the end of its lease")
+    os._exit(status)

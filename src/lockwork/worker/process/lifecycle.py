@@ -1,0 +1,194 @@
+"""The life of a worker process: sets up, runs jobs until it is told to end, or they are done, and takes down."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Protocol
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.failures import one_line
+from lockwork.injection.calling import Caller
+from lockwork.injection.scopes import WorkerScope
+from lockwork.lifespans import SetUpFailed
+from lockwork.logs import Log
+from lockwork.protocol.queues.leases import SessionOver
+from lockwork.worker.environment import configured
+from lockwork.worker.execution.calls import limited
+from lockwork.worker.execution.hook_runner import LIMIT
+from lockwork.worker.execution.threads import Threads
+from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Reporter, Urgency
+from lockwork.worker.loading import load
+from lockwork.worker.process.wiring import Parts
+from lockwork.worker.settings import READY, ChildOrders, WorkerOptions
+
+
+class Urged(Protocol):
+    """Who tells how urgently this process has to end."""
+
+    async def reached(self, urgency: Urgency, /) -> None:
+        """Wait until it is at least so urgent."""
+
+
+@contextlib.asynccontextmanager
+async def ready(
+    app: Lockwork, options: WorkerOptions, threads: Threads, control: Urged
+) -> AsyncIterator[Caller | None]:
+    """Set up, and take down at the end; None when told to end before that was done. Raises SetUpFailed."""
+    # where the app ignores it, nobody would know how runners and the programs of jobs ended
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    async with contextlib.AsyncExitStack() as stack:
+        scope = WorkerScope(threads)
+        told = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
+        stack.callback(told.cancel)
+        with _given_up_when(told) as given_up:
+            await stack.enter_async_context(app.lifespans.around())
+            stack.push_async_callback(scope.close)
+            await _provide(app, options, scope)
+        yield None if given_up() else Caller(threads, scope, limited)
+
+
+async def _provide(app: Lockwork, options: WorkerOptions, scope: WorkerScope) -> None:
+    for task in app.registry.of(options.queues):
+        try:
+            await scope.provide(task.injection.plan().worker)
+        except (Exception, SystemExit) as error:
+            raise SetUpFailed(
+                f"what task {task.name!r} needs could not be provided: {type(error).__name__}: {error}"
+            ) from error
+
+
+@contextlib.contextmanager
+def _given_up_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
+    """Cancel the block when `told` is done before it; the answer says whether that happened."""
+    task = asyncio.current_task()
+    assert task is not None
+    cancelled = over = False
+
+    def give_up(_told: asyncio.Task[None]) -> None:
+        nonlocal cancelled
+        if not over:
+            cancelled = True
+            task.cancel()
+
+    told.add_done_callback(give_up)
+    try:
+        yield lambda: cancelled
+    except asyncio.CancelledError:
+        if not cancelled:
+            raise SetUpFailed("what this worker process sets up first was cancelled") from None
+        task.uncancel()
+    finally:
+        over = True  # it may be on its way
+        told.remove_done_callback(give_up)
+
+
+log: Log = Log("lockwork.worker")
+
+_ANSWER = 0.5
+"""Seconds to wait at the end for the answer to the last question for jobs: those that it brings go back uncounted."""
+
+
+async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:
+    """Set up, run jobs, and take down; returns the exit status."""
+    options = orders.options
+    with configured(options.log_level, options.log_format):
+        app = load(options.app)
+    threads = Threads(options.concurrency)
+    status: int | None = None
+    try:
+        async with ready(app, options, threads, control) as caller:
+            if caller is None:
+                status = DONE  # told to end before there was anything to end
+            else:
+                parts = Parts(app, await app.runtime.driver(), orders, reporter, threads, caller, control)
+                status = await _run(parts, orders, control, reporter)
+    except SetUpFailed as error:
+        log.error("%s", one_line(str(error)), exc_info=error.__cause__)
+        status = NOT_SET_UP
+    except BaseException:
+        if status is None:
+            raise
+        # also the CancelledError of a task that the app itself has cancelled: the jobs are done, and so are we
+        log.exception("the jobs of this worker process are over, but taking down what was set up for them failed")
+    await app.aclose()
+    threads.close()
+    return status
+
+
+async def _run(parts: Parts, orders: ChildOrders, control: Control, reporter: Reporter) -> int:
+    """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
+    reporter.tell(READY)
+    await _hooks_of_others(parts, control)
+    fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
+    await _first(fetching, control.reached(Urgency.QUIET))
+    if control.alone():
+        await control.reached(Urgency.NOW)
+    status = _status(fetching)
+    parts.fetcher.stop()
+    if status == DONE:
+        if orders.options.ends:
+            control.raise_to(Urgency.RETIRE)
+        await control.reached(Urgency.RETIRE)
+        if control.urgency < Urgency.NOW:
+            parts.hurry()
+        await _finish(parts.done(fetching), control, orders.options.grace)
+    # a server that does not answer is not waited for; should it have leased jobs, they go back with the session
+    await asyncio.wait([fetching], timeout=_ANSWER)
+    fetching.cancel()
+    await asyncio.gather(fetching, return_exceptions=True)
+    if control.gone:
+        log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
+    # of what nobody told us to end, the supervisor says the same, should it live: we have died
+    await parts.give_up(counted=status != DONE or control.deserted)
+    if control.deserted:
+        await parts.end_session()
+    await parts.close()
+    return status
+
+
+async def _hooks_of_others(parts: Parts, control: Control) -> None:
+    """Tell first what became of a job whose process was killed: it may be the next here, and block everything."""
+    telling = asyncio.create_task(parts.listener.idle())
+    try:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LIMIT):
+                await _first(telling, control.reached(Urgency.QUIET))
+    finally:
+        telling.cancel()
+
+
+def _status(fetching: asyncio.Task[None]) -> int:
+    problem = fetching.exception() if fetching.done() else None
+    if problem is None:
+        return DONE
+    if isinstance(problem, SessionOver):
+        log.error("the server has not heard of this worker process for a lease: its jobs run elsewhere, and it stops")
+        return SESSION_OVER
+    log.error("this worker process stops by an error of its own", exc_info=problem)
+    return FAILED
+
+
+async def _finish(ending: Coroutine[Any, Any, None], control: Control, grace: float) -> None:
+    """Let running jobs end, as far as they may; one whose outcome does not come to the server would run again."""
+    done = asyncio.create_task(ending)
+    try:
+        await _first(done, control.reached(Urgency.STOP))
+        if not done.done():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await _first(done, control.reached(Urgency.NOW))
+    finally:
+        done.cancel()
+
+
+async def _first(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
+    """Wait for either; only the other is ended."""
+    rival = asyncio.create_task(other)
+    try:
+        await asyncio.wait({task, rival}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        rival.cancel()

@@ -1,1 +1,0 @@
-"""The processes that run jobs, from their start to their end: children, and the runners of a child."""

@@ -1,0 +1,63 @@
+"""What a worker was told to do, as the supervisor hands it to its children."""
+
+from __future__ import annotations
+
+import signal
+
+import msgspec
+
+
+def heard() -> list[signal.Signals]:
+    """What would else end such a process. A hang-up that is ignored, as under nohup, stays so."""
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, *hangup]
+
+
+class WorkerOptions(msgspec.Struct, frozen=True):
+    """Durations in seconds, sizes in bytes; `app` is the text `module:object`."""
+
+    app: str
+    queues: list[str]
+    processes: int
+    concurrency: int
+    lease: float
+    grace: float
+    weights: list[int] | None = None
+    """Of each queue; without, the queues are served strictly in their order."""
+    burst: bool = False
+    """End when no queue has a job that could run now."""
+    once: bool = False
+    """End after one job."""
+    max_jobs: int | None = None
+    max_memory: int | None = None
+    runners: int | None = None
+    """Processes for `executor="process"` tasks, in each child; as many as there are processors unless given."""
+    log_level: str | None = None
+    log_format: str | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether a child may end by itself, its work done."""
+        return self.burst or self.once
+
+
+class ChildOrders(msgspec.Struct, frozen=True):
+    """The first line a child reads: its options and the session under which it may lease jobs."""
+
+    options: WorkerOptions
+    session: str
+    without: list[str] = []
+    """Queues, or partitions, on which the session could not begin."""
+
+
+QUIET = b"quiet\n"
+"""The line that tells a child to fetch nothing more."""
+RETIRE = b"retire\n"
+"""To fetch nothing more, finish what it has, however long that takes, and go."""
+STOP = b"stop\n"
+"""To finish what it has within the grace and go; the end of its input means at once."""
+ENDED = b"ended "
+"""How a line begins that tells of a job which has ended elsewhere."""
+
+READY, WORN = "ready", "worn"
+"""What a child reports: that it fetches jobs, and that it has done as many as it was made for."""

@@ -1,0 +1,29 @@
+"""What a worker logs at its start: for which app, on which server, and with what it works."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.logs import Log
+from lockwork.validation import several
+from lockwork.worker.settings import WorkerOptions
+
+log: Log = Log("lockwork.worker")
+
+_MOST = 20
+"""Names that are listed; of an app with more tasks, the log says how many there are."""
+
+
+def say_what_runs(app: Lockwork, options: WorkerOptions) -> None:
+    """Log three lines; raises a LockworkError if an embedded server is needed and cannot be started."""
+    log.info("lockwork %s runs %s on %s", version("lockwork"), options.app, app.runtime.server)
+    names = sorted(task.name for task in app.registry.of(options.queues))
+    shown = ", ".join(names[:_MOST]) or "none"
+    log.info("tasks: %s%s", shown, f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
+    weights = options.weights or []
+    shares = [f":{weight}" for weight in weights] if len(set(weights)) > 1 else [""] * len(options.queues)
+    queues = ", ".join(f"{queue}{share}" for queue, share in zip(options.queues, shares, strict=True))
+    processes = several(options.processes, "process", "processes")
+    each = "" if options.processes == 1 else " each"
+    log.info("queues: %s; %s, concurrency %d%s", queues, processes, options.concurrency, each)

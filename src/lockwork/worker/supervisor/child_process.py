@@ -1,0 +1,135 @@
+"""One child process, as its supervisor knows it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import secrets
+import select
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+from lockwork.protocol.queues.status import session_name
+from lockwork.runtime.clock import now
+from lockwork.worker.environment import resident
+from lockwork.worker.ipc.hard_timeouts import Verdict
+from lockwork.worker.ipc.messages import DONE, REASONS, RUNNER_BEGUN, RUNNER_GONE, Ended, fate
+
+
+@dataclass(slots=True, eq=False)
+class Child:
+    """A process and its session."""
+
+    process: subprocess.Popen[bytes]
+    session: str
+    started: float
+    ready: bool = False
+    worn: str = ""
+    """Why it has to be replaced; it works until another is ready."""
+    retiring: bool = False
+    """Whether it was told to end what it has and go."""
+    killed: bool = False
+    """Whether it was killed because it had to end."""
+    without: list[str] = field(default_factory=list)
+    """Queues that have refused its session: it does not ask them for jobs."""
+    limit: int | None = None
+    """Bytes of memory beyond which it is worn."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    """On the jobs that were over their hard time-out, for which it was killed."""
+    told: list[Ended] = field(default_factory=list)
+    """What it was told of other children's jobs before it was ready."""
+    runners: dict[int, None] = field(default_factory=dict)
+    """The runner processes that it has reported, by their numbers."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is to go on working."""
+        return not self.worn and not self.retiring
+
+    @property
+    def orderly(self) -> bool:
+        """Whether it has ended as it was told to, so that what it did not finish is no attempt."""
+        return self.killed or self.process.returncode == DONE
+
+    def memory(self) -> int | None:
+        """Bytes that it has in memory, None when that cannot be told."""
+        return resident(self.pid)
+
+    def memory_of_runners(self) -> list[int]:
+        """The same of each of its runners, as far as it can be told."""
+        sizes = map(resident, list(self.runners))
+        return [size for size in sizes if size is not None]
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.killed = True
+        self.process.kill()
+
+    def can_hear(self) -> bool:
+        """Whether it can be told a line of 4 KiB without waiting until it has read others."""
+        assert self.process.stdin is not None
+        poll = select.poll()
+        poll.register(self.process.stdin, select.POLLOUT)
+        return poll.poll(0) == [(self.process.stdin.fileno(), select.POLLOUT)]
+
+    def tell(self, line: bytes) -> None:
+        """Write a line to its standard input."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+        except OSError:
+            pass  # it has ended: its watcher says so
+
+    def let_go(self) -> None:
+        """Close our end of its standard input."""
+        assert self.process.stdin is not None
+        # orders that it did not live to read are still in the buffer, and closing tries to send them
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+
+    @property
+    def fate(self) -> str:
+        """How it ended."""
+        return fate(self.process.returncode)
+
+
+def concerns(text: str) -> bool:
+    """Whether a report is about a runner."""
+    return text.startswith((RUNNER_BEGUN, RUNNER_GONE))
+
+
+def heard(child: Child, text: str) -> str:
+    """Note what a child has reported; returns why a runner is replaced, and nothing when none is."""
+    kind, _, rest = text.partition(" ")
+    number, _, reason = rest.partition(" ")
+    if not number.isdecimal():
+        return ""
+    if kind == RUNNER_BEGUN:
+        child.runners[int(number)] = None
+        return ""
+    child.runners.pop(int(number), None)
+    return reason if reason in REASONS else ""
+
+
+def start(loop: str, descriptor: int) -> Child:
+    """Start a child that has no orders yet; it reports to the socket `descriptor`."""
+    environment = dict(os.environ)
+    environment.pop("NOTIFY_SOCKET", None)  # the service manager is the supervisor's
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "lockwork.worker.process.main", loop, str(descriptor)],
+        stdin=subprocess.PIPE,
+        pass_fds=[descriptor],
+        process_group=0,
+        env=environment,
+    )
+    host = re.sub(r"[^\w.-]", "-", platform.node()) or "localhost"
+    return Child(process, session_name(host, process.pid, secrets.token_hex(4)), now())

@@ -1,0 +1,250 @@
+"""The heartbeat: one call per queue keeps the jobs of all children leased, and finds sessions that died elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+
+from lockwork.durations import in_milliseconds
+from lockwork.errors import LockworkError, ServerRefused
+from lockwork.logs import Log
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import dead, leases, sessions
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.dead import Bounds
+from lockwork.protocol.queues.leases import Buried, Leased
+from lockwork.protocol.queues.peers import Peers
+from lockwork.runtime.clock import now
+from lockwork.runtime.replies import unforeseen
+from lockwork.runtime.runtime import Runtime
+from lockwork.validation import several
+from lockwork.worker.environment import AGAIN, log_buried
+from lockwork.worker.ipc.hard_timeouts import Verdict
+
+log: Log = Log("lockwork.worker")
+
+_PAUSE = 5.0
+"""Seconds between two looks when everything is within the bounds."""
+_LAST = 1.0
+"""Seconds that the last look may take, at all queues together."""
+_TROUBLED = 60.0
+"""Seconds until the next try after an error: a key of another type is not mended soon."""
+
+
+class Keeper:
+    """Keeps the dead sets of one worker's queues."""
+
+    def __init__(self, runtime: Runtime, bounds: Bounds) -> None:
+        self._runtime = runtime
+        self._bounds = bounds
+        self._next: dict[str, float] = {}
+
+    def keep(self, name: str, keys: QueueKeys) -> bool:
+        """Make one call if it is time for one; whether there is more to do. Never raises a LockworkError."""
+        if now() < self._next.get(name, 0.0):
+            return False
+        try:
+            gone, more = self._runtime.run(dead.trim(keys, self._bounds))
+        except LockworkError as error:
+            log.warning("the dead jobs of queue %s are not kept within their bounds: %s", name, error)
+            self._next[name] = now() + _TROUBLED
+            return False
+        if gone:
+            log.info("%d dead jobs of queue %s were over the bounds, and are deleted", gone, name)
+        self._next[name] = now() + (0.0 if more else _PAUSE)
+        return more
+
+    def finish(self, queues: dict[str, QueueKeys]) -> None:
+        """Keep the bounds once more: the next worker of these queues may come late, or never."""
+        end = now() + _LAST
+        for name, keys in queues.items():
+            self._next.pop(name, None)
+            while now() < end and self.keep(name, keys):
+                pass
+
+
+_PATIENCE = 0.5
+"""Seconds to wait for the server: the other queues' beats come after this one."""
+
+
+class Heartbeat:
+    """Beats from a thread of its own, so that nothing the supervisor does can delay it.
+
+    `on_over(session)` is called when the server counts one of our sessions as dead; `on_judged(verdict)`, on the thread
+    that says `leave`, when the job of a verdict has been settled; `on_possible(session)` when a queue that refused to
+    let the session begin would let it now. `on_buried(queue, jobs)` is called, on any thread, with jobs
+    that went to the dead set because their worker died.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        queues: dict[str, QueueKeys],
+        lease: float,
+        window_ms: int,
+        on_over: Callable[[str], None],
+        on_judged: Callable[[Verdict], None],
+        keeper: Keeper,
+        on_possible: Callable[[str], None] = lambda _: None,
+        on_buried: Callable[[str, list[Buried]], None] = lambda _queue, _jobs: None,
+    ) -> None:
+        self._runtime = runtime
+        self._queues = queues
+        self._lease = lease
+        self._window_ms = window_ms
+        self._on_over = on_over
+        self._on_judged = on_judged
+        self._keeper = keeper
+        self._on_possible = on_possible
+        self._on_buried = on_buried
+        self._sessions: dict[str, Collection[str]] = {}
+        """By name, each with the queues on which it could not begin."""
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="lockwork-heartbeat", daemon=True)
+        self._peers = {name: Peers(lease) for name in queues}
+        self._complained = now() - AGAIN
+        self.last: float = now()
+        """When the server last answered a beat, on the client's clock."""
+        self.turned: float = now()
+        """When the loop last turned, whether or not the server answered."""
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def join(self, session: str, patience: float, *, whole: bool) -> dict[str, ServerRefused]:
+        """Begin a session; returns the queues that refuse it. Raises a LockworkError, and then it is not begun.
+
+        `whole`: it begins on every queue; otherwise one that refuses it does not keep it from the others.
+        """
+        refused: dict[str, ServerRefused] = {}
+        for name, keys in self._queues.items():
+            try:
+                self._runtime.run(leases.beat(keys, {session: True}, in_milliseconds(self._lease), patience))
+            except ServerRefused as error:
+                refused[name] = error
+                if whole or len(refused) == len(self._queues):
+                    raise
+        with self._lock:
+            self._sessions[session] = refused.keys()
+        return refused
+
+    def forget(self, session: str) -> None:
+        """Beat no more for a session; what it has goes back when its lease has run out."""
+        with self._lock:
+            self._sessions.pop(session, None)
+
+    def leave(
+        self,
+        session: str,
+        patience: float,
+        *,
+        counted: bool,
+        verdicts: Sequence[Verdict] = (),
+        without: Collection[str] = (),
+    ) -> int:
+        """End a session whose process is gone, and give its jobs back at once; returns how many those were.
+
+        `counted`: the process died of itself, so its jobs' deliveries count. `verdicts` are on jobs for which it
+        was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began. A
+        ServerRefused of one queue is raised when all others have been asked; said again, it ends the session there.
+        """
+        self.forget(session)
+        given = 0
+        refused: dict[str, ServerRefused] = {}
+        for verdict in verdicts:
+            try:
+                self._judge(session, verdict, patience)
+            except ServerRefused as error:
+                refused[verdict.queue] = error
+        for name, keys in self._queues.items():
+            if name in without or name in refused:  # a job goes back with its verdict, or not at all
+                continue
+            try:
+                given += self._recover(session, keys, patience, gone=True, counted=counted)
+            except ServerRefused as error:
+                refused[name] = error
+        if refused:
+            raise next(iter(refused.values()))
+        return given
+
+    def _recover(
+        self, session: str, keys: QueueKeys, patience: float, *, gone: bool, counted: bool = True, ended: int = 0
+    ) -> int:
+        def bury(buried: list[Buried]) -> None:
+            log_buried(keys.name, session, buried)
+            self._on_buried(keys.name, buried)
+
+        ending = leases.recover(keys, session, self._window_ms, gone=gone, counted=counted, ended=ended, on_buried=bury)
+        return self._runtime.run(sessions.within(patience, ending))
+
+    def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
+        keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
+        # whatever the verdict says, a job that was to be cancelled has been
+        asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
+        if run(sessions.within(patience, asking)):
+            outcome = outcome._replace(kind="c")
+        (settled,) = run(sessions.within(patience, leases.settle(keys, session, [outcome], self._window_ms)))
+        if settled:
+            self._on_judged(verdict._replace(outcome=outcome))
+
+    def stop(self) -> None:
+        """Stop beating."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _main(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            pause = self._lease / 3
+            for name, keys in self._queues.items():
+                if self._stop.is_set():  # here, and `turned`: with many queues and no server, one round takes long
+                    return
+                self.turned = now()
+                try:
+                    pause = min(pause, self._beat(name, keys))
+                    if self._keeper.keep(name, keys):
+                        pause = 0.0
+                except Exception as error:  # noqa: BLE001 - whatever it is, without beats all leases would run out
+                    self._complain(name, error)
+                    pause = min(pause, 0.5)
+
+    def _complain(self, name: str, error: Exception) -> None:
+        if now() - self._complained > AGAIN:
+            self._complained = now()
+            log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unforeseen(error))
+
+    def _beat(self, name: str, keys: QueueKeys) -> float:
+        """Beat for one queue; returns seconds until the next beat must come at the latest."""
+        with self._lock:
+            standing = {session: False for session, refused in self._sessions.items() if name not in refused}
+            outside = self._sessions.keys() - standing.keys()
+        sent = now()
+        answer = self._runtime.run(leases.beat(keys, standing, in_milliseconds(self._lease), _PATIENCE))
+        at = now()
+        if at - self.last > self._lease:
+            log.info("the server answers again, after %.0f s", at - self.last)
+        self.last = at
+        peers = self._peers[name]
+        if step := peers.heard(sent, at, answer.at):
+            log.warning("the clock of the server of queue %s was set %s by %.1f s", name, *_direction(step))
+        for session, alive in answer.alive.items():
+            if not alive and session in self._sessions:
+                self._on_over(session)
+        for session in outside:
+            self._on_possible(session)
+        if answer.next_deadline is None:
+            return self._lease / 3
+        patience = peers.patience(at)
+        if answer.overdue is not None and patience <= 0:
+            given_back = self._recover(answer.overdue, keys, _PATIENCE, gone=False, ended=answer.ended)
+            counted = several(given_back, "job", "jobs")
+            log.warning("worker session %s is dead: %s of queue %s given back", answer.overdue, counted, name)
+            return 0.0
+        return max(answer.next_deadline, patience, 0.01)
+
+
+def _direction(step: float) -> tuple[str, float]:
+    return ("forward" if step > 0 else "back", abs(step))

@@ -1,0 +1,196 @@
+"""The children of a supervisor: starts those that are missing, and replaces those that died or are worn."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+
+from lockwork.errors import ConfigError, LockworkError
+from lockwork.logs import Log
+from lockwork.runtime.clock import now
+from lockwork.worker.environment import shown
+from lockwork.worker.ipc.messages import DIED, MAX_MEMORY
+from lockwork.worker.settings import RETIRE, ChildOrders, WorkerOptions
+from lockwork.worker.supervisor import child_process
+from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.heartbeat import Heartbeat
+
+log: Log = Log("lockwork.worker")
+
+_QUICK = 2.0
+"""Seconds within which a child that ends is taken as failing to start."""
+_SLOWEST = 5.0
+_FIRST_PATIENCE, _PATIENCE = 5.0, 1.0
+"""Seconds to try to reach the server at the start, and later, when the supervisor has other things to look after."""
+
+
+class NoProcess(LockworkError):
+    """A worker process could not be started."""
+
+
+class Crew:
+    """Keeps as many children as are wanted; `on_exit` is told of one that ended, on a thread of its own.
+
+    `again(seconds)` asks for another `fill` after a while.
+    """
+
+    def __init__(
+        self,
+        options: WorkerOptions,
+        loop: str,
+        descriptor: int,
+        heartbeat: Heartbeat,
+        *,
+        on_exit: Callable[[Child], None],
+        again: Callable[[float], None],
+    ) -> None:
+        self.children: dict[str, Child] = {}
+        self.wanted: int = options.processes
+        self.open: bool = True
+        """Whether children are started; not any more once the worker is quiet or stops."""
+        self.stillborn: int = 0
+        """Children that ended before they were ready, one after the other."""
+        self.replaced: Counter[str] = Counter()
+        """How many children were replaced, by reason."""
+        self.runners_replaced: Counter[str] = Counter()
+        """The same of their runners."""
+        self._options = options
+        self._loop = loop
+        self._descriptor = descriptor
+        self._heartbeat = heartbeat
+        self._on_exit = on_exit
+        self._again = again
+        self._failures = 0
+
+    @property
+    def working(self) -> int:
+        """How many children fetch jobs."""
+        return sum(child.ready and not child.retiring for child in list(self.children.values()))
+
+    def memory(self) -> list[list[int]]:
+        """Bytes that each child has in memory, and behind it those of its runners, as far as that can be told."""
+        found = [(child.memory(), child) for child in list(self.children.values())]
+        return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
+
+    def hear_of_runner(self, session: str, text: str) -> None:
+        """Hear what a child reports of a runner."""
+        child = self.children.get(session)
+        reason = "" if child is None else child_process.heard(child, text)
+        if reason:
+            self.runners_replaced[reason] += 1
+
+    def tell(self, line: bytes) -> None:
+        """Write a line to all of them."""
+        for child in self.children.values():
+            child.tell(line)
+
+    def kill(self) -> None:
+        """End all of them at once."""
+        for child in list(self.children.values()):
+            child.kill()
+
+    def fill(self, *, first: bool = False) -> None:
+        """Start those that are missing; raises a LockworkError only the `first` time, later it is tried again."""
+        while self.open and sum(child.fresh for child in self.children.values()) < self.wanted:
+            try:
+                self._start(first=first)
+            except LockworkError as error:
+                if first:
+                    raise
+                log.error("a worker process could not be started: %s", error)
+                self._again(1.0)
+                return
+
+    def gone(self, child: Child) -> None:
+        """Count one out that has ended."""
+        del self.children[child.session]
+        child.let_go()
+
+    def replace(self, child: Child, reason: str = DIED) -> None:
+        """Start another in place of one that is gone, after a pause if that may fail, too."""
+        self.replaced[reason] += 1
+        self.stillborn += not child.ready
+        quick = reason == DIED and now() - child.started < _QUICK
+        self._failures = self._failures + 1 if quick else 0
+        if self._failures:
+            self._again(min(_SLOWEST, 0.1 * 2.0 ** min(self._failures, 10)))
+        else:
+            self.fill()
+
+    def begun(self, child: Child, *, first: bool) -> None:
+        """One fetches jobs now; raises ConfigError if, of the `first`, it takes more memory than it is allowed."""
+        child.ready = True
+        self.stillborn = 0
+        self._measure(child, first=first)
+        self._retire_worn()
+
+    def wear_out(self, session: str, reason: str, text: str) -> None:
+        """Start another in place of one that works until then."""
+        child = self.children.get(session)
+        if child is None or not child.fresh or not self.open or self._options.once:
+            return  # a successor would run another job, and one was wanted
+        child.worn = reason
+        self.replaced[reason] += 1
+        log.info("worker process %d is replaced: %s", child.pid, text)
+        self.fill()
+
+    def weigh(self) -> None:
+        """Replace those that take too much memory."""
+        for child in list(self.children.values()):
+            size = child.memory() if child.fresh and child.limit is not None else None
+            if size is not None and child.limit is not None and size > child.limit:
+                self.wear_out(child.session, MAX_MEMORY, f"it takes {shown(size)}")
+
+    def _retire_worn(self) -> None:
+        """Let worn children go, as far as others have taken their place."""
+        ready = sum(child.ready and child.fresh for child in self.children.values())
+        worn = [child for child in self.children.values() if child.worn and not child.retiring]
+        for child in worn[: max(0, ready + len(worn) - self.wanted)]:
+            child.retiring = True
+            child.tell(RETIRE)
+
+    def _measure(self, child: Child, *, first: bool) -> None:
+        """Find out where the limit of a new child's memory is: an app may need more than it is allowed."""
+        limit, size = self._options.max_memory, child.memory()
+        if limit is None or size is None:
+            return
+        if size >= limit:
+            text = f"--max-memory {shown(limit)} is too little: a new worker process already takes {shown(size)}"
+            if first:
+                raise ConfigError(text)
+            log.error("%s", text)
+        child.limit = max(limit, size + size // 5)
+
+    def _start(self, *, first: bool) -> None:
+        # a worker that begins is told what is wrong, and one that ends by itself must not end without having done all
+        whole = first or self._options.ends
+        try:
+            child = child_process.start(self._loop, self._descriptor)
+        except OSError as error:  # no memory, no process, no descriptor: there may be one in a moment
+            raise NoProcess(f"the system has no process for it: {error}") from error
+        watch = threading.Thread(target=self._watch, args=(child,), name=f"lockwork-watch-{child.pid}", daemon=True)
+        try:
+            refused = self._heartbeat.join(child.session, _FIRST_PATIENCE if first else _PATIENCE, whole=whole)
+            watch.start()
+        except BaseException as error:
+            child.process.kill()
+            child.process.wait()
+            child.let_go()
+            self._heartbeat.forget(child.session)
+            if type(error) is RuntimeError:
+                raise NoProcess(f"the system has no thread to watch it: {error}") from error
+            raise
+        self.children[child.session] = child
+        child.without = list(refused)
+        child.tell(msgspec.json.encode(ChildOrders(self._options, child.session, child.without)) + b"\n")
+        log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
+        if refused:
+            why = next(iter(refused.values()))
+            log.error("worker process %d works without %s for now: %s", child.pid, ", ".join(refused), why)
+
+    def _watch(self, child: Child) -> None:
+        child.process.wait()
+        self._on_exit(child)
