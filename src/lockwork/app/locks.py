@@ -51,7 +51,7 @@ class Overviews:
         return self.runtime.run(protocol.look(self.config.prefix, _pattern(pattern)))
 
     async def alocks(self, pattern: str = "*") -> Overview:
-        """The same for a task."""
+        """Async version of `locks`."""
         return await self.runtime.arun(protocol.look(self.config.prefix, _pattern(pattern)))
 
 
@@ -79,11 +79,11 @@ class Locks(Overviews):
     ) -> Lock:
         """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: until it comes, 0: not at all).
 
-        Without `lease` it is renewed for as long as this process lives; with one it ends by itself after that time.
+        Without `lease` it is renewed for as long as this process lives; with one it ends after that time.
         `on_lost(grant)` is called from another thread when the lease ends under its holder. Released earlier than
         `at_least` after it was granted, the lock stays taken until then. `replicas` must have a grant before it counts
         (NotReplicated). `sticky` keeps the lock in this process after its release until somebody else asks for it, so
-        that taking it again costs nothing; such grants share a fence. `tags` are shown to whoever looks at the lock.
+        that taking it again costs nothing; such grants share a fence. `tags` are shown when the lock is inspected.
         As a decorator, the name may be made of the function's arguments: `@lw.lock("order:{order_id}")`.
         """
         if not sticky:
@@ -184,7 +184,7 @@ class Locks(Overviews):
         return released
 
     async def arelease_all(self) -> int:
-        """The same for a task."""
+        """Async version of `release_all`."""
         released = 0
         for grant in list(self.runtime.grants.values()):
             with contextlib.suppress(NotHeld, LockLost):

@@ -66,7 +66,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         return self.runtime.run(browse.find(self.config.prefix))
 
     async def aqueues(self) -> list[str]:
-        """The same for a task."""
+        """Async version of `queues`."""
         return await self.runtime.arun(browse.find(self.config.prefix))
 
     def job(self, id: str, queue: str | None = None) -> Job[Any]:
@@ -92,7 +92,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         self.runtime.close()
 
     async def aclose(self) -> None:
-        """The same for a task; each event loop that used this object should call it before it ends."""
+        """Async version of `close`; each event loop that used this object should call it before it ends."""
         await self.runtime.aclose()
 
     def __enter__(self) -> Self:

@@ -57,7 +57,7 @@ class Schedules:
         return self.runtime.run(self._listed(queue, count))
 
     async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
-        """The same for a task."""
+        """Async version of `schedules`."""
         return await self.runtime.arun(self._listed(queue, count))
 
     def _own_schedule(self, task: Task[Any, Any, Any], timing: ScheduleSettings, *, again: bool) -> None:

@@ -46,7 +46,7 @@ class PlainLock(PolledLock):
         return self._runtime.run(protocol.state(self._key))
 
     async def astate(self) -> PlainState:
-        """The same for a task."""
+        """Async version of `state`."""
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
@@ -54,7 +54,7 @@ class PlainLock(PolledLock):
         return self.state().token is not None
 
     async def alocked(self) -> bool:
-        """The same for a task."""
+        """Async version of `locked`."""
         return (await self.astate()).token is not None
 
     def token(self) -> str:
@@ -67,11 +67,14 @@ class PlainLock(PolledLock):
         return lease.renewal.owner
 
     def force_release(self) -> bool:
-        """Take the lock away from whoever holds it; True if somebody did. A holder of ours learns it when it renews."""
+        """Take the lock away from its holder; True if there was one.
+
+        A holder with Lockwork learns it when it renews.
+        """
         return self._runtime.run(protocol.force(self._key))
 
     async def aforce_release(self) -> bool:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._key))
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:

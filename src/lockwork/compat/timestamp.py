@@ -48,7 +48,7 @@ class TimestampLock(PolledLock):
         return self._runtime.run(protocol.state(self._key))
 
     async def astate(self) -> TimestampState:
-        """The same for a task."""
+        """Async version of `state`."""
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
@@ -56,15 +56,18 @@ class TimestampLock(PolledLock):
         return self.state().expires_in > 0
 
     async def alocked(self) -> bool:
-        """The same for a task."""
+        """Async version of `locked`."""
         return (await self.astate()).expires_in > 0
 
     def force_release(self) -> bool:
-        """Take the lock away from whoever holds it; True if somebody did. A holder of ours learns it when it renews."""
+        """Take the lock away from its holder; True if there was one.
+
+        A holder with Lockwork learns it when it renews.
+        """
         return self._runtime.run(protocol.force(self._key))
 
     async def aforce_release(self) -> bool:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._key))
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:

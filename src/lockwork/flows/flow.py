@@ -188,7 +188,7 @@ class Flow:
         return self._enqueued(run, self._runtime.run(self._push(run)))
 
     async def aenqueue(self) -> FlowRun:
-        """The same for a task."""
+        """Async version of `enqueue`."""
         run = self._run()
         return self._enqueued(run, await self._runtime.arun(self._push(run)))
 

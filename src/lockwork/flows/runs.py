@@ -72,7 +72,7 @@ class FlowRun:
         return self._read(*self._runtime.run(self._outcome(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> Any:
-        """The same for a task."""
+        """Async version of `result`."""
         return self._read(*await self._runtime.arun(self._outcome(timeout)))
 
     def status(self) -> FlowStatus:
@@ -80,7 +80,7 @@ class FlowRun:
         return _status(self._runtime.run(protocol.look(self._keys, self.id)))
 
     async def astatus(self) -> FlowStatus:
-        """The same for a task."""
+        """Async version of `status`."""
         return _status(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def cancel(self) -> bool:
@@ -91,7 +91,7 @@ class FlowRun:
         return self._runtime.run(self._cancel())
 
     async def acancel(self) -> bool:
-        """The same for a task."""
+        """Async version of `cancel`."""
         return await self._runtime.arun(self._cancel())
 
     def job(self, node: Promise | int) -> Job[Any]:
@@ -107,7 +107,7 @@ class FlowRun:
         return self._all(self._runtime.run(protocol.look(self._keys, self.id)))
 
     async def ajobs(self) -> list[Job[Any]]:
-        """The same for a task."""
+        """Async version of `jobs`."""
         return self._all(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def _all(self, sight: FlowSight | None) -> list[Job[Any]]:

@@ -81,7 +81,7 @@ class Job(Generic[R]):
         return self._read(*self._from.runtime.run(self._outcome(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> R:
-        """The same for a task."""
+        """Async version of `result`."""
         return self._read(*await self._from.runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
@@ -91,7 +91,7 @@ class Job(Generic[R]):
         return self._from.runtime.run(self._at(self._state))
 
     async def astate(self) -> State:
-        """The same for a task."""
+        """Async version of `state`."""
         return await self._from.runtime.arun(self._at(self._state))
 
     def look(self) -> JobView:
@@ -99,7 +99,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._placed()))
 
     async def alook(self) -> JobView:
-        """The same for a task."""
+        """Async version of `look`."""
         return self._seen(await self._from.runtime.arun(self._placed()))
 
     def attempts(self) -> int | None:
@@ -107,7 +107,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._look())).attempts
 
     async def aattempts(self) -> int | None:
-        """The same for a task."""
+        """Async version of `attempts`."""
         return self._seen(await self._from.runtime.arun(self._look())).attempts
 
     def progress(self) -> Any:
@@ -115,7 +115,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._look())).progress
 
     async def aprogress(self) -> Any:
-        """The same for a task."""
+        """Async version of `progress`."""
         return self._seen(await self._from.runtime.arun(self._look())).progress
 
     def error(self) -> JobError | None:
@@ -123,7 +123,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._look())).error
 
     async def aerror(self) -> JobError | None:
-        """The same for a task."""
+        """Async version of `error`."""
         return self._seen(await self._from.runtime.arun(self._look())).error
 
     def watch(self) -> Iterator[Any]:
@@ -142,7 +142,7 @@ class Job(Generic[R]):
             self._from.runtime.run(control.changed(self.id, hints))
 
     async def awatch(self) -> AsyncIterator[Any]:
-        """The same for a task: `async for progress in job.awatch()`."""
+        """Async version of `watch`: `async for progress in job.awatch()`."""
         last, hints = "", Hints()
         while True:
             found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
@@ -157,12 +157,12 @@ class Job(Generic[R]):
         """Cancel the job; False when it had ended already, or is unknown.
 
         One that waits ends at once. One that runs is cancelled by its worker, at its next `await` (a `def` between two
-        of Python's instructions); if it finishes all the same, it has succeeded. Either way it does not run again.
+        of Python's instructions); if it finishes anyway, it has succeeded. Either way it does not run again.
         """
         return self._from.runtime.run(self._cancel()) in ("cancelled", "running")
 
     async def acancel(self) -> bool:
-        """The same for a task."""
+        """Async version of `cancel`."""
         return await self._from.runtime.arun(self._cancel()) in ("cancelled", "running")
 
     def retry(self, delay: Duration = 0) -> bool:
@@ -174,7 +174,7 @@ class Job(Generic[R]):
         return self._from.runtime.run(self._revive(delay)) == "revived"
 
     async def aretry(self, delay: Duration = 0) -> bool:
-        """The same for a task."""
+        """Async version of `retry`."""
         return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
@@ -185,7 +185,7 @@ class Job(Generic[R]):
         return self._from.runtime.run(self._reschedule(delay, at)) == "scheduled"
 
     async def areschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
-        """The same for a task."""
+        """Async version of `reschedule`."""
         return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
     def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:

@@ -44,7 +44,7 @@ class Changes:
             return self._condition.wait_for(condition, timeout)
 
     async def await_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """The same for a task."""
+        """Async version of `wait_for`."""
         place = asyncio.get_running_loop(), asyncio.Event()
         with self._condition:
             self._tasks.add(place)

@@ -165,7 +165,7 @@ class MultiLock(Handle):
         return self._runtime.run(self._collecting(owner, self._patience(wait)))
 
     async def aacquire(self, wait: Duration | None = None) -> MultiGrant:
-        """The same for a task; cancelled, it leaves the line, and gives back what it got."""
+        """Async version of `acquire`; cancelled, it leaves the line, and gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return cast("MultiGrant", again)
@@ -310,7 +310,7 @@ class MultiLock(Handle):
         return cast("MultiGrant | None", super().try_acquire())
 
     async def atry_acquire(self) -> MultiGrant | None:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         return cast("MultiGrant | None", await super().atry_acquire())
 
     def __enter__(self) -> MultiGrant:

@@ -28,7 +28,7 @@ class StickyLock(Lock):
         return self._at_hand() or super().acquire(wait)
 
     async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """The same for a task."""
+        """Async version of `acquire`."""
         return self._at_hand() or await super().aacquire(wait)
 
     def release(self) -> None:
@@ -41,14 +41,14 @@ class StickyLock(Lock):
             super()._release_whole(grant)
 
     async def arelease(self) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         grant = self._mine()
         grant.depth -= 1
         if not grant.depth and not self._put_down(grant):
             await super()._arelease_whole(grant)
 
     def _at_hand(self) -> Grant | None:
-        """The grant of who asks, if this process keeps the lock and nobody uses it."""
+        """The caller's grant, if this process keeps the lock and it is not in use."""
         runtime = self._runtime
         place = self._key, current()
         if place in runtime.grants:
@@ -86,7 +86,7 @@ class StickyLock(Lock):
             if runtime.live.pop(grant, self) is not None:
                 return False
             lease.on_lost = kept.lost
-            grant._lease = None  # whoever still looks at the grant must not take it for held
+            grant._lease = None  # code that still looks at the grant must not take it for held
             if not grant._bodies:
                 del runtime.grants[self._key, grant._owner]
             back = runtime.keeper.keep(self._key, kept)
@@ -105,7 +105,7 @@ class StickyLock(Lock):
         kept = runtime.keeper.all.get(self._key)
         if kept is None:
             return
-        kept.asked = True  # whoever has it here gives it back after use
+        kept.asked = True  # its holder in this process returns it after use
         taken = any(other._lease is kept.lease for other in list(runtime.live))
         if runtime.keeper.idle.pop(self._key, None) is not None or not taken:
             runtime.keeper.end(kept)

@@ -84,7 +84,7 @@ class Queue:
         return self._runtime.run(self._status())[0]
 
     async def astatus(self) -> QueueStatus:
-        """The same for a task."""
+        """Async version of `status`."""
         return (await self._runtime.arun(self._status()))[0]
 
     def workers(self) -> list[WorkerInfo]:
@@ -92,7 +92,7 @@ class Queue:
         return self._runtime.run(self._status())[1]
 
     async def aworkers(self) -> list[WorkerInfo]:
-        """The same for a task."""
+        """Async version of `workers`."""
         return (await self._runtime.arun(self._status()))[1]
 
     def peek(
@@ -104,18 +104,19 @@ class Queue:
     async def apeek(
         self, limit: int = 20, *, place: Literal["ready", "scheduled"] = "ready", skip: int = 0
     ) -> list[WaitingJob]:
-        """The same for a task."""
+        """Async version of `peek`."""
         return await self._runtime.arun(self._peek(limit, place, skip))
 
     def clear(self) -> int:
         """Take away all jobs that wait, ready or scheduled, and return how many; what runs or is dead is left.
 
-        It is done in steps, so that the server never stops for it. Who waits for such a job's result gets JobFailed.
+        It is done in steps, so that the server never stops for it. A caller that waits for such a job's result gets
+        JobFailed.
         """
         return self._runtime.run(self._clear())
 
     async def aclear(self) -> int:
-        """The same for a task."""
+        """Async version of `clear`."""
         return await self._runtime.arun(self._clear())
 
     def pause(self) -> None:
@@ -123,7 +124,7 @@ class Queue:
         self._runtime.run(self._change({"paused": 1}))
 
     async def apause(self) -> None:
-        """The same for a task."""
+        """Async version of `pause`."""
         await self._runtime.arun(self._change({"paused": 1}))
 
     def resume(self) -> None:
@@ -131,7 +132,7 @@ class Queue:
         self._runtime.run(self._change({"paused": ""}))
 
     async def aresume(self) -> None:
-        """The same for a task."""
+        """Async version of `resume`."""
         await self._runtime.arun(self._change({"paused": ""}))
 
     def limit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
@@ -142,7 +143,7 @@ class Queue:
         return QueueLimits.of(self._runtime.run(self._change(changes(limits))))
 
     async def alimit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
-        """The same for a task."""
+        """Async version of `limit`."""
         return QueueLimits.of(await self._runtime.arun(self._change(changes(limits))))
 
     def limits(self) -> QueueLimits:
@@ -150,7 +151,7 @@ class Queue:
         return QueueLimits.of(self._runtime.run(self._rules()))
 
     async def alimits(self) -> QueueLimits:
-        """The same for a task."""
+        """Async version of `limits`."""
         return QueueLimits.of(await self._runtime.arun(self._rules()))
 
     def drain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
@@ -161,7 +162,7 @@ class Queue:
         self._runtime.run(self._drain(_patience(timeout), delayed))
 
     async def adrain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
-        """The same for a task."""
+        """Async version of `drain`."""
         await self._runtime.arun(self._drain(_patience(timeout), delayed))
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:

@@ -97,7 +97,7 @@ class Engine:
         self._ring()
 
     def wake(self, ticket: str) -> None:
-        """Let who waits for `ticket` in this process look again."""
+        """Let the waiter for `ticket` in this process look again."""
         self._mail.deliver(ticket, "look")
 
     def wait(self, ticket: str, until: float) -> str | None:
@@ -106,7 +106,7 @@ class Engine:
         return self._mail.wait(ticket, until)
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
-        """The same for a task."""
+        """Async version of `sync_wait`."""
         self.listen()
         return await self._mail.async_wait(ticket, until)
 

@@ -60,7 +60,7 @@ class Runtime:
         self.grants: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner: re-entering costs no call."""
         self.live: dict[Any, None] = {}
-        """The grants that nobody has ended yet: whoever takes one out of here, in one step, is the one to end it."""
+        """The grants that were not ended yet. The thread that pops one, in one step, is the one that ends it."""
         self.keeper: Keeper = Keeper()
         self._opening = threading.Lock()
         self._engine: Engine | None = None
@@ -120,7 +120,7 @@ class Runtime:
         return driver
 
     def _forget_closed(self) -> None:
-        """Other threads' loops do the same: what is iterated is a copy, and whoever takes a driver out abandons it."""
+        """Other threads' loops do the same: iterate over a copy; the thread that pops a driver abandons it."""
         for loop in [known for known in list(self._loops) if known.is_closed()]:
             driver = self._loops.pop(loop, None)
             if driver is not None:
@@ -132,7 +132,7 @@ class Runtime:
             self.run(self._released(lease))
 
     async def agive_back_kept(self) -> None:
-        """The same for a task."""
+        """Async version of `give_back_kept`."""
         for lease in self.keeper.drain():
             await self.arun(self._released(lease))
 

@@ -34,7 +34,10 @@ class Kept:
 
 
 class Keeper:
-    """All of one process. Threads meet in single dictionary operations: whoever pops a lock from `idle` has it."""
+    """All of one process.
+
+    Threads meet in single dictionary operations: the thread that pops a lock from `idle` has it.
+    """
 
     def __init__(self) -> None:
         self.idle: dict[str, Kept] = {}
@@ -60,7 +63,7 @@ class Keeper:
         kept = self.all.get(key)
         if kept is None:
             return None
-        kept.asked = True  # before looking for it: whoever releases it looks in the other order
+        kept.asked = True  # before looking for it: the releasing thread looks in the other order
         return self._taken(key)
 
     def end(self, kept: Kept) -> None:

@@ -63,7 +63,7 @@ class Schedule:
         return self._runtime.run(protocol.pause(self._keys, self.name, paused=True))
 
     async def apause(self) -> bool:
-        """The same for a task."""
+        """Async version of `pause`."""
         return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=True))
 
     def resume(self) -> bool:
@@ -71,7 +71,7 @@ class Schedule:
         return self._runtime.run(protocol.pause(self._keys, self.name, paused=False))
 
     async def aresume(self) -> bool:
-        """The same for a task."""
+        """Async version of `resume`."""
         return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=False))
 
     def run_now(self) -> Job[Any] | None:
@@ -82,7 +82,7 @@ class Schedule:
         return self._runtime.run(self._run_now())
 
     async def arun_now(self) -> Job[Any] | None:
-        """The same for a task."""
+        """Async version of `run_now`."""
         return await self._runtime.arun(self._run_now())
 
     def status(self, count: int = 1) -> ScheduleStatus | None:
@@ -90,7 +90,7 @@ class Schedule:
         return self._runtime.run(self._status(count))
 
     async def astatus(self, count: int = 1) -> ScheduleStatus | None:
-        """The same for a task."""
+        """Async version of `status`."""
         return await self._runtime.arun(self._status(count))
 
     def _run_now(self) -> Protocol[Job[Any] | None]:

@@ -51,7 +51,7 @@ class Limiter(Decorating):
         self._runtime.run(self._acquire(n, wait))
 
     async def aacquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """The same for a task; cancelled, it gives the units back where that cannot let others in too early."""
+        """Async version of `acquire`; cancelled, it gives the units back where that cannot let others in too early."""
         await self._runtime.arun(self._acquire(n, wait))
 
     def try_acquire(self, n: int = 1) -> bool:
@@ -63,7 +63,7 @@ class Limiter(Decorating):
         return True
 
     async def atry_acquire(self, n: int = 1) -> bool:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         try:
             await self.aacquire(n, wait=0)
         except RateLimited:
@@ -75,7 +75,7 @@ class Limiter(Decorating):
         return self._runtime.run(protocol.status(self._checked()))
 
     async def astatus(self) -> LimiterStatus:
-        """The same for a task."""
+        """Async version of `status`."""
         return await self._runtime.arun(protocol.status(self._checked()))
 
     def __enter__(self) -> Self:

@@ -153,11 +153,11 @@ class Once:
         self._cap = config.max_result
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call `function` unless somebody did in this period; returns its result, or that of whoever called it.
+        """Call `function` unless it was called in this period; returns its result, or the stored one.
 
-        Who comes while it runs waits for its end, at most the handle's `wait` (WaitTimeout; 0: not at all). What is
-        given to others went through JSON. Raises OnceFailed when the run of this period failed, or its runner died;
-        whoever runs it meets the function's own error.
+        A caller that comes while it runs waits for its end, at most the handle's `wait` (WaitTimeout; 0: not at all).
+        What is given to others went through JSON. Raises OnceFailed when the run of this period failed, or its runner
+        died; the caller that runs it gets the function's own error.
         """
         no_running_loop()
         self._check(function, "runs")
@@ -190,7 +190,7 @@ class Once:
     async def arun(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     async def arun(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """The same for a task; `function` is `async def`, or `def`, which runs in a thread.
+        """Async version of `run`; `function` is `async def`, or `def`, which runs in a thread.
 
         Cancelled, the run counts as lost; a thread cannot be cancelled, so its end comes first.
         """
@@ -224,7 +224,7 @@ class Once:
         return _status(self._runtime.run(protocol.state(self._key())))
 
     async def astatus(self) -> OnceStatus:
-        """The same for a task."""
+        """Async version of `status`."""
         return _status(await self._runtime.arun(protocol.state(self._key())))
 
     def reset(self) -> None:
@@ -232,7 +232,7 @@ class Once:
         self._runtime.run(protocol.reset(self._key(), new_id()))
 
     async def areset(self) -> None:
-        """The same for a task."""
+        """Async version of `reset`."""
         await self._runtime.arun(protocol.reset(self._key(), new_id()))
 
     @overload

@@ -26,7 +26,10 @@ class Gathering:
         self._here = threading.local()
 
     async def push(self, job: NewJob, replicas: int = 0) -> None:
-        """Enqueue a job; raises what `protocol.push` raises. Cancelled, it may be enqueued all the same."""
+        """Enqueue a job; raises what `protocol.push` raises.
+
+        If the call is cancelled, the job may still be enqueued.
+        """
         loop = asyncio.get_running_loop()
         place = f"crowd{replicas}" if replicas else "crowd"
         crowd: _Crowd | None = getattr(self._here, place, None)
@@ -46,7 +49,7 @@ class _Crowd:
         self.loop = loop
         self.under_way = 0
         self.waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
-        """They leave before whoever comes after them, also when the call for which they waited has ended meanwhile."""
+        """They leave before later jobs, also when the call for which they waited has ended meanwhile."""
         self._runtime = runtime
         self._keys = keys
         self._replicas = replicas

@@ -169,7 +169,7 @@ class TaskOptions(RunOptions):
         return replace(options, unique=Unique.read(changes, options.unique))
 
     def check_joined(self, task: str) -> None:
-        """Raise ConfigError when a job with these options is always enqueued by itself."""
+        """Raise ConfigError when a job with these options cannot be enqueued together with others."""
         if self.unique is not None:
             raise ConfigError(
                 f"task {task!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "

@@ -48,7 +48,7 @@ def send(kept: Sequence[Kept], *, again: bool = False) -> None:
 
 
 async def asend(kept: Sequence[Kept]) -> None:
-    """The same for a task."""
+    """Async version of `send`."""
     end = _Ending(kept)
     for way, jobs in end.batches():
         try:

@@ -170,7 +170,7 @@ def _check_one_name(task: str, options: TaskOptions) -> None:
         shown = " and ".join(f"{what}={name!r}" for what, name in names.items())
         raise ConfigError(
             f"task {task!r}: its queue has partitions, and {shown} could decide two of them: give one of them only, or "
-            "all the same text, or let the task have a queue without partitions"
+            "the same text for all, or let the task have a queue without partitions"
         )
 
 

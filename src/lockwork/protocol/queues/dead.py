@@ -123,7 +123,7 @@ class Filter:
 
     @property
     def plain(self) -> bool:
-        """Whether the server can tell by itself."""
+        """Whether the server can decide it without the records."""
         return self.task is None and self.error is None and self.text is None
 
     def matches(self, job: DeadJob) -> bool:

@@ -279,7 +279,7 @@ class Standing:
 
 
 def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
-    """Read how a job stands; `channel` is told when it ends."""
+    """Read the state of a job; `channel` is notified when it ends."""
     keys = (
         queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept,
         queue.flows,

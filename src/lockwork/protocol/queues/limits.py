@@ -49,7 +49,10 @@ def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
 
 
 def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[Rules]:
-    """Set the rules that are named, `paused` among them; an empty value takes one away. Wakes whoever may work now."""
+    """Set the rules that are named, `paused` among them; an empty value takes one away.
+
+    Wakes the workers that may work now.
+    """
     args: list[Argument] = [1]
     for name, value in changes.items():
         args += (name, value)

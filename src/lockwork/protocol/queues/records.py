@@ -1,4 +1,4 @@
-"""What a stored job says of itself, whoever wrote it: what cannot be read is told as such, and is never an error."""
+"""The record of a job, from any version that wrote it: unreadable parts are reported as such, never raised."""
 
 from __future__ import annotations
 

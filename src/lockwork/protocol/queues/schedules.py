@@ -1,8 +1,8 @@
-"""Schedules: every process that has them in its code ticks, and the server enqueues each slot once, whoever asks first.
+"""Schedules: every process that declares them ticks, and the server enqueues each slot once, for the first that asks.
 
-The server keeps a cursor per schedule, the newest slot that is dealt with. Whoever finds a slot due says from where to
-where the cursor moves, and which slots are enqueued for that; a script does both in one step, if the cursor is where
-the caller thinks. So there is no leader, and nobody waits for anybody.
+The server keeps a cursor per schedule, the newest slot that is dealt with. A process that finds a slot due says from
+where to where the cursor moves, and which slots are enqueued for that; a script does both in one step, if the cursor
+is where the caller thinks. So there is no leader, and nobody waits for anybody.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _batches(some: list[_Watched]) -> Iterator[list[_Watched]]:
 
 
 def slot_id(name: str, slot: int) -> str:
-    """The id of the job of a slot, the same whoever asks."""
+    """The id of the job of a slot, the same for every process."""
     at = datetime.fromtimestamp(slot / 1000, UTC)
     text = at.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{name}@{text}.{slot % 1000:03d}Z" if slot % 1000 else f"{name}@{text}Z"

@@ -22,8 +22,8 @@ def pass_on(
 ) -> Protocol[bool]:
     """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
 
-    `awake`: so, too, if it woke up by itself, because what it waited for must be due. A job that was offered to it,
-    with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
+    `awake`: also True when it woke up without a message, because what it waited for must be due. A job that was
+    offered to it, with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.notes

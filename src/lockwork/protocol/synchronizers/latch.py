@@ -34,7 +34,7 @@ def wait(latch: Counted, channel: str, timeout: float | None) -> Protocol[bool]:
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    # one message wakes all waiters of a process: who has not parked yet when it comes must look again soon
+    # one message wakes all waiters of a process: a waiter that has not parked yet must look again soon
     looks, hints, sealed_with = Looks(0.1), Hints(), secret(latch.keys[0])
     since = 0
     while True:

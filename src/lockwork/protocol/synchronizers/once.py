@@ -1,4 +1,4 @@
-"""At most once per period: who runs it, who waits for what came of it, and what is kept of it."""
+"""At most once per period: the runner, the callers that wait for its result, and the stored result."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    # one message wakes all callers of a process: who has not parked yet when it comes must look again soon
+    # one message wakes all callers of a process: a caller that has not parked yet must look again soon
     looks = Looks(0.1)
     fence, hints = 0, None
     try:
