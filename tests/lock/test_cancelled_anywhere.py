@@ -89,7 +89,7 @@ async def test_cancelled_at_every_turn_of_a_block_of_any_kind(alw: Lockwork, riv
         ended += task.cancelled()
         assert not alw.runtime.grants, count
         assert not alw.runtime.live, count
-        if kind != "sticky" or not alw.runtime.keeper.idle:
+        if kind != "sticky" or not alw.runtime.sticky_cache.idle:
             free = partial(taken, rival, kind, name)
             await asyncio.to_thread(until, lambda free=free: not free(), f"free, cancelled at turn {count}", 5)
     assert ended > 3

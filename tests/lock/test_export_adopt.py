@@ -201,7 +201,7 @@ def test_a_sticky_lock_is_exported_and_adopted(lw: Lockwork, other: Lockwork) ->
         pass
     with lock as grant:
         text = lock.export()
-    assert not lw.runtime.keeper.all
+    assert not lw.runtime.sticky_cache.all
     adopter = other.lock("x", sticky=True)
     with adopter.adopt(text) as adopted:
         assert adopted.fence > grant.fence

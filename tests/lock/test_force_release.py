@@ -186,7 +186,7 @@ def test_of_a_sticky_lock_in_use_and_kept(url: str, operator: Lockwork) -> None:
         kept = lw.lock("x").state()
         assert kept.fence == again.fence
         assert operator.lock("x").force_release()
-        until(lambda: not lw.runtime.keeper.idle, "it is not kept any more", AT_ONCE)
+        until(lambda: not lw.runtime.sticky_cache.idle, "it is not kept any more", AT_ONCE)
         with operator.lock("x", wait=0) as other:
             assert lock.try_acquire() is None
             assert not other.lost

@@ -121,7 +121,7 @@ def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
         pass
 
     def take() -> str:
-        assert not lw.runtime.keeper.idle
+        assert not lw.runtime.sticky_cache.idle
         # the parent keeps it: asked, it gives it back, which the child cannot do in its name
         mine = lock.acquire(wait=20)
         lock.release()

@@ -34,7 +34,7 @@ def test_given_back_at_once_when_somebody_waits(lw: Lockwork, other: Lockwork, a
         assert time.monotonic() - began < 0.9
         assert theirs.fence > grant.fence
         assert lw.lock("x", sticky=True).try_acquire() is None
-    assert not lw.runtime.keeper.all
+    assert not lw.runtime.sticky_cache.all
 
 
 def test_given_back_after_somebody_only_tried(lw: Lockwork, other: Lockwork) -> None:

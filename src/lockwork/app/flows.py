@@ -24,7 +24,7 @@ class Flows:
 
     def flow(self, *, on_failure: Policy = "fail") -> Flow:
         """An empty flow; `on_failure` is for each of its jobs that does not say otherwise: see `Flow.add`."""
-        return Flow(self.runtime, self.config, self.registry.around.errors, on_failure)
+        return Flow(self.runtime, self.config, self.registry.context.errors, on_failure)
 
     def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
         """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
@@ -43,5 +43,5 @@ class Flows:
 
     def find_flow(self, id: str, queue: str = "default") -> FlowRun:
         """A flow that was enqueued elsewhere, found again by its id, and its `queue`."""
-        name, errors = self.config.partitions.single(queue, "a flow"), self.registry.around.errors
+        name, errors = self.config.partitions.single(queue, "a flow"), self.registry.context.errors
         return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)

@@ -17,7 +17,7 @@ from lockwork.jobs.job import Job, Origin
 from lockwork.lifespans import Lifespans
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
-from lockwork.protocol.queues.schedules import Plan
+from lockwork.protocol.queues.schedules import SchedulePlan
 from lockwork.queues.delay_queue import DelayQueue
 from lockwork.queues.queue import PartitionedQueue, Queue
 from lockwork.queues.stock import Stock
@@ -37,8 +37,8 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
     def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
-        self.plans: dict[str, dict[str, Plan]] = {}
-        self._own_plans: dict[str, tuple[str, Plan]] = {}
+        self.plans: dict[str, dict[str, SchedulePlan]] = {}
+        self._own_plans: dict[str, tuple[str, SchedulePlan]] = {}
         self.lifespans: Lifespans = Lifespans()
         self.runtime: Runtime = Runtime(
             opener(url, client),
@@ -59,7 +59,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
     def queue(self, name: str = "default") -> Queue:
         """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
         kind = PartitionedQueue if name in self.config.partitions else Queue
-        return kind(self.runtime, self.config, name, self.registry.around.errors)
+        return kind(self.runtime, self.config, name, self.registry.context.errors)
 
     def queues(self) -> list[str]:
         """The names of the queues, and of partitions, that ever had a job on this server."""
@@ -75,7 +75,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         Without its `queue`, it is looked for in the queues of the app's tasks, and in "default"; one that was enqueued
         with a stock or a lock, or by a flow, is where those are. `task.job(id)` knows the type of the result, too.
         """
-        partitions, errors = self.config.partitions, self.registry.around.errors
+        partitions, errors = self.config.partitions, self.registry.context.errors
         if queue is None:
             found = [
                 name

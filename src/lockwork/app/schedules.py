@@ -10,9 +10,9 @@ from lockwork.partitions import routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.schedules import Plan
+from lockwork.protocol.queues.schedules import SchedulePlan
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Rules, ScheduleSettings, call_without_arguments, checked_schedule
+from lockwork.schedules.options import ScheduleRules, ScheduleSettings, call_without_arguments, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.registry import Registry
@@ -25,9 +25,9 @@ class Schedules:
     runtime: Runtime
     config: Config
     registry: Registry
-    plans: dict[str, dict[str, Plan]]
+    plans: dict[str, dict[str, SchedulePlan]]
     """What this app's code schedules, by queue and name; the workers of the app see to it."""
-    _own_plans: dict[str, tuple[str, Plan]]
+    _own_plans: dict[str, tuple[str, SchedulePlan]]
     """Those of them that are options of a task, by its name, with the queue."""
 
     def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
@@ -38,7 +38,7 @@ class Schedules:
         """
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
-        plan = Rules.read(options).plan(name, call)
+        plan = ScheduleRules.read(options).plan(name, call)
         home = self._home(call, plan)
         self.plans.setdefault(home, {}).setdefault(name, plan)
         return self.named_schedule(name, home)
@@ -47,7 +47,7 @@ class Schedules:
         """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
         whole, name = checked_queue(queue), checked_schedule(name)
         home = self._known(whole, name) or self.config.partitions.place(whole, name)
-        return Schedule(self.runtime, self.config.prefix, name, home, self.registry.around.errors)
+        return Schedule(self.runtime, self.config.prefix, name, home, self.registry.context.errors)
 
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """List the schedules that living workers have in their code, each with its next `count` slots.
@@ -66,17 +66,17 @@ class Schedules:
         `again`: its module was loaded again, so what its options were before does not count any more.
         """
         name, before = task.name, self._own_plans.get(task.name) if again else None
-        own: tuple[str, Plan] | None = None
+        own: tuple[str, SchedulePlan] | None = None
         if timing:
             call = call_without_arguments(task)
-            plan = Rules.read(timing).plan(name, call)
+            plan = ScheduleRules.read(timing).plan(name, call)
             own = self._home(call, plan, None if before is None else before[1]), plan
         if before is not None:
             del self.plans[before[0]][name], self._own_plans[name]
         if own is not None and self.plans.setdefault(own[0], {}).setdefault(name, own[1]) is own[1]:
             self._own_plans[name] = own
 
-    def _home(self, call: TaskCall, plan: Plan, before: Plan | None = None) -> str:
+    def _home(self, call: TaskCall, plan: SchedulePlan, before: SchedulePlan | None = None) -> str:
         """Where a plan belongs; raises ConfigError when another one, but for `before`, has its name."""
         known = self._known(call.queue, plan.name)
         if known is None or self.plans[known][plan.name] is before:

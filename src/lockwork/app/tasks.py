@@ -1,4 +1,4 @@
-"""The methods of Lockwork that make tasks of functions, and say what is around all of them."""
+"""The methods of Lockwork that make tasks of functions, and register their hooks, errors and lifespans."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ class Tasks(Schedules):
     def _made(
         self, name: str, function: Callable[..., Any], options: TaskOptions, batching: Batching | None
     ) -> Task[Any, Any, Any]:
-        partitions, around = self.config.partitions, self.registry.around
+        partitions, context = self.config.partitions, self.registry.context
         places = [
-            self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, each))
+            self.registry.batcher(self.runtime, QueueKeys(self.config.prefix, each))
             for each in partitions.names(options.queue)
         ]
-        parts = self.config, name, function, options, around
+        parts = self.config, name, function, options, context
         if options.queue in partitions:
             if batching is None:
                 return PartitionedTask(places, *parts)
@@ -96,7 +96,7 @@ class Tasks(Schedules):
     @property
     def hooks(self) -> Hooks:
         """Decorators for functions that are told what becomes of jobs: `@lw.hooks.dead`, and so on."""
-        return self.registry.around.hooks
+        return self.registry.context.hooks
 
     def lifespan(self, function: L, /) -> L:
         """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to take it down.
@@ -115,12 +115,12 @@ class Tasks(Schedules):
 
         All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
         """
-        errors = self.registry.around.errors
+        errors = self.registry.context.errors
         return partial(errors.add, name=name) if error is None else errors.add(error, name)
 
     def override(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> AbstractContextManager[None]:
         """Within the `with` block, inject what `instead` provides wherever `provider` would have; for tests."""
-        return self.registry.around.overrides.put(provider, instead)
+        return self.registry.context.overrides.put(provider, instead)
 
 
 class _TaskSettings(ScheduledTaskSettings, BatchSettings):

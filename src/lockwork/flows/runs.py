@@ -16,7 +16,7 @@ from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowSight
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.result_refs import Promise
+from lockwork.tasks.result_refs import ResultRef
 
 R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
@@ -94,9 +94,9 @@ class FlowRun:
         """Async version of `cancel`."""
         return await self._runtime.arun(self._cancel())
 
-    def job(self, node: Promise | int) -> Job[Any]:
+    def job(self, node: ResultRef | int) -> Job[Any]:
         """The job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
-        number = node.number if isinstance(node, Promise) else node
+        number = node.number if isinstance(node, ResultRef) else node
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
         origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)

@@ -27,7 +27,7 @@ from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases as protocol
 from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues.leases import Standing
+from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
@@ -192,10 +192,10 @@ class Job(Generic[R]):
         """Run a protocol on the job's queue."""
         return made(self._from.keys)
 
-    def _look(self, told: str = "") -> Protocol[control.Sight]:
+    def _look(self, told: str = "") -> Protocol[control.JobSight]:
         return self._at(lambda keys: control.look(keys, self.id, told, self._from.runtime.window_ms))
 
-    def _placed(self) -> Protocol[control.Sight]:
+    def _placed(self) -> Protocol[control.JobSight]:
         """Look, and tell ready from running: that takes another call."""
         while True:
             sight = yield from self._look()
@@ -207,14 +207,14 @@ class Job(Generic[R]):
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
-            found = yield from protocol.standing(keys, self.id)
+            found = yield from protocol.job_state(keys, self.id)
             if found.state != "active":
                 return _state(found)
             place = yield from control.where(keys, self.id)
             if place.state != "gone":
                 return cast("State", place.state)
 
-    def _seen(self, sight: control.Sight) -> JobView:
+    def _seen(self, sight: control.JobSight) -> JobView:
         return view(self.id, self.queue, sight)
 
     def _cancel(self) -> Protocol[str]:
@@ -232,13 +232,13 @@ class Job(Generic[R]):
             raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
         return self._at(lambda keys: control.reschedule(keys, self.id, due))
 
-    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[Standing, control.Whereabouts | None]]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         return self._at(lambda keys: self._outcome_in(keys, limit))
 
     def _outcome_in(
         self, keys: QueueKeys, limit: float | None
-    ) -> Protocol[tuple[Standing, control.Whereabouts | None]]:
+    ) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
         """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
         runtime = self._from.runtime
         found = yield from protocol.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms)
@@ -249,7 +249,7 @@ class Job(Generic[R]):
         except LockworkError:
             return found, None
 
-    def _read(self, found: Standing, place: control.Whereabouts | None) -> R:
+    def _read(self, found: JobState, place: control.Whereabouts | None) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never was "
@@ -290,7 +290,7 @@ class Job(Generic[R]):
         return f"<Job {self.id} queue={self.queue!r}>"
 
 
-def _state(found: Standing) -> State:
+def _state(found: JobState) -> State:
     if found.state == "overdue":
         return "expired"
     if found.state == "ended":

@@ -70,7 +70,7 @@ class MultiGrant(Grant):
             unwatch(part, self._part_lost)
 
 
-class _Watched:
+class _WatchedLease:
     """What a lease calls when it is lost while others than its own grant want to know."""
 
     __slots__ = ("first", "others")
@@ -90,8 +90,8 @@ def watch(part: Grant, told: Callable[[], None]) -> None:
     lease = part._lease
     if lease is not None:
         watched = lease.on_lost
-        if not isinstance(watched, _Watched):
-            watched = lease.on_lost = _Watched(watched)
+        if not isinstance(watched, _WatchedLease):
+            watched = lease.on_lost = _WatchedLease(watched)
         watched.others[told] = None
     if lease is None or lease.lost:
         told()
@@ -100,7 +100,7 @@ def watch(part: Grant, told: Callable[[], None]) -> None:
 def unwatch(part: Grant, told: Callable[[], None]) -> None:
     """Do not call `told` any more."""
     lease = part._lease
-    if lease is not None and isinstance(lease.on_lost, _Watched):
+    if lease is not None and isinstance(lease.on_lost, _WatchedLease):
         lease.on_lost.others.pop(told, None)
 
 

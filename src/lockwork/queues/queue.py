@@ -21,7 +21,7 @@ from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import limits as rules
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.browse import WaitingJob
-from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.queues.limits import QueueRules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
 from lockwork.queues.dead import DeadSet, PartitionedDeadSet, positive
 from lockwork.queues.limits import LimitSettings, QueueLimits, changes
@@ -171,10 +171,10 @@ class Queue:
     def _clear(self) -> Protocol[int]:
         return browse.clear(self._keys, new_id(), self._window_ms)
 
-    def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
+    def _change(self, changed: dict[str, Argument]) -> Protocol[QueueRules]:
         return rules.change(self._keys, changed)
 
-    def _rules(self) -> Protocol[Rules]:
+    def _rules(self) -> Protocol[QueueRules]:
         return rules.rules(self._keys)
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
@@ -237,7 +237,7 @@ class PartitionedQueue(Queue):
     def _clear(self) -> Protocol[int]:
         return sum((yield from self._in_turn(lambda each: browse.clear(each, new_id(), self._window_ms))))
 
-    def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
+    def _change(self, changed: dict[str, Argument]) -> Protocol[QueueRules]:
         for name, value in changed.items():
             if name != "paused" and value != "" and (name, value) != ("size", 0):
                 raise ConfigError(
@@ -247,7 +247,7 @@ class PartitionedQueue(Queue):
                 )
         return _in_force((yield from self._in_turn(lambda each: rules.change(each, changed))))
 
-    def _rules(self) -> Protocol[Rules]:
+    def _rules(self) -> Protocol[QueueRules]:
         return _in_force((yield from self._in_turn(rules.rules)))
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
@@ -302,13 +302,13 @@ def _workers(found: list[WorkerInfo]) -> list[WorkerInfo]:
     ]
 
 
-def _in_force(found: list[Rules]) -> Rules:
+def _in_force(found: list[QueueRules]) -> QueueRules:
     """What the limits of all partitions come to together; no limit where one of them has none."""
     pauses = [one.paused for one in found if one.paused is not None]
     rates = [one.rate for one in found if one.rate is not None]
     at_once = [one.concurrency for one in found if one.concurrency is not None]
     sizes = [one.size for one in found if one.size is not None]
-    return Rules(
+    return QueueRules(
         max(pauses) if len(pauses) == len(found) else None,
         _added(rates) if len(rates) == len(found) else None,
         sum(at_once) if len(at_once) == len(found) else None,

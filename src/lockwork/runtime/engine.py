@@ -19,7 +19,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.pubsub import Subscription
 from lockwork.runtime.renewal import Renewing
-from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 from lockwork.runtime.wakeups import Mailboxes
 
@@ -34,7 +34,7 @@ _MOST = 1000
 class Engine:
     """See the module; `channel` is where this process is woken."""
 
-    def __init__(self, endpoint: Endpoint, channel: str, keeper: Keeper, *, allow_eviction: bool) -> None:
+    def __init__(self, endpoint: Endpoint, channel: str, sticky_cache: StickyCache, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._mail = Mailboxes()
@@ -44,7 +44,7 @@ class Engine:
         """Keys of locks that were taken away, as messages say."""
         self._turn = 0.0
         """When the server may be asked about them."""
-        self._keeper = keeper
+        self._sticky_cache = sticky_cache
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
@@ -230,7 +230,7 @@ class Engine:
             return
         what, _, key = text.partition(" ")
         if what == "asked":
-            lease = self._keeper.asked(key)
+            lease = self._sticky_cache.asked(key)
             if lease is not None:
                 self._renewing.back.append(lease)
         elif what == "look" and len(self._suspects) < _MOST:

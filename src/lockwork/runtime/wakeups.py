@@ -18,7 +18,7 @@ _JUST = 1.0
 """Seconds that may pass from a caller's question to the server until its mailbox is open."""
 
 
-class Listener(Protocol):
+class WakeupSource(Protocol):
     """What a driver needs of the object that receives this process's wake-ups."""
 
     def wait(self, ticket: str, until: float) -> str | None:

@@ -13,9 +13,9 @@ from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.schedules import Known
+from lockwork.protocol.queues.schedules import StoredSchedule
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
+from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
 from lockwork.schedules.timing import Every
 from lockwork.validation import whole
 
@@ -120,12 +120,12 @@ def checked_count(count: object) -> int:
     return whole(count, "count", 0, _MOST)
 
 
-def status(queue: str, known: Known, now: int, count: int) -> ScheduleStatus:
+def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleStatus:
     """Say what the server knows of a schedule, and its next `count` slots."""
     try:
         found = describe(known.definition)
     except ConfigError as error:  # such as a time zone that this system does not have; the others can be read
-        found = Described("", f"({error})", Every(1000), "once", "allow")
+        found = StoredRules("", f"({error})", Every(1000), "once", "allow")
         count = 0
     zone = found.timing.zone
     slots, slot = list[datetime](), max(known.cursor, now)

@@ -9,7 +9,7 @@ from lockwork.ids import new_id
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import latch as protocol
-from lockwork.protocol.synchronizers.latch import Counted
+from lockwork.protocol.synchronizers.latch import LatchRequest
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.trying import REMEMBERED
 from lockwork.validation import whole
@@ -27,7 +27,7 @@ class Latch:
         again = min(config.patience, REMEMBERED)
         if ttl_ms < in_milliseconds(again):
             raise ConfigError(f"ttl must be at least {again:g} s, for which a call may be sent again, not {ttl!r}")
-        self._counted = Counted(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
+        self._counted = LatchRequest(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
 
     def count_down(self, n: int = 1) -> int:
         """Count `n` down and return what is left; at 0 it opens, and stays open until it is reset or forgotten."""

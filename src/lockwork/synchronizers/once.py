@@ -22,7 +22,7 @@ from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import Holder, read
 from lockwork.protocol.synchronizers import once as protocol
-from lockwork.protocol.synchronizers.once import Asked, Ended, Standing, State
+from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest, OnceState, State
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
@@ -38,10 +38,10 @@ def runs_here(owner: str, key: str) -> bool:
     return (owner, key) in _running
 
 
-class Run:
+class OnceRun:
     """From its beginning to what is kept of it."""
 
-    def __init__(self, runtime: Runtime, asked: Asked, granted: Granted, cap: int) -> None:
+    def __init__(self, runtime: Runtime, asked: OnceRequest, granted: Granted, cap: int) -> None:
         self._runtime = runtime
         self._process = runtime.process
         self._name = asked.name
@@ -165,9 +165,9 @@ class Once:
             raise ConfigError(f"{_shown(function)} is a coroutine function: await arun(...) instead")
         asked = self._asked()
         found = self._runtime.run(protocol.begin(asked, self._wait))
-        if isinstance(found, Ended):
+        if isinstance(found, EndedRun):
             return cast("R", self._result(found, function))
-        run = Run(self._runtime, asked, found, self._cap)
+        run = OnceRun(self._runtime, asked, found, self._cap)
         try:
             try:
                 value = function(*args, **kwargs)
@@ -197,9 +197,9 @@ class Once:
         self._check(function, "runs")
         asked = self._asked()
         found = await self._runtime.arun(protocol.begin(asked, self._wait))
-        if isinstance(found, Ended):
+        if isinstance(found, EndedRun):
             return self._result(found, function)
-        run = Run(self._runtime, asked, found, self._cap)
+        run = OnceRun(self._runtime, asked, found, self._cap)
         try:
             try:
                 if inspect.iscoroutinefunction(function):
@@ -266,11 +266,11 @@ class Once:
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{self!r} {does} functions that return their result, not {_shown(function)}")
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> OnceRequest:
         key, owner = self._key(), f"{self._runtime.process}:{owners.current().text}"
         if runs_here(owner, key):
             raise OnceFailed(f"once {self.name!r} would wait for itself: it runs in this very thread or task", "", "")
-        return Asked(
+        return OnceRequest(
             key, self.name, owner, new_id(), self._runtime.channel, self._lease_ms, self._every_ms, self._again
         )
 
@@ -284,7 +284,7 @@ class Once:
         named.name, named._template = name, None  # noqa: SLF001 - a handle like this one
         return named
 
-    def _result(self, ended: Ended, function: Callable[..., Any]) -> Any:
+    def _result(self, ended: EndedRun, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
             return codecs.result(ended.value, codecs.Signature(function).returns, f"once {self.name!r}")
         if ended.state == "failed":
@@ -297,7 +297,7 @@ class Once:
         return f"<Once {self.name!r}>"
 
 
-def _status(found: Standing) -> OnceStatus:
+def _status(found: OnceState) -> OnceStatus:
     holder = read(found.owner, found.request) if found.owner else None
     return OnceStatus(found.state, holder, found.fence, found.ends_in)
 

@@ -17,7 +17,7 @@ _AT_ONCE = 3
 """Calls under way beyond which those that come wait for company."""
 
 
-class Gathering:
+class EnqueueBatcher:
     """Enqueues single jobs of one queue: the first at once, those that come while it is under way in one call."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys) -> None:
@@ -32,9 +32,9 @@ class Gathering:
         """
         loop = asyncio.get_running_loop()
         place = f"crowd{replicas}" if replicas else "crowd"
-        crowd: _Crowd | None = getattr(self._here, place, None)
+        crowd: _Batch | None = getattr(self._here, place, None)
         if crowd is None or crowd.loop is not loop:
-            crowd = _Crowd(self.runtime, self.keys, replicas, loop)
+            crowd = _Batch(self.runtime, self.keys, replicas, loop)
             setattr(self._here, place, crowd)
         if crowd.under_way or crowd.waiting:
             await crowd.join(job)
@@ -42,7 +42,7 @@ class Gathering:
             await crowd.go(job)
 
 
-class _Crowd:
+class _Batch:
     """Who enqueues on one event loop, and waits for so many replicas."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys, replicas: int, loop: asyncio.AbstractEventLoop) -> None:

@@ -140,7 +140,7 @@ class DeadJob:
     """One dead job as it was read; times are in seconds."""
 
     id: str
-    call: records.Call
+    call: records.StoredCall
     error: Fault
     attempts: int
     crashes: int

@@ -24,7 +24,7 @@ _AGAIN = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LimiterRules:
     """One limiter: its keys, its name, and its rule; `shown` is its rate as it was written."""
 
     keys: tuple[str, str]
@@ -58,7 +58,7 @@ class LimiterStatus:
     full_in: float
 
 
-def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protocol[None]:
+def acquire(limits: LimiterRules, request: str, n: int, wait: float | None) -> Protocol[None]:
     """Take `n` units, and wait for their moment; raises RateLimited at once when it is more than `wait` seconds ahead.
 
     Interrupted, it gives them back where that cannot let others in too early.
@@ -85,7 +85,7 @@ def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protoco
         raise
 
 
-def status(limits: Limits) -> Protocol[LimiterStatus]:
+def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
     """Read how much could be taken now."""
     available, full, _ = yield Call(script("limiter_state"), limits.keys, [limits.rule])
     if available < 0:
@@ -93,12 +93,12 @@ def status(limits: Limits) -> Protocol[LimiterStatus]:
     return LimiterStatus(available, limits.limit, full / 1_000_000)
 
 
-def _refusal(limits: Limits, n: int, ahead: float) -> str:
+def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
     return f"{units}limiter {limits.name!r} ({limits.shown}): no room within the wait, try again in {ahead:.3f} s"
 
 
-def _mixed(limits: Limits) -> ConfigError:
+def _mixed(limits: LimiterRules) -> ConfigError:
     other = _OTHER[limits.algorithm]
     return ConfigError(
         f"limiter {limits.name!r} is in use as a {other}, and this handle says {limits.algorithm}: "
