@@ -114,7 +114,7 @@ def test_a_producer_that_dies_leaves_nothing_behind(own: Any) -> None:
         call = storing.send(reply)
     status = own.lw.queue().status()
     assert (status.ready, status.scheduled, status.blocked, status.enqueued) == (0, 0, 0, 0)
-    assert own.lw.find_flow("f").status().jobs == 2000
+    assert own.lw.flow(id="f").status().jobs == 2000
 
 
 def _one(call: Any) -> Any:

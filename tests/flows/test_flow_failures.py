@@ -193,4 +193,4 @@ def test_a_dead_job_that_is_retried_leaves_its_flow_as_it_is(flowing: Any, histo
     # its child was cancelled for its failure: it cannot have its result
     assert run.job(child).retry()
     until(lambda: run.job(child).state() == "dead", "it is dead")
-    assert "it has none" in run.job(child).look().error.text
+    assert "it has none" in run.job(child).inspect().error.text

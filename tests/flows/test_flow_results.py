@@ -133,13 +133,13 @@ def test_many_levels(flowing: Any) -> None:
 
 def test_a_flow_found_again(flowing: Any) -> None:
     run = flowing.lw.chain(flowing.number.call(4), flowing.double).enqueue()
-    found = flowing.lw.find_flow(run.id)
+    found = flowing.lw.flow(id=run.id)
     assert found.result(30) == 8
     assert found.job(2).result(0) == 8
     with pytest.raises(ResultUnavailable, match="nothing is known of flow nobody"):
-        flowing.lw.find_flow("nobody").result(0)
-    assert flowing.lw.find_flow("nobody").status().state == "unknown"
-    assert flowing.lw.find_flow("nobody").jobs() == []
+        flowing.lw.flow(id="nobody").result(0)
+    assert flowing.lw.flow(id="nobody").status().state == "unknown"
+    assert flowing.lw.flow(id="nobody").jobs() == []
 
 
 def test_a_flow_that_has_not_ended(own: Any) -> None:
@@ -152,10 +152,10 @@ def test_a_flow_that_has_not_ended(own: Any) -> None:
     with pytest.raises(ResultTimeout, match="it is blocked"):
         run.jobs()[2].result(0)
     assert not run.jobs()[2].reschedule(delay=0)
-    assert run.jobs()[2].look().state == "blocked"
+    assert run.jobs()[2].inspect().state == "blocked"
 
 
 async def test_many_waiters_of_one_flow(aflowing: Any) -> None:
     run = await aflowing.lw.chord([aflowing.number.call(n) for n in range(10)], aflowing.total).aenqueue()
-    waiting = [run.aresult(30), aflowing.lw.find_flow(run.id).aresult(30), run.job(11).aresult(30)]
+    waiting = [run.aresult(30), aflowing.lw.flow(id=run.id).aresult(30), run.job(11).aresult(30)]
     assert await asyncio.gather(*waiting) == [45, 45, 45]

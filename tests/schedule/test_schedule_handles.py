@@ -48,13 +48,13 @@ def test_they_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) ->
     # who has not the code sees the same
     assert [each.name for each in other.schedules("mails")] == ["boss", "round"]
     assert other.schedules() == []
-    assert other.named_schedule("round", "mails").status(6) == everybody
+    assert other.schedule("round", queue="mails").status(6) == everybody
 
 
 @pytest.mark.parametrize("count", [-1, 1001, "3", None, True])
 def test_a_number_of_slots_that_cannot_be(count: Any) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # nothing is asked
-        for look in (away.named_schedule("report").status, lambda count: away.schedules("default", count=count)):
+        for look in (away.schedule("report").status, lambda count: away.schedules("default", count=count)):
             with pytest.raises(ConfigError, match="count must be a whole number from 0 to 1,000"):
                 look(count)
 
@@ -63,14 +63,14 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
     _with_schedules(lw)
     declare(lw)
     declare(lw, "mails")
-    handle = other.named_schedule("round", "mails")
+    handle = other.schedule("round", queue="mails")
     first, second = handle.run_now(), handle.run_now()
     assert first is not None
     assert second is not None
     assert first.id != second.id
     assert first.id.startswith("round@")
     assert lw.queue("mails").status().ready == 2
-    alone = other.named_schedule("report")
+    alone = other.schedule("report")
     assert alone.run_now() is not None
     assert alone.run_now() is None
     status = alone.status()
@@ -82,7 +82,7 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
 async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     _with_schedules(alw)
     await alw.runtime.arun(Ticker(QueueKeys("lw", "default"), list(alw.plans["default"].values())).turn())
-    handle = alw.named_schedule("report")
+    handle = alw.schedule("report")
     assert await handle.apause()
     assert await handle.apause()
     (found,) = await alw.aschedules("default")
@@ -99,7 +99,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
 
 
 def test_what_nobody_has_declared(lw: Lockwork) -> None:
-    handle = lw.named_schedule("ghost")
+    handle = lw.schedule("ghost")
     assert handle.status() is None
     assert not handle.pause()
     assert not handle.resume()
@@ -136,8 +136,8 @@ def test_a_key_of_another_kind_is_a_clear_error(lw: Lockwork, admin: redis.Redis
 def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:
     _with_schedules(lw)
     declare(lw, "mails")
-    job = lw.named_schedule("boss", "mails").run_now()
+    job = lw.schedule("boss", queue="mails").run_now()
     assert job is not None
     assert job.state() == "ready"
     with pytest.raises(ConfigError, match="count"):
-        lw.named_schedule("boss", "mails").status(-1)
+        lw.schedule("boss", queue="mails").status(-1)

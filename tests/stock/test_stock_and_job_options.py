@@ -57,7 +57,7 @@ def test_its_priority_and_tags(lw: Lockwork) -> None:
         call = place.options(priority=level, tags=[level]).call(level)
         levels[level] = phones.reserve(level, enqueue=call).id
     assert [job.id for job in lw.queue("orders").peek()] == [levels["high"], levels["normal"], levels["low"]]
-    looked = lw.job(levels["low"], "orders").look()
+    looked = lw.job(levels["low"], "orders").inspect()
     assert looked.tags == ("low",)
 
 
@@ -110,7 +110,7 @@ def test_waited_for_units_bring_their_job(lw: Lockwork, other: Lockwork, admin: 
         until(lambda: admin.hget("lw:{q:orders}:stock:phone", "t"), "somebody waits")
         phones.release(held)
         got = waiting.result(30)
-    assert lw.job(got.id, "orders").look().tags == ("late",)
+    assert lw.job(got.id, "orders").inspect().tags == ("late",)
     assert lw.job(got.id, "orders").state() == "scheduled"
 
 

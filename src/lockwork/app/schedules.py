@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError
@@ -30,21 +30,30 @@ class Schedules:
     _own_plans: dict[str, tuple[str, SchedulePlan]]
     """Those of them that are options of a task, by its name, with the queue."""
 
-    def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
+    @overload
+    def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, /, *, queue: str = "default") -> Schedule: ...
+
+    def schedule(self, what: TaskCall | str, /, **options: Any) -> Schedule:
         """Enqueue a call, such as `send.call(42)`, by the clock: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
 
-        Each slot is enqueued once in the whole cluster, by whichever worker of the queue that has this line in its code
-        comes first. For the options see lockwork.schedules.options.ScheduleSettings. Raises ConfigError.
+        Each slot is enqueued once in the whole cluster, by the first worker of the queue that has this line in its
+        code. For the options see lockwork.schedules.options.ScheduleSettings. With the name of a schedule instead of a
+        call, return the handle of a schedule that was declared elsewhere; a task's own schedule has the task's name.
+        Raises ConfigError.
         """
+        return self._named(what, **options) if isinstance(what, str) else self._declared(what, **options)
+
+    def _declared(self, call: TaskCall, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
         plan = ScheduleRules.read(options).plan(name, call)
         home = self._home(call, plan)
         self.plans.setdefault(home, {}).setdefault(name, plan)
-        return self.named_schedule(name, home)
+        return self._named(name, home)
 
-    def named_schedule(self, name: str, queue: str = "default") -> Schedule:
-        """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
+    def _named(self, name: str, queue: str = "default") -> Schedule:
         whole, name = checked_queue(queue), checked_schedule(name)
         home = self._known(whole, name) or self.config.partitions.place(whole, name)
         return Schedule(self.runtime, self.config.prefix, name, home, self.registry.context.errors)

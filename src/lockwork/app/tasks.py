@@ -106,11 +106,11 @@ class Tasks(Schedules):
         return self.lifespans.add(function)
 
     @overload
-    def error(self, error: ErrorClass, /) -> ErrorClass: ...
+    def error_type(self, error: ErrorClass, /) -> ErrorClass: ...
     @overload
-    def error(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
+    def error_type(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
 
-    def error(self, error: Any = None, /, *, name: str | None = None) -> Any:
+    def error_type(self, error: Any = None, /, *, name: str | None = None) -> Any:
         """Register an exception class, as a decorator or by call: `job.result()` raises it when a task raised it.
 
         All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.

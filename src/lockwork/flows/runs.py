@@ -43,7 +43,7 @@ class FlowStatus:
 
 
 class FlowRun:
-    """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.find_flow`."""
+    """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.flow(id=...)`."""
 
     __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
 
@@ -133,7 +133,7 @@ class FlowRun:
         if sight is None or not all(blobs.values()):
             raise ResultUnavailable(
                 f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
-                "found by lw.find_flow(id, queue=...)"
+                "found by lw.flow(id=..., queue=...)"
             )
         if sight.state != "ended":
             done = sight.succeeded + sight.failed + sight.cancelled

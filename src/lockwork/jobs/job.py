@@ -20,7 +20,7 @@ from lockwork.errors import (
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
-from lockwork.jobs.snapshot import ENDINGS, JobError, JobView, State, view
+from lockwork.jobs.snapshot import ENDINGS, JobError, JobSnapshot, State, snapshot
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
@@ -74,9 +74,9 @@ class Job(Generic[R]):
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
 
-        Raises the task's own error if its class is registered (`lw.error`), else JobFailed (JobCancelled, JobExpired).
-        Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what the function
-        is annotated to return.
+        Raises the task's own error if its class is registered (`lw.error_type`), else JobFailed (JobCancelled,
+        JobExpired). Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what
+        the function is annotated to return.
         """
         return self._read(*self._from.runtime.run(self._outcome(timeout)))
 
@@ -94,12 +94,12 @@ class Job(Generic[R]):
         """Async version of `state`."""
         return await self._from.runtime.arun(self._at(self._state))
 
-    def look(self) -> JobView:
+    def inspect(self) -> JobSnapshot:
         """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
         return self._seen(self._from.runtime.run(self._placed()))
 
-    async def alook(self) -> JobView:
-        """Async version of `look`."""
+    async def ainspect(self) -> JobSnapshot:
+        """Async version of `inspect`."""
         return self._seen(await self._from.runtime.arun(self._placed()))
 
     def attempts(self) -> int | None:
@@ -214,8 +214,8 @@ class Job(Generic[R]):
             if place.state != "gone":
                 return cast("State", place.state)
 
-    def _seen(self, sight: control.JobSight) -> JobView:
-        return view(self.id, self.queue, sight)
+    def _seen(self, sight: control.JobSight) -> JobSnapshot:
+        return snapshot(self.id, self.queue, sight)
 
     def _cancel(self) -> Protocol[str]:
         runtime = self._from.runtime

@@ -24,7 +24,7 @@ class JobError:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class JobSnapshot:
     """What was known of a job; what is not known is None."""
 
     id: str
@@ -41,12 +41,12 @@ class JobView:
     tags: tuple[str, ...]
 
 
-def view(id: str, queue: str, sight: JobSight) -> JobView:
+def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
     """Read what the server said of a job."""
     state: Any = ENDINGS.get(sight.blob[:1], "unknown") if sight.state == "ended" else sight.state
     task, tags = _named(sight.record)
     error = sight.blob if sight.state == "dead" else sight.blob[1:] if state == "dead" else b""
-    return JobView(
+    return JobSnapshot(
         id=id,
         queue=queue,
         task=task,

@@ -32,9 +32,9 @@ class EnqueueBatcher:
         """
         loop = asyncio.get_running_loop()
         place = f"crowd{replicas}" if replicas else "crowd"
-        crowd: _Batch | None = getattr(self._here, place, None)
+        crowd: _OpenBatch | None = getattr(self._here, place, None)
         if crowd is None or crowd.loop is not loop:
-            crowd = _Batch(self.runtime, self.keys, replicas, loop)
+            crowd = _OpenBatch(self.runtime, self.keys, replicas, loop)
             setattr(self._here, place, crowd)
         if crowd.under_way or crowd.waiting:
             await crowd.join(job)
@@ -42,7 +42,7 @@ class EnqueueBatcher:
             await crowd.go(job)
 
 
-class _Batch:
+class _OpenBatch:
     """Who enqueues on one event loop, and waits for so many replicas."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys, replicas: int, loop: asyncio.AbstractEventLoop) -> None:
