@@ -1,4 +1,4 @@
-"""A flow that was enqueued, as its producer sees it: how it stands, its result, its jobs."""
+"""The handle of an enqueued flow: its state, its result, its jobs."""
 
 from __future__ import annotations
 

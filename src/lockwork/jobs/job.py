@@ -1,4 +1,4 @@
-"""The job as its producer sees it: an id, how it stands, its result, and what can still be done about it."""
+"""The handle of a job: its id, its state, its result, and ways to cancel, retry or reschedule it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Job(Generic[R]):
         return self._read(*await self._from.runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
-        """Read how it stands: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
+        """Read its state: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
         cancelled, expired, or unknown.
         """
         return self._from.runtime.run(self._at(self._state))

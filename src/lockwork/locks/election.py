@@ -1,6 +1,6 @@
 """One leader among many processes: `with lw.election("scheduler", on_gain=..., on_loss=...)`.
 
-Who campaigns stands in the line of a lock; who holds the lock leads. A leader that dies is followed by the next in line
+Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next in line
 when its lease ends. Nobody takes itself for the leader longer than its lease runs.
 """
 

@@ -86,7 +86,7 @@ class Schedule:
         return await self._runtime.arun(self._run_now())
 
     def status(self, count: int = 1) -> ScheduleStatus | None:
-        """Read how it stands, with its next `count` slots; None if no worker has declared it yet."""
+        """Read its state and its next `count` slots; None if no worker has declared it yet."""
         return self._runtime.run(self._status(count))
 
     async def astatus(self, count: int = 1) -> ScheduleStatus | None:
