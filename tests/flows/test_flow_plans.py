@@ -80,7 +80,7 @@ def test_an_empty_group_has_ended_when_it_is_enqueued(own: Any, calls: list[Any]
         run = group.enqueue()
         assert run.result(0) == result
         assert own.lw.flow(id=run.id).result(0) == result
-        assert (run.status().state, run.status().jobs, run.jobs(), run.cancel()) == ("succeeded", 0, [], False)
+        assert (run.inspect().state, run.inspect().jobs, run.jobs(), run.cancel()) == ("succeeded", 0, [], False)
     status = own.lw.queue().status()
     assert (status.enqueued, status.blocked) == (0, 0)
 

@@ -18,7 +18,7 @@ def test_a_chain_passes_results_on(flowing: Any) -> None:
         flowing.number.call(5), flowing.double, lambda n: flowing.gathered.call(n, to="end")
     ).enqueue()
     assert run.result(30) == [[10], {"to": "end"}]
-    status = run.status()
+    status = run.inspect()
     assert (status.state, status.jobs, status.succeeded, status.ended) == ("succeeded", 3, 3, 3)
     assert [job.result(0) for job in run.jobs()] == [5, 10, [[10], {"to": "end"}]]
 
@@ -39,7 +39,7 @@ async def test_the_same_for_a_task(aflowing: Any) -> None:
     flow = aflowing.lw.chord([aflowing.number.call(n) for n in range(5)], aflowing.total)
     run = await flow.aenqueue()
     assert await run.aresult(30) == 10
-    assert (await run.astatus()).state == "succeeded"
+    assert (await run.ainspect()).state == "succeeded"
     assert [await job.aresult(0) for job in await run.ajobs()] == [0, 1, 2, 3, 4, 10]
     assert not await run.acancel()
     # a plan can be enqueued again: that is another run
@@ -138,7 +138,7 @@ def test_a_flow_found_again(flowing: Any) -> None:
     assert found.job(2).result(0) == 8
     with pytest.raises(ResultUnavailable, match="nothing is known of flow nobody"):
         flowing.lw.flow(id="nobody").result(0)
-    assert flowing.lw.flow(id="nobody").status().state == "unknown"
+    assert flowing.lw.flow(id="nobody").inspect().state == "unknown"
     assert flowing.lw.flow(id="nobody").jobs() == []
 
 

@@ -39,7 +39,7 @@ def test_a_flow_is_on_one_partition(four: Lockwork) -> None:
     assert {run.queue for run in runs} == {f"mail/{number}" for number in range(4)}, "each at random"
     for run in runs:
         assert {job.queue for job in run.jobs()} == {run.queue}
-        assert four.flow(id=run.id, queue=run.queue).status().jobs == 10
+        assert four.flow(id=run.id, queue=run.queue).inspect().jobs == 10
     assert four.queue("mail").status().enqueued == 600
 
 
@@ -79,7 +79,7 @@ def test_a_stock_is_where_its_name_says(four: Lockwork) -> None:
     assert enqueued(four) == {home("phones"): 2}
     with pytest.raises(ConfigError, match="stock 'phones' lives on partition 'mail/.*decides partition 'mail/"):
         phones.reserve("bob", enqueue=keyed.call(int(elsewhere("phones"))))
-    assert (phones.status().available, enqueued(four)) == (2, {home("phones"): 2}), "nothing was reserved either"
+    assert (phones.inspect().available, enqueued(four)) == (2, {home("phones"): 2}), "nothing was reserved either"
     with pytest.raises(SoldOut):
         phones.reserve("bob", 3, enqueue=send.call(1))
 

@@ -154,7 +154,7 @@ def test_a_schedule_fires_once_for_each_slot(sorting: Any, own_url: str, apps: P
         assert (found.name, found.queue, found.queue in ALL) == ("tick", schedule.queue, True)
         assert [each.name for each in sorting.lw.schedules()] == ["tick"]
         assert schedule.pause()
-        status = schedule.status()
+        status = schedule.inspect()
         until(lambda: done(sorting), "all ran")
     lines = history.lines("tick")
     assert len({line["id"] for line in lines}) == len(lines) == status.enqueued

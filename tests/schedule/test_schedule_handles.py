@@ -48,13 +48,13 @@ def test_they_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) ->
     # who has not the code sees the same
     assert [each.name for each in other.schedules("mails")] == ["boss", "round"]
     assert other.schedules() == []
-    assert other.schedule("round", queue="mails").status(6) == everybody
+    assert other.schedule("round", queue="mails").inspect(6) == everybody
 
 
 @pytest.mark.parametrize("count", [-1, 1001, "3", None, True])
 def test_a_number_of_slots_that_cannot_be(count: Any) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # nothing is asked
-        for look in (away.schedule("report").status, lambda count: away.schedules("default", count=count)):
+        for look in (away.schedule("report").inspect, lambda count: away.schedules("default", count=count)):
             with pytest.raises(ConfigError, match="count must be a whole number from 0 to 1,000"):
                 look(count)
 
@@ -73,7 +73,7 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
     alone = other.schedule("report")
     assert alone.run_now() is not None
     assert alone.run_now() is None
-    status = alone.status()
+    status = alone.inspect()
     assert status is not None
     assert status.enqueued == 1
     assert status.last is None
@@ -91,7 +91,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     assert job is not None
     assert await job.astate() == "ready"
     assert await handle.aresume()
-    status = await handle.astatus(0)
+    status = await handle.ainspect(0)
     assert status is not None
     assert not status.paused
     assert status.next == ()
@@ -100,7 +100,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
 
 def test_what_nobody_has_declared(lw: Lockwork) -> None:
     handle = lw.schedule("ghost")
-    assert handle.status() is None
+    assert handle.inspect() is None
     assert not handle.pause()
     assert not handle.resume()
     with pytest.raises(ConfigError, match="no schedule is named 'ghost'"):
@@ -140,4 +140,4 @@ def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:
     assert job is not None
     assert job.state() == "ready"
     with pytest.raises(ConfigError, match="count"):
-        lw.schedule("boss", queue="mails").status(-1)
+        lw.schedule("boss", queue="mails").inspect(-1)

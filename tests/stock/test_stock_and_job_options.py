@@ -121,6 +121,6 @@ def test_what_expires_is_refused_before_anything_is_reserved(lw: Lockwork) -> No
     phones = lw.stock("phone", 5, queue="orders")
     with pytest.raises(ConfigError, match="cannot expire"):
         phones.reserve("bob", enqueue=place.call("bob"))
-    assert phones.status().available == 5
+    assert phones.inspect().available == 5
     phones.reserve("bob", enqueue=place.options(expires=None).call("bob"))
     assert lw.queue("orders").status().ready == 1

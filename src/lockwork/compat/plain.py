@@ -41,21 +41,21 @@ class PlainLock(PolledLock):
         super().__init__(lw, key, wait=wait, lease=lease, on_lost=on_lost)
         self._missing_ms = 0 if missing_expiry is None else milliseconds(missing_expiry, "missing_expiry")
 
-    def state(self) -> PlainState:
+    def inspect(self) -> PlainState:
         """Read from the server which token the key holds, and for how long."""
         return self._runtime.run(protocol.state(self._key))
 
-    async def astate(self) -> PlainState:
-        """Async version of `state`."""
+    async def ainspect(self) -> PlainState:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
         """Whether anybody holds the lock."""
-        return self.state().token is not None
+        return self.inspect().token is not None
 
     async def alocked(self) -> bool:
         """Async version of `locked`."""
-        return (await self.astate()).token is not None
+        return (await self.ainspect()).token is not None
 
     def token(self) -> str:
         """What the key holds while this thread or task holds the lock, for the other side to go on with.

@@ -43,21 +43,21 @@ class TimestampLock(PolledLock):
             raise ConfigError(f'unit must be "s" or "ms", not {unit!r}')
         self._unit: Unit = unit
 
-    def state(self) -> TimestampState:
+    def inspect(self) -> TimestampState:
         """Read from the server what the key holds."""
         return self._runtime.run(protocol.state(self._key))
 
-    async def astate(self) -> TimestampState:
-        """Async version of `state`."""
+    async def ainspect(self) -> TimestampState:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
         """Whether anybody holds the lock: its time lies ahead."""
-        return self.state().expires_in > 0
+        return self.inspect().expires_in > 0
 
     async def alocked(self) -> bool:
         """Async version of `locked`."""
-        return (await self.astate()).expires_in > 0
+        return (await self.ainspect()).expires_in > 0
 
     def force_release(self) -> bool:
         """Take the lock away from its holder; True if there was one.

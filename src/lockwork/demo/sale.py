@@ -135,7 +135,7 @@ class _Sale:
             told=read_told(self._told),
             entries=entries,
             deliveries=deliveries,
-            books=self._stock.status(),
+            books=self._stock.inspect(),
             queue=self._queue.status(),
             victims=[self._victim] if self._victim else [],
         )
@@ -155,7 +155,7 @@ class _Sale:
             seconds=self._seconds(),
             phase=self._phase,
             seen=self.seen,
-            stock=self._stock.status(),
+            stock=self._stock.inspect(),
             jobs=self._queue.status(),
             orders=count_events(self._ledger),
         )

@@ -75,12 +75,12 @@ class FlowRun:
         """Async version of `result`."""
         return self._read(*await self._runtime.arun(self._outcome(timeout)))
 
-    def status(self) -> FlowStatus:
+    def inspect(self) -> FlowStatus:
         """Read how the flow stands."""
         return _status(self._runtime.run(protocol.look(self._keys, self.id)))
 
-    async def astatus(self) -> FlowStatus:
-        """Async version of `status`."""
+    async def ainspect(self) -> FlowStatus:
+        """Async version of `inspect`."""
         return _status(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def cancel(self) -> bool:

@@ -45,12 +45,12 @@ class Lock(Handle):
         self._at_once = at_least is not None
         self._lease_ms = max(self._lease_ms, at_least_ms)
 
-    def state(self) -> LockState:
+    def inspect(self) -> LockState:
         """Read from the server who holds the lock and how many wait (see `LockState.waiters`)."""
         return self._runtime.run(protocol.state(self._used_key()))
 
-    async def astate(self) -> LockState:
-        """Async version of `state`."""
+    async def ainspect(self) -> LockState:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.state(self._used_key()))
 
     def locked(self) -> bool:

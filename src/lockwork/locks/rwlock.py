@@ -238,12 +238,12 @@ class RWLock:
         """The writing side, a handle that threads and tasks may share."""
         return self._write
 
-    def state(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
+    def inspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
         """Read the holders and waiters from the server, at most as many readers and waiters as asked for."""
         return _shown(self._runtime.run(self._look(readers, waiters)))
 
-    async def astate(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
-        """Async version of `state`."""
+    async def ainspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
+        """Async version of `inspect`."""
         return _shown(await self._runtime.arun(self._look(readers, waiters)))
 
     def force_release(self) -> int:

@@ -101,18 +101,18 @@ class Semaphore(Handle):
 
     def available(self) -> int:
         """The number of free permits; a waiter may be about to get them."""
-        return _available(self.state())
+        return _available(self.inspect())
 
     async def aavailable(self) -> int:
         """Async version of `available`."""
-        return _available(await self.astate())
+        return _available(await self.ainspect())
 
-    def state(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
+    def inspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Read how many permits there are and are in use; at most so many holders and waiters are named."""
         return self._shown(self._runtime.run(self._look(holders, waiters)))
 
-    async def astate(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
-        """Async version of `state`."""
+    async def ainspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
+        """Async version of `inspect`."""
         return self._shown(await self._runtime.arun(self._look(holders, waiters)))
 
     def force_release(self) -> int:

@@ -134,12 +134,12 @@ class Stock:
         """Async version of `reservations`."""
         return await self._runtime.arun(self._reservations(buyer, limit))
 
-    def status(self) -> StockStatus:
+    def inspect(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""
         return self._runtime.run(protocol.status(self._books))
 
-    async def astatus(self) -> StockStatus:
-        """Async version of `status`."""
+    async def ainspect(self) -> StockStatus:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.status(self._books))
 
     def restock(self, n: int) -> StockStatus:

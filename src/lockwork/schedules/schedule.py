@@ -85,12 +85,12 @@ class Schedule:
         """Async version of `run_now`."""
         return await self._runtime.arun(self._run_now())
 
-    def status(self, count: int = 1) -> ScheduleStatus | None:
+    def inspect(self, count: int = 1) -> ScheduleStatus | None:
         """Read its state and its next `count` slots; None if no worker has declared it yet."""
         return self._runtime.run(self._status(count))
 
-    async def astatus(self, count: int = 1) -> ScheduleStatus | None:
-        """Async version of `status`."""
+    async def ainspect(self, count: int = 1) -> ScheduleStatus | None:
+        """Async version of `inspect`."""
         return await self._runtime.arun(self._status(count))
 
     def _run_now(self) -> Protocol[Job[Any] | None]:

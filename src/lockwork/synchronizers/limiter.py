@@ -70,12 +70,12 @@ class Limiter(Decorating):
             return False
         return True
 
-    def status(self) -> LimiterStatus:
+    def inspect(self) -> LimiterStatus:
         """Read how many units could be taken now, and when all of them could."""
         return self._runtime.run(protocol.status(self._checked()))
 
-    async def astatus(self) -> LimiterStatus:
-        """Async version of `status`."""
+    async def ainspect(self) -> LimiterStatus:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.status(self._checked()))
 
     def __enter__(self) -> Self:

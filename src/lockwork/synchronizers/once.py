@@ -219,12 +219,12 @@ class Once:
         await self._runtime.arun(run.over())
         return value
 
-    def status(self) -> OnceStatus:
+    def inspect(self) -> OnceStatus:
         """Read how the run of this period stands: idle (none yet), running, done, failed or lost."""
         return _status(self._runtime.run(protocol.state(self._key())))
 
-    async def astatus(self) -> OnceStatus:
-        """Async version of `status`."""
+    async def ainspect(self) -> OnceStatus:
+        """Async version of `inspect`."""
         return _status(await self._runtime.arun(protocol.state(self._key())))
 
     def reset(self) -> None:
