@@ -269,14 +269,14 @@ def _cancel(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Look at, watch and cancel a job of 1 MiB that 20,000 ask for."""
     (id,) = meter.push(_BIG, 1, 3_600_000)
     for number in range(bench.count(20_000)):
-        meter.run(leases.standing(_QUEUE, id, f"lw:wake:asker-{number}"))
+        meter.run(leases.job_state(_QUEUE, id, f"lw:wake:asker-{number}"))
     return meter.longest(job_control.look(_QUEUE, id), job_control.cancel(_QUEUE, id, "lw"))
 
 
 def _status(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
     """Read the state of a queue of 1,000,000 jobs, and wake its workers."""
     meter.push(_SMALL, bench.count(1_000_000))
-    return meter.longest(status.status(_QUEUE), limits.rules(_QUEUE), sessions.heads(_QUEUE))
+    return meter.longest(status.status(_QUEUE), limits.rules(_QUEUE), sessions.queue_head(_QUEUE))
 
 
 def _forget_flows(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:

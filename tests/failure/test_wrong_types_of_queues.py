@@ -22,7 +22,7 @@ from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.runtime.embedded import Embedded
 from lockwork.worker.ipc.hard_timeouts import Verdict
 from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
@@ -43,7 +43,7 @@ class Populated:
     """A queue with a job in every place."""
 
     def __init__(self, ask: Ask) -> None:
-        plain, keyed = record_header.head(1, 4), record_header.head(1, 4, "k", "g", Limits(at_once=5))
+        plain, keyed = record_header.head(1, 4), record_header.head(1, 4, "k", "g", JobLimits(at_once=5))
         body = b'["work",[]]'
         ask(leases.beat(KEYS, {SESSION: True}, 600_000, 5))
         names = ["running", "keyed", "dies", "gone", "done"]
@@ -62,12 +62,15 @@ class Populated:
         ask(enqueue.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
         ask(enqueue.push(KEYS, [NewJob("expires", plain + body, 400_000)], expires_ms=500_000))
         ask(control.cancel(KEYS, "withdrawn", "lw"))
-        ask(leases.standing(KEYS, "later", "channel"))
+        ask(leases.job_state(KEYS, "later", "channel"))
 
     def operations(self, numbers: Iterator[int]) -> dict[str, Callable[[], Protocol[Any]]]:
         """Whatever may be asked of it."""
         number = next(numbers)
-        plain, keyed = record_header.head(0, 4) + b"[]", record_header.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
+        plain, keyed = (
+            record_header.head(0, 4) + b"[]",
+            record_header.head(2, 4, "k", "g", JobLimits(at_once=5)) + b"[]",
+        )
         job = self.running
         return {
             "push": lambda: enqueue.push(KEYS, [NewJob(f"a{number}", plain)]),
@@ -80,18 +83,18 @@ class Populated:
             "settle": lambda: leases.settle(KEYS, SESSION, [Outcome("running", job.token, "r", b"{}", 1000)], WINDOW),
             "reserve": lambda: leases.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
             "reserve nothing": lambda: leases.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
-            "pass on": lambda: sessions.pass_on(KEYS, SESSION, "channel", 0, WINDOW),
+            "pass on": lambda: sessions.forward_wakeup(KEYS, SESSION, "channel", 0, WINDOW),
             "give back": lambda: leases.recover(KEYS, SESSION, WINDOW, gone=True, counted=False),
             "cancel": lambda: control.cancel(KEYS, "later", "lw"),
             "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),
             "move": lambda: control.reschedule(KEYS, "expires", 1000),
             "revive": lambda: control.revive(KEYS, "gone"),
             "look": lambda: control.look(KEYS, "later", "channel"),
-            "outcome": lambda: leases.standing(KEYS, "done", "channel"),
+            "outcome": lambda: leases.job_state(KEYS, "done", "channel"),
             "expire": lambda: leases.expire(KEYS, WINDOW),
             "status": lambda: queue_status.status(KEYS),
             "peek": lambda: browse.peek(KEYS, "ready", 0, 10),
-            "heads": lambda: sessions.heads(KEYS),
+            "heads": lambda: sessions.queue_head(KEYS),
             "dead": lambda: dead.count(KEYS, Filter()),
             "retry dead": lambda: dead.retry(KEYS, Filter(), f"t{number}", None, anew=True),
             "delete dead": lambda: dead.delete_one(KEYS, "dies", f"u{number}"),

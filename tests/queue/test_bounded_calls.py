@@ -169,7 +169,7 @@ def test_few_hundred_watchers_of_a_job_are_kept(lw: Lockwork, queue: QueueKeys, 
     lw.runtime.run(enqueue.push(queue, [NewJob("1", record_header.head(1, 5) + b"x", 60_000)]))
     asking = [f"lw:wake:asker-{number:05}" for number in range(2000)]
     for channel in asking:
-        lw.runtime.run(leases.standing(queue, "1", channel))
+        lw.runtime.run(leases.job_state(queue, "1", channel))
     found: Any = admin.hget(queue.watch, "1")
     kept = found.decode().split()
     assert 100 < len(kept) < 1000

@@ -125,7 +125,7 @@ def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Ser
     """It does not ask again and again for what it cannot have."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
-    limits = record_header.Limits(1)
+    limits = record_header.JobLimits(1)
     new = [NewJob(f"{at:05}", record_header.head(1, 4, "", f"g{at % 2500}", limits) + b"body") for at in range(5000)]
     bench.run(enqueue.push(queue, new))
     bench.run(queue_limits.change(queue, rule))

@@ -101,14 +101,14 @@ class JobContext:
         return self._leased
 
     def progress(self, value: object) -> None:
-        """Tell how far the job is, as JSON: whoever watches it is told at once.
+        """Store the job's progress, as JSON, and notify its watchers at once.
 
         Raises DeliveryOver when another delivery has taken its place, ConfigError, PayloadTooLarge.
         """
         self._written(self._desk.runtime.run(self._write("", value)))
 
     async def aprogress(self, value: object) -> None:
-        """The same for a task."""
+        """Async version of `progress`."""
         self._written(await self._desk.runtime.arun(self._write("", value)))
 
     def checkpoint(self, name: str, value: object = None) -> None:
@@ -120,7 +120,7 @@ class JobContext:
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
 
     async def acheckpoint(self, name: str, value: object = None) -> None:
-        """The same for a task."""
+        """Async version of `checkpoint`."""
         self._written(await self._desk.runtime.arun(self._write(_step(name), value)))
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
 

@@ -14,7 +14,7 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import limiter
-from lockwork.protocol.synchronizers.limiter import Algorithm, Limits
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterRules
 from model.bench import CHANNEL, SECOND, Bench
 
 _KEYS = keys.limiter("sim", "a")
@@ -187,9 +187,9 @@ class LimiterMachine(RuleBasedStateMachine):
         self.requests: list[str] = []
         self.slots: dict[str, int] = {}
 
-    def _limits(self, count: int, period: int, limit: int) -> Limits:
+    def _limits(self, count: int, period: int, limit: int) -> LimiterRules:
         depth = limit if self.kind == "bucket" else count
-        return Limits(_KEYS, "a", "as the test says", self.kind, count, period, depth)
+        return LimiterRules(_KEYS, "a", "as the test says", self.kind, count, period, depth)
 
     def _take(self, request: str, n: int, wait: int) -> list[int]:
         call = Call(script("limiter_take"), _KEYS, [self.limits.rule, request, n, wait, CHANNEL])

@@ -12,7 +12,7 @@ from itertools import accumulate
 from lockwork.errors import LockworkError, RateLimited
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import limiter
-from lockwork.protocol.synchronizers.limiter import Limits
+from lockwork.protocol.synchronizers.limiter import LimiterRules
 from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -80,7 +80,7 @@ class Callers:
     """The callers' side: who went ahead with which request."""
 
     world: World
-    rules: list[Limits]
+    rules: list[LimiterRules]
     booked: dict[str, _Booked] = field(default_factory=dict)
     """In the order in which they came."""
     went: set[str] = field(default_factory=set)
@@ -212,10 +212,10 @@ def limiters(server: Server, seed: int, build: Build = RELEASED) -> World:
     for _ in range(opinions):
         if seed % 2:
             count = random.choice([3, 5, 7])
-            rules.append(Limits(at, "a", "as drawn", "window", count, SECOND, count))
+            rules.append(LimiterRules(at, "a", "as drawn", "window", count, SECOND, count))
         else:
             count, limit = random.choice([3, 7, 10]), random.choice([1, 3, 5])
-            rules.append(Limits(at, "a", "as drawn", "bucket", count, random.choice([SECOND, 700 * MS]), limit))
+            rules.append(LimiterRules(at, "a", "as drawn", "bucket", count, random.choice([SECOND, 700 * MS]), limit))
     callers = Callers(world, rules)
     checker = Checker(world, callers)
     world.checker = checker

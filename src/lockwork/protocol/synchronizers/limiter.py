@@ -27,7 +27,7 @@ _AGAIN = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LimiterRules:
     """One limiter: its keys, its name, and its rule; `shown` is its rate as it was written."""
 
     keys: tuple[str, str]
@@ -61,7 +61,7 @@ class LimiterStatus:
     full_in: float
 
 
-def acquire(limits: Limits, request: str, n: int, wait: float | None, channel: str) -> Protocol[None]:
+def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, channel: str) -> Protocol[None]:
     """Take `n` units, and wait for their moment; raises RateLimited at once when it is more than `wait` seconds ahead.
 
     A message on `channel` tells it that it may move up. Interrupted, it gives the units back.
@@ -91,7 +91,7 @@ def acquire(limits: Limits, request: str, n: int, wait: float | None, channel: s
         raise
 
 
-def _move_up(limits: Limits, request: str, n: int, channel: str, until: float) -> Protocol[float]:
+def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: float) -> Protocol[float]:
     """Ask for an earlier moment, and return it, or `until`, which the caller has in any case."""
     patience = min(until - (yield Clock()), _AGAIN)
     if patience <= 0:
@@ -104,7 +104,7 @@ def _move_up(limits: Limits, request: str, n: int, channel: str, until: float) -
     return min(until, (yield Clock()) + ahead / 1_000_000) if code > 0 else until
 
 
-def status(limits: Limits) -> Protocol[LimiterStatus]:
+def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
     """Read how much could be taken now."""
     available, full, _ = yield Call(script("limiter_state"), limits.keys, [limits.rule])
     if available < 0:
@@ -112,12 +112,12 @@ def status(limits: Limits) -> Protocol[LimiterStatus]:
     return LimiterStatus(available, limits.limit, full / 1_000_000)
 
 
-def _refusal(limits: Limits, n: int, ahead: float) -> str:
+def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
     return f"{units}limiter {limits.name!r} ({limits.shown}): no room within the wait, try again in {ahead:.3f} s"
 
 
-def _mixed(limits: Limits) -> ConfigError:
+def _mixed(limits: LimiterRules) -> ConfigError:
     other = _OTHER[limits.algorithm]
     return ConfigError(
         f"limiter {limits.name!r} is in use as a {other}, and this handle says {limits.algorithm}: "

@@ -25,7 +25,7 @@ from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
-from lockwork.tasks.result_refs import put_in, sources
+from lockwork.tasks.result_refs import bind, sources
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.batching import Batcher, WrongResults
 from lockwork.worker.execution.calls import call
@@ -88,7 +88,7 @@ async def bound_call(job: Leased, desk: Desk) -> Any:
         else:
             known = "it is not known any more" if not blob else "it has none"
             raise ValueError(f"it uses the result of job {flows.job_id(flows.flow_of(job.id), number)}, and {known}")
-    put_in(args, kwargs, holes, results)
+    bind(args, kwargs, holes, results)
     return stored[:4]
 
 
@@ -116,8 +116,8 @@ class Executor:
         self._max_payload = config.max_payload + 1024
         self._threads = threads
         self._caller = caller
-        self._hooks = registry.around.hooks
-        self._endings = Endings(settler, registry.around.errors, config.max_result, desk.queue, job_log)
+        self._hooks = registry.context.hooks
+        self._endings = Endings(settler, registry.context.errors, config.max_result, desk.queue, job_log)
         self._teller = Teller(self._hooks, threads)
         self._lanes = lanes
         self._processes = processes

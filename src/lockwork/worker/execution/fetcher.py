@@ -256,7 +256,9 @@ class Fetcher:
             source.passing = asyncio.create_task(self._pass(source, awake=source.awake), name="lockwork-pass")
 
     async def _pass(self, source: Source, *, awake: bool) -> None:
-        passing = sessions.pass_on(source.keys, self._session, self._channel, source.last, self._window_ms, awake=awake)
+        passing = sessions.forward_wakeup(
+            source.keys, self._session, self._channel, source.last, self._window_ms, awake=awake
+        )
         try:
             with contextlib.suppress(LockworkError):  # the others look again by themselves before long
                 await self._driver.run(passing)

@@ -117,7 +117,7 @@ class Parts:
             alone=control.alone,
         )
         desks = {executor.desk.queue: executor.desk for executor in self.executors}
-        self.listener: Listener = Listener(control.ended, desks, app.registry.around.hooks)
+        self.listener: Listener = Listener(control.ended, desks, app.registry.context.hooks)
 
     async def settled(self) -> bool:
         """Wait until all outcomes are on the server; then it is true."""

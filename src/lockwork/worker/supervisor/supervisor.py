@@ -61,7 +61,7 @@ class Supervisor:
         bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
         self._keep_bounds = partial(keeper.finish, queues)
-        self._relay = Relay(app.registry.around.hooks)
+        self._relay = Relay(app.registry.context.hooks)
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper, self._possible,
             self._buried,

@@ -55,7 +55,7 @@ local function read(text, request)
   local idle = old.kind == 'b' and books.full or books.last + old.period
   books.live = idle >= now
   if old.kind ~= rule.kind or rule.kind == 'w' then return books end
-  -- whoever was told a slot keeps it; from then on the bucket lacks as many units as before. (Counted from now on, what is
+  -- a caller that has a slot keeps it; from then on the bucket lacks as many units as before. (Counted from now on, what is
   -- booked would be stretched by each change to a slower rate and never shrink again.)
   local base = math.max(now, books.last)
   local ratio = (rule.whole + rule.rest / rule.parts) / (old.whole + old.rest / old.parts)
