@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import redis
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut, Stock
 from lockwork.protocol.queues.stock import StockStatus
@@ -247,3 +248,23 @@ def test_what_cannot_be_asked(lw: Lockwork, make: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make(lw)
     assert lw.stock("phone", 5).inspect() == StockStatus(5, 5, 0, 0, 0)
+
+
+def test_what_is_kept_of_a_sale_is_three_fields_until_it_is_refunded(lw: Lockwork, admin: redis.Redis) -> None:
+    """A reservation that ended otherwise leaves nothing, and neither does a deleted stock."""
+    phones = lw.stock("phone", 100)
+    key = "lw:{q:default}:stock:phone"
+    phones.release(phones.reserve("first", key="first"))
+    before = admin.hlen(key)
+    sold = [phones.reserve(f"b{number}", key=f"k{number}") for number in range(20)]
+    for number, reservation in enumerate(sold):
+        if number < 10:
+            phones.confirm(reservation)
+        else:
+            phones.release(reservation)
+    assert admin.hlen(key) == before + 3 * 10
+    for reservation in sold[:10]:
+        phones.refund(reservation)
+    assert admin.hlen(key) == before
+    assert phones.delete()
+    assert not [key for key in admin.scan_iter("lw:{q:default}:stock:*") if admin.exists(key)]

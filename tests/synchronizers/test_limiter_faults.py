@@ -92,8 +92,62 @@ async def test_callers_that_time_out_lock_nobody_out(alw: Lockwork, algorithm: A
     assert (await api.ainspect()).full_in <= before
 
 
-async def test_a_place_in_a_bucket_on_which_others_count_is_not_given_back(alw: Lockwork, admin: redis.Redis) -> None:
-    """The later one was told its moment; letting somebody in beside it would be one too many."""
+@both
+async def test_callers_who_stay_move_up_when_others_leave(
+    alw: Lockwork, admin: redis.Redis, algorithm: Algorithm
+) -> None:
+    api = alw.limiter("api", "10/s", burst=1 if algorithm == "bucket" else None, algorithm=algorithm)
+    used = 1 if algorithm == "bucket" else 10
+    await api.aacquire(used)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    leaving = [asyncio.create_task(api.aacquire()) for _ in range(60)]
+    await asyncio.sleep(0)
+    ended: list[float] = []
+
+    async def stay() -> None:
+        await api.aacquire()
+        ended.append(loop.time() - began)
+
+    staying = [asyncio.create_task(stay()) for _ in range(3)]
+    while admin.zcard("lw:{limiter:api}:log") < 1 + 60 + 3:
+        await asyncio.sleep(0)
+    for task in leaving:
+        await cancelled(task)
+    await asyncio.gather(*staying)
+    earliest = [0.1, 0.2, 0.3] if algorithm == "bucket" else [1.0, 1.0, 1.0]
+    assert all(least - 0.02 < at < least + 2 for least, at in zip(earliest, ended, strict=True)), ended
+
+
+async def test_who_moves_up_keeps_the_rate_and_the_order(alw: Lockwork, admin: redis.Redis) -> None:
+    """Every other caller leaves, among them some that take more than one unit."""
+    wide = alw.limiter("wide", "20/s", burst=3)
+    await wide.aacquire(3)
+    loop = asyncio.get_running_loop()
+    ended: list[tuple[float, int]] = []
+
+    async def stay(number: int) -> None:
+        await wide.aacquire(1 + number % 2)
+        ended.append((loop.time(), number))
+
+    leaving, staying = [], []
+    for number in range(10):
+        leaving.append(asyncio.create_task(wide.aacquire(1 + number % 3)))
+        await asyncio.sleep(0)
+        staying.append(asyncio.create_task(stay(number)))
+        await asyncio.sleep(0)
+    while admin.zcard("lw:{limiter:wide}:log") < 1 + 20:
+        await asyncio.sleep(0)
+    began = loop.time()
+    for task in leaving:
+        await cancelled(task)
+    await asyncio.gather(*staying)
+    assert [number for _, number in ended] == list(range(10))
+    assert 0.45 < ended[-1][0] - began < 0.85, "15 units at 20 a second, not 35"
+
+
+async def test_a_place_that_is_given_back_goes_to_the_next_in_line(alw: Lockwork, admin: redis.Redis) -> None:
+    """Who comes then gets the place behind, not one beside it: that would be one too many."""
     api = alw.limiter("api", "10/s", burst=1)
     await api.aacquire()
     loop = asyncio.get_running_loop()
@@ -106,7 +160,7 @@ async def test_a_place_in_a_bucket_on_which_others_count_is_not_given_back(alw: 
     await cancelled(first)
     await api.aacquire()
     assert second.done()
-    assert loop.time() - began > 0.28
+    assert loop.time() - began > 0.18
     await second
 
 

@@ -89,7 +89,7 @@ def test_a_refusal_says_when_and_that_is_true(bench: Bench, limits: LimiterRules
     take(bench, limits, "all", 7)
     bench.now += 12_345
     with pytest.raises(RateLimited) as refused:
-        bench.run(limiter.acquire(limits, "early", 2, 0))
+        bench.run(limiter.acquire(limits, "early", 2, 0, ""))
     bench.now += round(refused.value.retry_after * SECOND) - 2
     assert take(bench, limits, "still early", 2, 0)[0] == 0
     assert take(bench, limits, "in time", 2, 0)[0] == 1

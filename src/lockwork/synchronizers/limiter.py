@@ -51,7 +51,7 @@ class Limiter(Decorating):
         self._runtime.run(self._acquire(n, wait))
 
     async def aacquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """Async version of `acquire`; cancelled, it gives the units back where that cannot let others in too early."""
+        """Async version of `acquire`; cancelled, it gives the units back, and those who wait behind it move up."""
         await self._runtime.arun(self._acquire(n, wait))
 
     def try_acquire(self, n: int = 1) -> bool:
@@ -104,7 +104,7 @@ class Limiter(Decorating):
             most = "a burst of" if limits.algorithm == "bucket" else "a window of"
             raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be taken at once")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
-        return protocol.acquire(limits, new_id(), n, patience)
+        return protocol.acquire(limits, new_id(), n, patience, self._runtime.channel)
 
     def _checked(self) -> LimiterRules:
         if self._template is not None:

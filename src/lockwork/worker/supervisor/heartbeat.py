@@ -25,6 +25,8 @@ log: Log = Log("lockwork.worker")
 
 _PAUSE = 5.0
 """Seconds between two looks when everything is within the bounds."""
+_LAST = 1.0
+"""Seconds that the last look may take, at all queues together."""
 _TROUBLED = 60.0
 """Seconds until the next try after an error: a key of another type is not mended soon."""
 
@@ -51,6 +53,14 @@ class Keeper:
             log.info("%d dead jobs of queue %s were over the bounds, and are deleted", gone, name)
         self._next[name] = now() + (0.0 if more else _PAUSE)
         return more
+
+    def finish(self, queues: dict[str, QueueKeys]) -> None:
+        """Keep the bounds once more: the next worker of these queues may come late, or never."""
+        end = now() + _LAST
+        for name, keys in queues.items():
+            self._next.pop(name, None)
+            while now() < end and self.keep(name, keys):
+                pass
 
 
 _PATIENCE = 0.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from types import FrameType
 from typing import Literal
 
@@ -59,6 +60,7 @@ class Supervisor:
         window_ms = in_milliseconds(app.config.result_ttl)
         bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
         keeper = Keeper(app.runtime, bounds)
+        self._keep_bounds = partial(keeper.finish, queues)
         self._relay = Relay(app.registry.context.hooks)
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper, self._possible,
@@ -100,6 +102,7 @@ class Supervisor:
                     log.error("worker processes cannot be started: this worker ends without having done its work")
                     self._status = FAILED
                     break
+            self._keep_bounds()
             log.info("stopped")
             return self._status
         finally:

@@ -13,7 +13,7 @@
 local function flow_engine()
   local STATE, TOTAL, STORED, SUCCEEDED, FAILED, CANCELLED, BAD = 1, 2, 3, 4, 5, 6, 7
   local STOP, UNDO, TOP, UNDOING, UNDONE, LOST = 8, 9, 10, 11, 12, 13
-  local STEPS = 500 -- jobs that are moved or cancelled in one call
+  local STEPS = 150 -- jobs that are moved or cancelled in one call
   local flow_books, flow_todo, flow_running = {}, {}, {}
   local dropped = 0 -- bytes of the records of those that this call has cancelled
 
