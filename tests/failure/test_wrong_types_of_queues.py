@@ -24,8 +24,8 @@ from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.runtime.embedded import Embedded
-from lockwork.worker.ipc.hard_timeouts import Verdict
-from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
+from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.supervisor.heartbeat import Heartbeat, LeaseRenewals
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -138,7 +138,7 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
-    keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
+    keeper = LeaseRenewals(lw.runtime, dead.Bounds(1000, 10))
     beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, keeper, possible.append)
     admin.set(queues["a"].workers, "text")
     with pytest.raises(ServerRefused):
@@ -165,10 +165,10 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
 def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]:
     """A heartbeat on the queues a, b and c, whose session has a job of each in hand."""
 
-    def make(on_judged: Callable[[Verdict], None] = lambda _: None) -> Heartbeat:
+    def make(on_judged: Callable[[HardTimeout], None] = lambda _: None) -> Heartbeat:
         queues = {name: QueueKeys("lw", name) for name in "abc"}
         nobody: list[Any] = []
-        keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
+        keeper = LeaseRenewals(lw.runtime, dead.Bounds(1000, 10))
         beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
         beats.join(SESSION, 5, whole=True)
         for name, keys in queues.items():
@@ -201,12 +201,12 @@ def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
 ) -> None:
     """Given back without it, it would run again as if the process had died of something else."""
-    judged: list[Verdict] = []
+    judged: list[HardTimeout] = []
     beats = busy(judged.append)
     verdicts = []
     for name in "ab":
         ((id, token),) = cast("dict[bytes, bytes]", admin.hgetall(QueueKeys("lw", name).run(SESSION))).items()
-        verdicts.append(Verdict(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
+        verdicts.append(HardTimeout(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
     refuses = f"{QueueKeys('lw', 'a').base}:results:0"
     admin.set(refuses, "text")
     with pytest.raises(ServerRefused):

@@ -16,7 +16,7 @@ import pytest
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
-from lockwork.jobs.current import Desk, JobContext
+from lockwork.jobs.current import JobContext, QueueContext
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import enqueue, job_control, leases
 from lockwork.protocol.queues.enqueue import NewJob
@@ -137,7 +137,7 @@ def _leased(lw: Lockwork, keys: QueueKeys, session: str, cap: int = 1000) -> Job
     """Lease a job as a worker does."""
     lw.runtime.run(leases.beat(keys, {session: True}, 60_000, 1.0))
     (leased,) = lw.runtime.run(leases.reserve(keys, session, 1, "1", "")).jobs
-    return JobContext(leased, "add", Desk("default", keys, lw.runtime, session, cap))
+    return JobContext(leased, "add", QueueContext("default", keys, lw.runtime, session, cap))
 
 
 def test_an_old_delivery_writes_nothing(own: Any) -> None:

@@ -20,7 +20,7 @@ from lockwork.runtime.runtime import Runtime
 _STEP = 200
 
 
-class Desk:
+class QueueContext:
     """What all jobs of one queue in one worker process share."""
 
     __slots__ = ("cap", "keys", "queue", "runtime", "session")
@@ -59,7 +59,7 @@ class JobContext:
 
     __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
 
-    def __init__(self, leased: Leased, task: str, desk: Desk, tags: tuple[str, ...] = ()) -> None:
+    def __init__(self, leased: Leased, task: str, desk: QueueContext, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
         self._desk = desk
         self._note: control.Note | None = None
@@ -159,7 +159,7 @@ class JobContext:
         return f"<JobContext {self.id} task={self.task!r} attempt={self.attempt}>"
 
 
-class Slot:
+class SlotContext:
     """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
 
     __slots__ = ("batch", "job", "task")
@@ -183,7 +183,7 @@ class Slot:
             self.task.cancel()  # only once, so that it can clean up as long as it takes
 
 
-slot: ContextVar[Slot | None] = ContextVar("lockwork_job", default=None)
+slot: ContextVar[SlotContext | None] = ContextVar("lockwork_job", default=None)
 
 
 def current_job() -> JobContext:

@@ -20,7 +20,7 @@ from lockwork.protocol.queues.status import QueueStatus
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import resident
 from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, REASONS, TOO_LONG
-from lockwork.worker.supervisor.status import Condition
+from lockwork.worker.supervisor.status import WorkerStatus
 
 
 class Backlog:
@@ -70,7 +70,7 @@ class _Seen(NamedTuple):
 class Metrics:
     """Makes the text of a scrape; the cost is some calls per queue, at most once a second, whatever waits there."""
 
-    def __init__(self, app: Lockwork, queues: Iterable[str], condition: Condition, lease: float) -> None:
+    def __init__(self, app: Lockwork, queues: Iterable[str], condition: WorkerStatus, lease: float) -> None:
         self._runtime = app.runtime
         self._condition = condition
         self._lease = lease
