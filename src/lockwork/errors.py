@@ -192,6 +192,13 @@ class WorkerDied(LockworkError):
     """The process that ran the job died, or was stopped, and the job does not start again: it is in the dead set."""
 
 
+class JobTimeout(TimeoutError):
+    """The attempt took longer than its task's timeout."""
+
+    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
+        super().__init__(message)
+
+
 class JobExpired(JobFailed):
     """The job had not begun when it had to, and does not run."""
 

@@ -12,17 +12,10 @@ from contextvars import copy_context
 from typing import Any
 
 from lockwork import owners
-from lockwork.errors import JobCancelled
+from lockwork.errors import JobCancelled, JobTimeout
 from lockwork.jobs.current import slot
 
 Within = Callable[[Callable[..., Any]], Any]
-
-
-class JobTimeout(TimeoutError):
-    """The attempt took longer than its task's timeout."""
-
-    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
-        super().__init__(message)
 
 
 def killed_after(seconds: float) -> JobTimeout:
@@ -55,7 +48,7 @@ class ThreadPool:
         """Run a call and return its result; raises JobTimeout once the thread has really stopped.
 
         Python can end a thread only between two of its own instructions: native code that blocks is waited for.
-        With `out`, that also holds for a caller that is cancelled meanwhile, unless no job depends on the call any more.
+        With `out`, that also holds for a cancelled caller, unless no job depends on the call any more.
         """
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, copy_context().run, run)
