@@ -48,7 +48,7 @@ async def _lockwork(url: str, count: int) -> Served:
             lock = lw.lock("crowd")
 
             async def in_line() -> bool:
-                return (await lock.astate()).waiters == count
+                return (await lock.ainspect()).waiters == count
 
             return await _served(watcher, before, count, lock.aacquire, lock.arelease, in_line)
 

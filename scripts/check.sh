@@ -10,6 +10,9 @@ say "ruff"
 "$bin/ruff" format --check
 "$bin/ruff" check
 
+say "language"
+"$bin/python" scripts/language.py
+
 say "mypy --strict"
 "$bin/mypy"
 

@@ -43,7 +43,7 @@ def order(request: Request) -> Response:
 
 async def stock(_: Request) -> Response:
     """Count the phones by place."""
-    return JSONResponse(asdict(await phones.astatus()))
+    return JSONResponse(asdict(await phones.ainspect()))
 
 
 app = Starlette(

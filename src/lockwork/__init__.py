@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lockwork.injection import Depends
 
     # inside a worker
-    from lockwork.jobs.current import JobContext, current_job
+    from lockwork.jobs.current import JobContext, current_job, current_jobs
 
     # what the app hands out
     from lockwork.jobs.job import Job
@@ -77,6 +77,7 @@ __all__ = [
     "UnknownTask",
     "WaitTimeout",
     "current_job",
+    "current_jobs",
 ]
 
 
@@ -91,6 +92,7 @@ _ELSEWHERE = {
     "Stock": "queues.stock",
     "Task": "tasks.task",
     "current_job": "jobs.current",
+    "current_jobs": "jobs.current",
 }
 """The module of each public name that is no error."""
 

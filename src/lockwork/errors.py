@@ -40,7 +40,7 @@ class NotReplicated(LockworkError):
 
 
 class JobNotReplicated(NotReplicated):
-    """Too few replicas had the jobs in time: they are enqueued all the same, and run unless a failover forgets them.
+    """Too few replicas had the jobs in time: they are enqueued, and run unless a failover loses them.
 
     So enqueuing them once more would run them twice. `ids` are those of which it is not known, in order.
     When a full queue refused those after them, `__cause__` is the QueueFull that says so.
@@ -113,7 +113,10 @@ class SoldOut(LockworkError):
 
 
 class NotEnqueued(LockworkError):
-    """A database transaction was committed, but its jobs could not be enqueued, or nobody knows; `ids` are theirs."""
+    """A database transaction was committed, but enqueueing its jobs failed or its effect is unknown.
+
+    `ids` are theirs.
+    """
 
     def __init__(self, message: str, ids: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -187,6 +190,13 @@ class JobCancelled(JobFailed):
 
 class WorkerDied(LockworkError):
     """The process that ran the job died, or was stopped, and the job does not start again: it is in the dead set."""
+
+
+class JobTimeout(TimeoutError):
+    """The attempt took longer than its task's timeout."""
+
+    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
+        super().__init__(message)
 
 
 class JobExpired(JobFailed):

@@ -148,7 +148,7 @@ class Hooks:
         """Whether there is any but enqueue hooks."""
 
     def enqueue(self, hook: OnEnqueue) -> OnEnqueue:
-        """Tell `hook`, a plain function, of each job that this process enqueued by itself, once the server has it."""
+        """Tell `hook`, a plain function, of each job that this process enqueued, once the server has it."""
         _check(hook)
         if is_async(hook):
             raise ConfigError(

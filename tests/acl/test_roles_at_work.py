@@ -30,14 +30,14 @@ def test_user_of_locks_can_use_every_lock_and_synchronizer(user: Callable[[str],
         grant = app.lock("a").acquire()
         waiting = threading.Thread(target=lambda: other.lock("a").acquire(wait=30).release())
         waiting.start()
-        until(lambda: app.lock("a").state().waiters, "somebody waits")
+        until(lambda: app.lock("a").inspect().waiters, "somebody waits")
         grant.extend(30)
         grant.release()
         waiting.join()
         app.lock("a").acquire()
         assert app.lock("a").force_release()
         with app.rwlock("b").read(), app.semaphore("c", 2), app.multilock("d", "e"):
-            assert app.semaphore("c", 2).state().used == 1
+            assert app.semaphore("c", 2).inspect().used == 1
         quorum = app.quorum([app, *(f"{user('locks')}?db={number}" for number in (1, 2))])
         with app.rwlock("b").write(), quorum.lock("q"), app.lock("g", sticky=True) as fenced:
             app.fenced("v").set(1, fenced)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lockwork import Lockwork
 from lockwork.tasks.batch import Batching
-from lockwork.worker.execution.batching import Batcher, _Batch, _Member
+from lockwork.worker.execution.batching import Batcher, _Batch, _BatchJob
 
 SIZE = 3
 
@@ -49,7 +49,7 @@ class Reversed(Batcher):
 class Keeping(Batcher):
     """A broken twin: a job that is cancelled while its batch gathers stays in it."""
 
-    def _leave(self, batch: _Batch, member: _Member) -> None:
+    def _leave(self, batch: _Batch, member: _BatchJob) -> None:
         return
 
 

@@ -169,7 +169,7 @@ def test_at_the_end_of_the_grace_all_are_given_back(batched: Any, work: Any, his
         assert process.wait() == 0
     assert len(history.lines("cancelled")) == 1
     assert batched.lw.queue().status().ready == 3
-    assert [job.look().attempts for job in jobs] == [0] * 3
+    assert [job.inspect().attempts for job in jobs] == [0] * 3
     gate.touch()
     with work("--concurrency", "3"):
         assert [job.result(30) for job in jobs] == [False] * 3

@@ -55,7 +55,7 @@ def test_streams_and_environment(run: Run, lw: Lockwork) -> None:
     with run("--", "sh", "-c", "echo $LOCKWORK_LOCK $LOCKWORK_FENCE; read a; echo $a; echo trouble >&2") as process:
         name, fence = process.line().split()
         assert name == "x"
-        assert int(fence) == lw.lock("x").state().fence
+        assert int(fence) == lw.lock("x").inspect().fence
         process.tell("hello")
         assert process.line() == "hello"
         assert process.wait() == 0
@@ -135,11 +135,11 @@ def test_an_ignored_signal_stays_ignored(url: str, admin: redis.Redis, tmp_path:
 @pytest.mark.parametrize("number", FORWARDED)
 def test_a_signal_while_it_waits(run: Run, lw: Lockwork, number: signal.Signals) -> None:
     with lw.lock("x"), run("--", "echo", "ran") as process:
-        until(lambda: lw.lock("x").state().waiters, "it stands in line")
+        until(lambda: lw.lock("x").inspect().waiters, "it stands in line")
         process.send(number)
         assert process.wait() == 128 + number
         assert process.errors == ""
-        assert lw.lock("x").state().waiters == 0
+        assert lw.lock("x").inspect().waiters == 0
         assert process.process.stdout is not None
         assert process.process.stdout.read() == b""
 
@@ -155,7 +155,7 @@ def test_not_granted_in_time(run: Run, lw: Lockwork) -> None:
 def test_granted_after_waiting(run: Run, lw: Lockwork) -> None:
     # a grant that is handed over begins with a short lease: that must not look like one that ends
     with lw.lock("x") as grant, run("--", "echo", "ran", options=("--wait", "1m")) as process:
-        until(lambda: lw.lock("x").state().waiters, "it stands in line")
+        until(lambda: lw.lock("x").inspect().waiters, "it stands in line")
         grant.release()
         assert process.line() == "ran"
         assert process.wait() == 0, process.errors

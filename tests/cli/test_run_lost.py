@@ -128,7 +128,7 @@ def test_a_program_that_leaves_its_group_is_ended_after_kill_9(run: Run) -> None
 
 def test_kill_9_while_it_waits_leaves_no_watcher(run: Run, lw: Lockwork) -> None:
     with lw.lock("x"), run("--", "true", options=("--grace", "0.3")) as process:
-        until(lambda: lw.lock("x").state().waiters, "it stands in line")
+        until(lambda: lw.lock("x").inspect().waiters, "it stands in line")
         left = process.children()
         assert len(left) == 1
         process.process.kill()

@@ -100,10 +100,10 @@ def test_the_program_reads_and_ctrl_c_reaches_it_once(direct: Typist, lw: Lockwo
 
 def test_ctrl_c_while_it_waits(lw: Lockwork, url: str, tmp_path: Path) -> None:
     with lw.lock("x"), typist([*RUN.split(), "--", "true"], tmp_path, url) as at_work:
-        until(lambda: lw.lock("x").state().waiters, "it stands in line")
+        until(lambda: lw.lock("x").inspect().waiters, "it stands in line")
         at_work.types("\x03")
         assert at_work.process.wait(PATIENCE) == 130
-        assert lw.lock("x").state().waiters == 0
+        assert lw.lock("x").inspect().waiters == 0
 
 
 def test_a_closed_terminal_ends_the_program(direct: Typist, lw: Lockwork) -> None:

@@ -113,7 +113,9 @@ def test_what_was_used_of_a_rate_comes_back_as_before_after_a_step_back(lw: Lock
 def test_a_dead_run_of_once_is_over_after_a_lease_in_spite_of_a_step_back(
     lw: Lockwork, url: str, clock: Stepping
 ) -> None:
-    asked = once.Asked(keys.once("lw", "x"), "x", "h/1/a:1:t", "r1", "channel", 1000, 86_400_000, again_if_lost=True)
+    asked = once.OnceRequest(
+        keys.once("lw", "x"), "x", "h/1/a:1:t", "r1", "channel", 1000, 86_400_000, again_if_lost=True
+    )
     lw.runtime.run(once.begin(asked, 0))  # and whoever began it dies
     clock.step(BACK)
     ran = lw.once("x", every="1d", again_if_lost=True, wait=SOON)(lambda: "again")

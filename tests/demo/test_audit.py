@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from lockwork.demo.audit import Verdict, audit
-from lockwork.demo.evidence import Delivery, Entry, Evidence, Told, Victim
+from lockwork.demo.audit import AuditResult, audit
+from lockwork.demo.evidence import Delivery, Evidence, KilledWorker, LedgerEntry, Reported
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.protocol.queues.stock import StockStatus
 
-ANN = [Entry("r1", "placed", "ann"), Entry("r1", "paid")]
-BOB = [Entry("r2", "placed", "bob"), Entry("r2", "expired")]
-EVE = [Entry("r3", "placed", "eve"), Entry("r3", "paid")]
+ANN = [LedgerEntry("r1", "placed", "ann"), LedgerEntry("r1", "paid")]
+BOB = [LedgerEntry("r2", "placed", "bob"), LedgerEntry("r2", "expired")]
+EVE = [LedgerEntry("r3", "placed", "eve"), LedgerEntry("r3", "paid")]
 TOLD = [
-    Told("reserved", "ann", "r1"),
-    Told("paid", "ann", "r1"),
-    Told("reserved", "bob", "r2"),
-    Told("reserved", "eve", "r3"),
-    Told("paid", "eve", "r3"),
+    Reported("reserved", "ann", "r1"),
+    Reported("paid", "ann", "r1"),
+    Reported("reserved", "bob", "r2"),
+    Reported("reserved", "eve", "r3"),
+    Reported("paid", "eve", "r3"),
 ]
 DELIVERIES = [
     Delivery("j1", 1, 10, "r1", "placed"),
@@ -38,16 +38,16 @@ SOUND = Evidence(
     deliveries=DELIVERIES,
     books=StockStatus(total=2, available=0, reserved=0, sold=2, expired=1),
     queue=JOBS,
-    victims=[Victim(10, 2)],
+    victims=[KilledWorker(10, 2)],
 )
 
 
-def counts(verdict: Verdict) -> dict[str, int]:
+def counts(verdict: AuditResult) -> dict[str, int]:
     return {kind: verdict.count(kind) for kind in ("oversold", "lost", "duplicates") if verdict.count(kind)}
 
 
 def test_a_sound_sale() -> None:
-    assert audit(SOUND) == Verdict(sold=2, expired=1, settled=3, repeated=1, findings=[])
+    assert audit(SOUND) == AuditResult(sold=2, expired=1, settled=3, repeated=1, findings=[])
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,9 @@ def test_a_sound_sale() -> None:
     [
         pytest.param(replace(SOUND, stock=1), {"oversold": 1, "lost": 1}, id="more sold than there were"),
         pytest.param(
-            replace(SOUND, told=[*TOLD, Told("paid", "zoe", "r4")]), {"oversold": 1, "lost": 1}, id="sold off the books"
+            replace(SOUND, told=[*TOLD, Reported("paid", "zoe", "r4")]),
+            {"oversold": 1, "lost": 1},
+            id="sold off the books",
         ),
         pytest.param(
             replace(SOUND, books=replace(SOUND.books, sold=3)), {"oversold": 1, "lost": 2}, id="the stock sold too many"
@@ -64,13 +66,17 @@ def test_a_sound_sale() -> None:
         pytest.param(replace(SOUND, entries=[*ANN, *EVE, BOB[0]]), {"lost": 2}, id="an unpaid order was never closed"),
         pytest.param(replace(SOUND, entries=[*ANN, *BOB, EVE[1]]), {"lost": 1}, id="paid, but never placed"),
         pytest.param(
-            replace(SOUND, told=[*TOLD, Told("reserved", "zoe", "r4")]), {"lost": 1}, id="a promise without an order"
+            replace(SOUND, told=[*TOLD, Reported("reserved", "zoe", "r4")]),
+            {"lost": 1},
+            id="a promise without an order",
         ),
         pytest.param(
-            replace(SOUND, told=[*TOLD, Told("expired", "ann", "r1")]), {"lost": 1}, id="told too late, yet sold"
+            replace(SOUND, told=[*TOLD, Reported("expired", "ann", "r1")]), {"lost": 1}, id="told too late, yet sold"
         ),
         pytest.param(
-            replace(SOUND, entries=[*SOUND.entries, Entry("r1", "expired")]), {"lost": 1}, id="paid and closed unpaid"
+            replace(SOUND, entries=[*SOUND.entries, LedgerEntry("r1", "expired")]),
+            {"lost": 1},
+            id="paid and closed unpaid",
         ),
         pytest.param(
             replace(SOUND, books=replace(SOUND.books, reserved=1, available=-1)), {"lost": 1}, id="still reserved"
@@ -83,10 +89,10 @@ def test_a_sound_sale() -> None:
         pytest.param(replace(SOUND, queue=replace(JOBS, succeeded=8)), {"lost": 1}, id="a job vanished"),
         pytest.param(replace(SOUND, queue=replace(JOBS, recovered=1)), {"lost": 1}, id="a job not recovered"),
         pytest.param(
-            replace(SOUND, entries=[*SOUND.entries, Entry("r1", "paid")]), {"duplicates": 1}, id="a payment twice"
+            replace(SOUND, entries=[*SOUND.entries, LedgerEntry("r1", "paid")]), {"duplicates": 1}, id="a payment twice"
         ),
         pytest.param(
-            replace(SOUND, entries=[Entry("r1", "placed", "eve"), ANN[1], *BOB, *EVE]),
+            replace(SOUND, entries=[LedgerEntry("r1", "placed", "eve"), ANN[1], *BOB, *EVE]),
             {"duplicates": 1},
             id="two phones for a buyer",
         ),
@@ -111,7 +117,7 @@ def test_a_sound_sale() -> None:
             id="a second delivery although no worker was killed",
         ),
         pytest.param(
-            replace(SOUND, victims=[Victim(10, 0)], queue=replace(JOBS, recovered=0)),
+            replace(SOUND, victims=[KilledWorker(10, 0)], queue=replace(JOBS, recovered=0)),
             {"duplicates": 1},
             id="a second delivery that was not recorded",
         ),

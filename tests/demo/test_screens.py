@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from lockwork.demo.crowd import Crowd, Seen
+from lockwork.demo.crowd import Load, Seen
 from lockwork.demo.live import LiveScreen, Stacked
-from lockwork.demo.screen import Lines, Moment, counted
+from lockwork.demo.screen import Moment, PlainScreen, counted
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.protocol.queues.stock import StockStatus
 
@@ -57,7 +57,7 @@ def test_nothing_on_sale_is_an_empty_bar() -> None:
 
 def test_a_file_gets_a_line_now_and_then() -> None:
     file = io.StringIO()
-    with Lines(file, 3000) as screen:
+    with PlainScreen(file, 3000) as screen:
         screen.show(MOMENT)
         screen.show(MOMENT)
         screen.say("a worker was killed")
@@ -68,7 +68,7 @@ def test_a_file_gets_a_line_now_and_then() -> None:
 
 
 def test_nobody_gets_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    with Lines(None, 3000) as screen:
+    with PlainScreen(None, 3000) as screen:
         screen.show(MOMENT)
         screen.say("a worker was killed")
     assert capfd.readouterr() == ("", "")
@@ -77,7 +77,7 @@ def test_nobody_gets_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 def test_reports_may_come_in_pieces() -> None:
     reading, writing = os.pipe()
     try:
-        crowd = Crowd(reading)
+        crowd = Load(reading)
         os.write(writing, b'{"buyers": 1, "requests": 2}\n{"buyers": 3, "requests"')
         assert crowd.read() == Seen(buyers=1, requests=2)
         os.write(writing, b': 4, "other": 5}\n')

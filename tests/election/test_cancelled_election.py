@@ -49,7 +49,7 @@ async def over(app: Lockwork, where: str) -> None:
 
 async def test_a_leader(alw: Lockwork, rival: Lockwork) -> None:
     calls = Calls()
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
 
     async def lead() -> None:
         async with alw.election("boss", on_gain=calls.gain, on_loss=calls.loss) as election:
@@ -59,7 +59,7 @@ async def test_a_leader(alw: Lockwork, rival: Lockwork) -> None:
     async def clean(where: str) -> None:
         await over(alw, where)
         assert not calls.leads, where
-        state = await rival.lock("election:boss").astate()
+        state = await rival.lock("election:boss").ainspect()
         assert (state.owner, state.waiters) == (None, 0), where
 
     sweep = await swept(lead, clean)
@@ -75,10 +75,10 @@ async def test_a_resignation(alw: Lockwork, rival: Lockwork) -> None:
 
     async def clean(where: str) -> None:
         await over(alw, where)
-        state = await rival.lock("election:boss").astate()
+        state = await rival.lock("election:boss").ainspect()
         assert (state.owner, state.waiters) == (None, 0), where
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     assert (await swept(resign, clean)).ended > 5
 
 
@@ -89,9 +89,9 @@ async def test_a_candidate_in_line(alw: Lockwork, rival: Lockwork) -> None:
 
     async def clean(where: str) -> None:
         await over(alw, where)
-        assert (await rival.lock("election:boss").astate()).waiters == 0, where
+        assert (await rival.lock("election:boss").ainspect()).waiters == 0, where
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     async with rival.lock("election:boss"):
         assert (await swept(stand, clean, most=40)).ended == 40
 
@@ -106,7 +106,7 @@ async def test_a_candidate_in_line_who_becomes_the_leader(alw: Lockwork, rival: 
 
     async def resigned() -> None:
         async def waits() -> bool:
-            return (await lock.astate()).waiters > 0
+            return (await lock.ainspect()).waiters > 0
 
         await auntil(waits, "it waits")
         await lock.arelease()

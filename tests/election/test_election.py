@@ -34,7 +34,7 @@ def test_it_leads_and_hands_over(url: str, lw: Lockwork) -> None:
         assert who is not None
         assert (who.pid, who.tags) == (os.getpid(), ("b",))
         with rival.election("x") as second:
-            until(lambda: rival.lock("election:x").state().waiters == 1, "the second stands in line")
+            until(lambda: rival.lock("election:x").inspect().waiters == 1, "the second stands in line")
             assert (second.leader, second.fence) == (False, None)
             assert not second.wait(0)
             fence = first.fence
@@ -43,7 +43,7 @@ def test_it_leads_and_hands_over(url: str, lw: Lockwork) -> None:
             assert second.fence is not None
             assert fence is not None
             assert second.fence > fence
-            until(lambda: rival.lock("election:x").state().waiters == 1, "the first stands again")
+            until(lambda: rival.lock("election:x").inspect().waiters == 1, "the first stands again")
             assert events == ["gain", "loss"]
         assert first.wait(30)
     assert events == ["gain", "loss", "gain", "loss"]
@@ -64,7 +64,7 @@ async def test_asyncio(url: str, alw: Lockwork) -> None:
     ):
         assert await first.await_(30)
         async with rival.election("x") as second:
-            while not (await rival.lock("election:x").astate()).waiters:
+            while not (await rival.lock("election:x").ainspect()).waiters:
                 await asyncio.sleep(0)
             assert await first.aresign()
             assert await second.await_(30)
@@ -131,16 +131,16 @@ async def test_cancelled_while_it_steps_down_it_gives_the_leadership_up(url: str
 def test_it_stops_while_it_stands_in_line(url: str, lw: Lockwork) -> None:
     with Lockwork(url) as rival, rival.lock("election:x"):
         with lw.election("x"):
-            until(lambda: rival.lock("election:x").state().waiters == 1, "it stands in line")
-        assert rival.lock("election:x").state().waiters == 0
+            until(lambda: rival.lock("election:x").inspect().waiters == 1, "it stands in line")
+        assert rival.lock("election:x").inspect().waiters == 0
 
 
 async def test_it_stops_while_it_stands_in_line_asyncio(url: str, alw: Lockwork) -> None:
     async with Lockwork(url) as rival, rival.lock("election:x"):
         async with alw.election("x"):
-            while not (await rival.lock("election:x").astate()).waiters:
+            while not (await rival.lock("election:x").ainspect()).waiters:
                 await asyncio.sleep(0)
-        assert (await rival.lock("election:x").astate()).waiters == 0
+        assert (await rival.lock("election:x").ainspect()).waiters == 0
 
 
 def test_misuse(lw: Lockwork) -> None:

@@ -72,8 +72,8 @@ def test_a_short_outage_changes_nothing(mortal: MortalServer) -> None:
             with other.election("x") as rival:
                 mortal.kill()
                 mortal.start()
-                until(lambda: lw.lock("election:x").state().waiters == 1, "the rival stands")
-                assert lw.lock("election:x").state().fence == election.fence == diary.gains[0]
+                until(lambda: lw.lock("election:x").inspect().waiters == 1, "the rival stands")
+                assert lw.lock("election:x").inspect().fence == election.fence == diary.gains[0]
                 assert not rival.leader
                 assert not diary.losses
         assert [fence for fence, _ in diary.losses] == diary.gains

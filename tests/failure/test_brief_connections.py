@@ -28,7 +28,7 @@ async def test_one_that_breaks_before_it_is_used(url: str, monkeypatch: pytest.M
 
         async def take(name: str) -> None:
             async with app.lock(name) as grant:
-                assert (await app.lock(name).astate()).fence == grant.fence
+                assert (await app.lock(name).ainspect()).fence == grant.fence
 
         await asyncio.gather(*(take(f"lock{number}") for number in range(20)))
     assert len(broken) == 3

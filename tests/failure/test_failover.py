@@ -126,7 +126,7 @@ def test_all_threads_move_when_one_has_noticed(failover: Failover) -> None:
         def connect() -> None:
             both.wait(10)
             for _ in range(100):
-                app.lock("x").state()
+                app.lock("x").inspect()
 
         threads = [threading.Thread(target=connect) for _ in range(2)]
         for thread in threads:
@@ -137,7 +137,7 @@ def test_all_threads_move_when_one_has_noticed(failover: Failover) -> None:
         failover.move()
         app.lock("y").acquire()
         for _ in range(5):
-            assert app.lock("y").state().owner is not None
+            assert app.lock("y").inspect().owner is not None
 
 
 def test_held_locks_are_renewed_where_the_address_leads(failover: Failover) -> None:

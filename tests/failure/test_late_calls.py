@@ -37,7 +37,7 @@ def test_ctrl_c_while_a_call_is_to_be_sent_again(lw: Lockwork, proxy: Proxy, mon
             app.lock("x", lease="1h").acquire()
         monkeypatch.undo()
         proxy.deliver_late()
-        assert lw.lock("x").state().owner is None
+        assert lw.lock("x").inspect().owner is None
 
 
 def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_ctrl_c_while_the_answer_is_awaited(lw: Lockwork, proxy: Proxy, monkeypa
         with pytest.raises(KeyboardInterrupt):
             app.lock("x", lease="1h").acquire()
         proxy.deliver_late()
-        assert lw.lock("x").state().owner is None
+        assert lw.lock("x").inspect().owner is None
 
 
 @pytest.mark.parametrize("replicas", [0, 1])

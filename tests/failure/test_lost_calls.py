@@ -32,12 +32,12 @@ def test_lock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
             pass
         proxy.lose(sha("lock_acquire"), phase)
         with app.lock("x") as grant:
-            assert lw.lock("x").state().fence == grant.fence
-            assert lw.lock("x").state().waiters == 0
+            assert lw.lock("x").inspect().fence == grant.fence
+            assert lw.lock("x").inspect().waiters == 0
             with pytest.raises(TimeoutError):
                 lw.lock("x").acquire(wait=0)
             proxy.lose(sha("lock_release"), phase)
-        assert lw.lock("x").state().owner is None
+        assert lw.lock("x").inspect().owner is None
         assert proxy.lost == 2
 
 
@@ -76,11 +76,11 @@ def test_lock_of_one_who_waits(lw: Lockwork, proxy: Proxy, phase: Phase) -> None
 
         thread = threading.Thread(target=turn)
         thread.start()
-        until(lambda: proxy.lost == 1 and lw.lock("x").state().waiters == 1, "it waits, once")
+        until(lambda: proxy.lost == 1 and lw.lock("x").inspect().waiters == 1, "it waits, once")
         lw.lock("x").release()
         assert done.wait(30)
         thread.join()
-        assert lw.lock("x").state().owner is None
+        assert lw.lock("x").inspect().owner is None
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -90,9 +90,9 @@ async def test_lock_of_a_task(alw: Lockwork, proxy: Proxy, phase: Phase) -> None
             pass
         proxy.lose(sha("lock_acquire"), phase)
         async with app.lock("x") as grant:
-            assert (await alw.lock("x").astate()).fence == grant.fence
+            assert (await alw.lock("x").ainspect()).fence == grant.fence
             proxy.lose(sha("lock_release"), phase)
-        assert (await alw.lock("x").astate()).owner is None
+        assert (await alw.lock("x").ainspect()).owner is None
         assert proxy.lost == 2
 
 
@@ -110,7 +110,7 @@ async def test_a_task_cancelled_while_its_reply_is_lost(alw: Lockwork, proxy: Pr
             with pytest.raises(asyncio.CancelledError):
                 await task
             async with alw.lock("x", wait=10):
-                assert (await alw.lock("x").astate()).waiters == 0
+                assert (await alw.lock("x").ainspect()).waiters == 0
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -153,7 +153,7 @@ def test_stock(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
         phones.release(two, enqueue=work.call())
         proxy.lose(sha("stock_state"), phase)
         assert phones.restock(5).total == 15
-        status = lw.stock("phone", 10).status()
+        status = lw.stock("phone", 10).inspect()
         assert (status.total, status.available, status.reserved, status.sold) == (15, 12, 0, 3)
         assert lw.queue().status().enqueued == 3
         assert proxy.lost == 4
@@ -209,7 +209,7 @@ async def test_a_request_that_arrives_after_its_retry(lw: Lockwork, proxy: Proxy
     async with Lockwork(proxy.url) as app:
         task = app.task(work)
         if sync:
-            await asyncio.to_thread(app.lock("warm").state)
+            await asyncio.to_thread(app.lock("warm").inspect)
             proxy.lose(sha("job_push"), "late")
             job = await asyncio.to_thread(task.enqueue)
         else:

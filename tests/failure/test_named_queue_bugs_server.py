@@ -17,7 +17,7 @@ from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.runtime.embedded import Embedded
 from processes import until, worker
 
@@ -27,7 +27,7 @@ WINDOW = 600_000
 MANY = 20_000
 """More than Lua's `unpack` takes."""
 PLAIN = record_header.head(1, 4) + b'["work",[]]'
-KEYED = record_header.head(1, 4, "k", "g", Limits(at_once=5)) + b'["work",[]]'
+KEYED = record_header.head(1, 4, "k", "g", JobLimits(at_once=5)) + b'["work",[]]'
 
 
 @pytest.fixture

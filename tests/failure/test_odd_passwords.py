@@ -61,7 +61,7 @@ def test_locks_are_renewed_when_it_is_over(
 def test_each_outage_is_traced(
     app: Lockwork, passwords: Passwords, admin: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    app.lock("x").state()
+    app.lock("x").inspect()
     app.runtime.engine.listen()
     for outage in (1, 2):
         until(lambda: _heard(app, admin), "it hears its channel", 20)
@@ -84,7 +84,7 @@ def test_a_lock_is_given_back_by_an_engine_that_outlives_it(
     until(lambda: "could not be given back" in caplog.text, "it fails", 20)
     passwords.left = 0
     app.runtime.engine.give_back(_lease(held["late"]))
-    until(lambda: other.lock("late").state().owner is None, "it is given back", 20)
+    until(lambda: other.lock("late").inspect().owner is None, "it is given back", 20)
 
 
 def test_a_thread_is_told_what_it_was(app: Lockwork, passwords: Passwords) -> None:
@@ -115,7 +115,7 @@ def test_a_connection_is_closed_by_whatever_interrupts_its_beginning(url: str) -
         before = open_sockets()
         passwords.left = 1
         with pytest.raises(KeyboardInterrupt) as caught:
-            app.lock("x").state()
+            app.lock("x").inspect()
         # what was raised holds on to all that was at work there
         assert caught.value is not None
         assert open_sockets() == before

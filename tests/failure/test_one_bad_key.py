@@ -128,7 +128,7 @@ def test_a_foreign_key_does_not_keep_a_multilock_from_releasing_the_others(own: 
     with pytest.raises(LockworkError):
         both.release()
     for name in ("a", "c"):
-        assert own.lock(name).state().owner is None
+        assert own.lock(name).inspect().owner is None
 
 
 def test_a_foreign_key_does_not_keep_a_multilock_from_giving_back_the_others(own: Lockwork, spoil: redis.Redis) -> None:
@@ -143,8 +143,8 @@ def test_a_foreign_key_does_not_keep_a_multilock_from_giving_back_the_others(own
 
     asking = threading.Thread(target=ask)
     asking.start()
-    until(lambda: own.lock("b").state().owner is not None, "it waits for the last")
+    until(lambda: own.lock("b").inspect().owner is not None, "it waits for the last")
     spoil.set(keys.lock("lw", "a"), "text")
     asking.join(30)
     assert "somebody else's data" in str(failed[0])
-    assert own.lock("b").state().owner is None
+    assert own.lock("b").inspect().owner is None

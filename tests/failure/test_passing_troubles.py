@@ -60,7 +60,7 @@ def test_a_lock_is_kept_through_a_short_trouble(
         trouble(spoil, False)
         threading.Event().wait(1.5)
         assert not grant.lost
-        assert lw.lock("x").state().fence == grant.fence
+        assert lw.lock("x").inspect().fence == grant.fence
 
 
 def test_a_worker_that_finds_no_server_for_a_while_goes_on_by_itself(

@@ -38,7 +38,7 @@ def test_the_first_call_to_a_frozen_server(spoiled: Embedded) -> None:
 
 def test_a_later_call_to_a_frozen_server(spoiled: Embedded) -> None:
     with Lockwork(spoiled.url, patience=PATIENCE) as app:
-        app.lock("x").state()
+        app.lock("x").inspect()
         with frozen(spoiled.pid):
             for _ in range(2):
                 with out_of_patience():
@@ -53,7 +53,7 @@ async def test_the_first_call_of_a_task_to_a_frozen_server(spoiled: Embedded) ->
 
 async def test_a_later_call_of_a_task_to_a_frozen_server(spoiled: Embedded) -> None:
     async with Lockwork(spoiled.url, patience=PATIENCE) as app:
-        await app.lock("x").astate()
+        await app.lock("x").ainspect()
         with frozen(spoiled.pid):
             for _ in range(2):
                 with out_of_patience():
@@ -63,12 +63,12 @@ async def test_a_later_call_of_a_task_to_a_frozen_server(spoiled: Embedded) -> N
 async def test_a_call_of_a_task_that_comes_while_others_wait(spoiled: Embedded) -> None:
     """The connection is given up because of the first, and the last starts over with less patience than that took."""
     async with Lockwork(spoiled.url, patience=PATIENCE) as app:
-        await app.lock("x").astate()
+        await app.lock("x").ainspect()
         with frozen(spoiled.pid):
-            first = asyncio.create_task(app.lock("x").astate())
+            first = asyncio.create_task(app.lock("x").ainspect())
             await asyncio.sleep(PATIENCE * 2 / 3)
             with out_of_patience():
-                await app.lock("x").astate()
+                await app.lock("x").ainspect()
             with pytest.raises(ServerUnavailable):
                 await first
 

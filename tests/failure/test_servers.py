@@ -28,10 +28,10 @@ def every_way(app: Lockwork) -> list[Callable[[], object]]:
     return [
         app.lock("x").acquire,
         app.lock("x").try_acquire,
-        app.lock("x").state,
+        app.lock("x").inspect,
         work.enqueue,
         lambda: work.enqueue_many([()] * 3),
-        app.stock("phone", 5).status,
+        app.stock("phone", 5).inspect,
         lambda: app.stock("phone", 5).reserve("bob", enqueue=work.call()),
         app.queue().status,
         lambda: app.job("id").result(0.1),
@@ -47,7 +47,7 @@ def refused(app: Lockwork, kind: type[Exception]) -> set[str]:
         texts.add(str(caught.value))
 
     async def main() -> None:
-        for coroutine in (app.lock("x").aacquire, app.queue().astatus, app.stock("phone", 5).astatus):
+        for coroutine in (app.lock("x").aacquire, app.queue().astatus, app.stock("phone", 5).ainspect):
             with pytest.raises(kind) as caught:
                 await coroutine()
             texts.add(str(caught.value))
@@ -205,6 +205,6 @@ def test_out_of_memory(spoiled: Embedded, spoil: redis.Redis) -> None:
         lock.release()
         phones.release(held)
         spoil.config_set("maxmemory", 0)
-        assert lock.state().owner is None
-        assert phones.status().available == 5
+        assert lock.inspect().owner is None
+        assert phones.inspect().available == 5
         work.enqueue()

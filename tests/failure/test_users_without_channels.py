@@ -69,7 +69,7 @@ def test_a_job_that_somebody_waits_for_ends_once(mute: Lockwork, app: Lockwork, 
     """The script stopped between its lease and its outcome: the job was in no place, and sent again it was refused."""
     app.runtime.run(enqueue.push(_KEYS, [NewJob("j1", _RECORD)]))
     (job,) = app.runtime.run(leases.reserve(_KEYS, _WORKER, 1, "r2", "")).jobs
-    app.runtime.run(leases.standing(_KEYS, "j1", channel("lw", "host/2/b")))
+    app.runtime.run(leases.job_state(_KEYS, "j1", channel("lw", "host/2/b")))
     drained = threading.Thread(target=app.queue("default").drain, args=(20,))
     drained.start()
     try:

@@ -18,7 +18,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.embedded import Embedded
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
-from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.wakeups import Mailboxes
 from passwords import Passwords
 from processes import until
@@ -80,7 +80,7 @@ _whatever_comes = pytest.mark.parametrize(
 
 @_whatever_comes
 def test_a_wake_up_is_heard_after_whatever_came_before(endpoint: Endpoint) -> None:
-    with contextlib.closing(Engine(endpoint, _CHANNEL, Keeper(), allow_eviction=False)) as engine:
+    with contextlib.closing(Engine(endpoint, _CHANNEL, StickyCache(), allow_eviction=False)) as engine:
         until(lambda: engine.wait("ticket", now() + 0.5) == "news", "the wake-up is heard", 20)
 
 

@@ -32,7 +32,7 @@ def refused(client: redis.Redis, call: Callable[[], object]) -> None:
 
 def test_lock(lw: Lockwork, admin: redis.Redis) -> None:
     admin.set(lock("lw", "x"), "text", ex=100)
-    for call in (lw.lock("x").acquire, lw.lock("x").try_acquire, lw.lock("x").state):
+    for call in (lw.lock("x").acquire, lw.lock("x").try_acquire, lw.lock("x").inspect):
         refused(admin, call)
     admin.delete(lock("lw", "x"))
     with lw.lock("x"):

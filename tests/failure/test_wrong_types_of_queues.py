@@ -22,10 +22,10 @@ from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.dead import Filter
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.runtime.embedded import Embedded
-from lockwork.worker.ipc.hard_timeouts import Verdict
-from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
+from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.supervisor.heartbeat import Heartbeat, LeaseRenewals
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -43,7 +43,7 @@ class Populated:
     """A queue with a job in every place."""
 
     def __init__(self, ask: Ask) -> None:
-        plain, keyed = record_header.head(1, 4), record_header.head(1, 4, "k", "g", Limits(at_once=5))
+        plain, keyed = record_header.head(1, 4), record_header.head(1, 4, "k", "g", JobLimits(at_once=5))
         body = b'["work",[]]'
         ask(leases.beat(KEYS, {SESSION: True}, 600_000, 5))
         names = ["running", "keyed", "dies", "gone", "done"]
@@ -62,12 +62,15 @@ class Populated:
         ask(enqueue.push(KEYS, [NewJob("later", plain + body, 500_000), NewJob("waits", keyed + body)]))
         ask(enqueue.push(KEYS, [NewJob("expires", plain + body, 400_000)], expires_ms=500_000))
         ask(control.cancel(KEYS, "withdrawn", "lw"))
-        ask(leases.standing(KEYS, "later", "channel"))
+        ask(leases.job_state(KEYS, "later", "channel"))
 
     def operations(self, numbers: Iterator[int]) -> dict[str, Callable[[], Protocol[Any]]]:
         """Whatever may be asked of it."""
         number = next(numbers)
-        plain, keyed = record_header.head(0, 4) + b"[]", record_header.head(2, 4, "k", "g", Limits(at_once=5)) + b"[]"
+        plain, keyed = (
+            record_header.head(0, 4) + b"[]",
+            record_header.head(2, 4, "k", "g", JobLimits(at_once=5)) + b"[]",
+        )
         job = self.running
         return {
             "push": lambda: enqueue.push(KEYS, [NewJob(f"a{number}", plain)]),
@@ -80,18 +83,18 @@ class Populated:
             "settle": lambda: leases.settle(KEYS, SESSION, [Outcome("running", job.token, "r", b"{}", 1000)], WINDOW),
             "reserve": lambda: leases.reserve(KEYS, SESSION, 2, f"q{number}", "channel"),
             "reserve nothing": lambda: leases.reserve(KEYS, SESSION, 0, f"p{number}", "channel"),
-            "pass on": lambda: sessions.pass_on(KEYS, SESSION, "channel", 0, WINDOW),
+            "pass on": lambda: sessions.forward_wakeup(KEYS, SESSION, "channel", 0, WINDOW),
             "give back": lambda: leases.recover(KEYS, SESSION, WINDOW, gone=True, counted=False),
             "cancel": lambda: control.cancel(KEYS, "later", "lw"),
             "cancel in line": lambda: control.cancel(KEYS, "waits", "lw"),
             "move": lambda: control.reschedule(KEYS, "expires", 1000),
             "revive": lambda: control.revive(KEYS, "gone"),
             "look": lambda: control.look(KEYS, "later", "channel"),
-            "outcome": lambda: leases.standing(KEYS, "done", "channel"),
+            "outcome": lambda: leases.job_state(KEYS, "done", "channel"),
             "expire": lambda: leases.expire(KEYS, WINDOW),
             "status": lambda: queue_status.status(KEYS),
             "peek": lambda: browse.peek(KEYS, "ready", 0, 10),
-            "heads": lambda: sessions.heads(KEYS),
+            "heads": lambda: sessions.queue_head(KEYS),
             "dead": lambda: dead.count(KEYS, Filter()),
             "retry dead": lambda: dead.retry(KEYS, Filter(), f"t{number}", None, anew=True),
             "delete dead": lambda: dead.delete_one(KEYS, "dies", f"u{number}"),
@@ -135,7 +138,7 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
-    keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
+    keeper = LeaseRenewals(lw.runtime, dead.Bounds(1000, 10))
     beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, keeper, possible.append)
     admin.set(queues["a"].workers, "text")
     with pytest.raises(ServerRefused):
@@ -162,10 +165,10 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
 def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]:
     """A heartbeat on the queues a, b and c, whose session has a job of each in hand."""
 
-    def make(on_judged: Callable[[Verdict], None] = lambda _: None) -> Heartbeat:
+    def make(on_judged: Callable[[HardTimeout], None] = lambda _: None) -> Heartbeat:
         queues = {name: QueueKeys("lw", name) for name in "abc"}
         nobody: list[Any] = []
-        keeper = Keeper(lw.runtime, dead.Bounds(1000, 10))
+        keeper = LeaseRenewals(lw.runtime, dead.Bounds(1000, 10))
         beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
         beats.join(SESSION, 5, whole=True)
         for name, keys in queues.items():
@@ -198,12 +201,12 @@ def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
 ) -> None:
     """Given back without it, it would run again as if the process had died of something else."""
-    judged: list[Verdict] = []
+    judged: list[HardTimeout] = []
     beats = busy(judged.append)
     verdicts = []
     for name in "ab":
         ((id, token),) = cast("dict[bytes, bytes]", admin.hgetall(QueueKeys("lw", name).run(SESSION))).items()
-        verdicts.append(Verdict(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
+        verdicts.append(HardTimeout(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
     refuses = f"{QueueKeys('lw', 'a').base}:results:0"
     admin.set(refuses, "text")
     with pytest.raises(ServerRefused):

@@ -41,7 +41,7 @@ def test_chords_whose_workers_are_killed_all_the_time(own: Any, own_url: str, ap
         runs.append(flow.enqueue())
 
     def done() -> bool:
-        return all(run.status().state == "succeeded" for run in runs)
+        return all(run.inspect().state == "succeeded" for run in runs)
 
     with worker(
         "flowing:lw", "--processes", "2", "--lease", "1", "--concurrency", "4", url=own_url, folder=apps
@@ -84,7 +84,7 @@ def test_a_chord_of_ten_thousand(own: Any, own_url: str, apps: Path) -> None:
     assert (status.scheduled, status.blocked) == (10_000, 1)
     with worker("flowing:lw", "--concurrency", "100", url=own_url, folder=apps):
         assert run.result(50) == sum(range(10_000))
-    assert run.status().succeeded == 10_001
+    assert run.inspect().succeeded == 10_001
 
 
 def test_one_job_that_ten_thousand_wait_for(own: Any) -> None:
@@ -97,11 +97,11 @@ def test_one_job_that_ten_thousand_wait_for(own: Any) -> None:
     assert run.job(first).cancel()
     keys = QueueKeys("lw", "default")
     own.lw.runtime.run(leases.expire(keys, 600_000))
-    assert run.status().cancelled == 10_001
+    assert run.inspect().cancelled == 10_001
     assert own.lw.queue().status().blocked == 0
     again = flow.enqueue()
     assert again.cancel()
-    assert again.status().state == "cancelled"
+    assert again.inspect().state == "cancelled"
 
 
 def test_a_producer_that_dies_leaves_nothing_behind(own: Any) -> None:
@@ -114,7 +114,7 @@ def test_a_producer_that_dies_leaves_nothing_behind(own: Any) -> None:
         call = storing.send(reply)
     status = own.lw.queue().status()
     assert (status.ready, status.scheduled, status.blocked, status.enqueued) == (0, 0, 0, 0)
-    assert own.lw.find_flow("f").status().jobs == 2000
+    assert own.lw.flow(id="f").inspect().jobs == 2000
 
 
 def _one(call: Any) -> Any:

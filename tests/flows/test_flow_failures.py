@@ -31,7 +31,7 @@ def test_what_waits_for_a_failed_job_is_cancelled(flowing: Any, history: History
             run.job(node).result(0)
     assert run.job(other).result(0) == "other", "what does not wait for it runs"
     assert {line["name"] for line in history.lines("ran")} == {"bad", "other"}
-    status = run.status()
+    status = run.inspect()
     assert (status.state, status.succeeded, status.failed, status.cancelled) == ("failed", 2, 1, 2)
 
 
@@ -56,8 +56,8 @@ def test_a_failure_that_is_ignored(flowing: Any, history: History) -> None:
     flow.add(flowing.gathered.call(results))
     run = flow.enqueue()
     assert run.result(30) == [[[1, None, 3]], {}]
-    assert run.status().state == "succeeded"
-    assert run.status().failed == 1
+    assert run.inspect().state == "succeeded"
+    assert run.inspect().failed == 1
 
 
 def test_ignored_for_one_job_only(flowing: Any, history: History) -> None:
@@ -73,7 +73,7 @@ def test_a_job_that_kills_its_worker_fails_its_flow(own: Any, own_url: str, apps
     with worker("flowing:lw", "--lease", "1", url=own_url, folder=apps):
         with pytest.raises(JobFailed, match="it was delivered 2 of at most 2 times"):
             run.result(30)
-    assert run.status().cancelled == 1
+    assert run.inspect().cancelled == 1
 
 
 def test_compensations_run_in_reverse_order_and_once(flowing: Any, history: History) -> None:
@@ -92,7 +92,7 @@ def test_compensations_run_in_reverse_order_and_once(flowing: Any, history: Hist
     assert [name for name, _ in ran] == ["a", "b", "c", "bad", "undo c", "undo b", "undo a"]
     assert ran[-1] == ("undo a", ["a"]), "a compensation gets the result of what it undoes"
     assert run.job(never).state() == "cancelled"
-    assert run.status().compensated == 3
+    assert run.inspect().compensated == 3
 
 
 def test_a_compensation_that_fails_does_not_hold_up_the_others(flowing: Any, history: History) -> None:
@@ -104,7 +104,7 @@ def test_a_compensation_that_fails_does_not_hold_up_the_others(flowing: Any, his
     with pytest.raises(JobFailed, match="1 compensations have run; 1 compensations failed"):
         run.result(30)
     assert [line["name"] for line in history.lines("ran")] == ["bad", "undo b", "undo a"]
-    assert run.status().uncompensated == 1
+    assert run.inspect().uncompensated == 1
 
 
 def test_nothing_is_compensated_without_a_failure_that_asks_for_it(flowing: Any, history: History) -> None:
@@ -131,7 +131,7 @@ def test_cancelling_a_flow(flowing: Any, history: History) -> None:
         run.result(30)
     assert [job.state() for job in run.jobs()] == ["cancelled"] * 3
     assert run.job(later).state() == "cancelled"
-    assert run.status().state == "cancelled"
+    assert run.inspect().state == "cancelled"
     assert not run.cancel()
     assert [line["name"] for line in history.lines("ran")] == ["slow"]
 
@@ -167,7 +167,7 @@ def test_a_cancelled_job_does_not_run_again_before_those_that_it_waits_for(own: 
     assert first.cancel()
     assert second.retry()
     assert second.state() in ("scheduled", "ready")
-    assert run.status().cancelled == 3
+    assert run.inspect().cancelled == 3
 
 
 def test_a_cleared_queue_ends_its_flows(own: Any) -> None:
@@ -189,8 +189,8 @@ def test_a_dead_job_that_is_retried_leaves_its_flow_as_it_is(flowing: Any, histo
     gate.touch()
     assert run.job(bad).retry()
     assert run.job(bad).result(30) == "came through"
-    assert run.status().state == "failed"
+    assert run.inspect().state == "failed"
     # its child was cancelled for its failure: it cannot have its result
     assert run.job(child).retry()
     until(lambda: run.job(child).state() == "dead", "it is dead")
-    assert "it has none" in run.job(child).look().error.text
+    assert "it has none" in run.job(child).inspect().error.text

@@ -79,8 +79,8 @@ def test_an_empty_group_has_ended_when_it_is_enqueued(own: Any, calls: list[Any]
     for group in (own.lw.group(calls), own.lw.flow().returning(calls)):
         run = group.enqueue()
         assert run.result(0) == result
-        assert own.lw.find_flow(run.id).result(0) == result
-        assert (run.status().state, run.status().jobs, run.jobs(), run.cancel()) == ("succeeded", 0, [], False)
+        assert own.lw.flow(id=run.id).result(0) == result
+        assert (run.inspect().state, run.inspect().jobs, run.jobs(), run.cancel()) == ("succeeded", 0, [], False)
     status = own.lw.queue().status()
     assert (status.enqueued, status.blocked) == (0, 0)
 
@@ -171,7 +171,7 @@ def test_a_task_is_no_call_of_a_group(own: Any) -> None:
 @pytest.mark.parametrize("number", [0, -1, "1", 1.0, True, None, flows.MOST_JOBS + 1])
 def test_a_job_of_a_run_that_cannot_be(own: Any, number: Any) -> None:
     with pytest.raises(ConfigError, match="a node of its plan, or a number from 1 on"):
-        own.lw.find_flow("some").job(number)
+        own.lw.flow(id="some").job(number)
 
 
 def test_a_compensation_with_a_delay(own: Any) -> None:

@@ -18,7 +18,7 @@ def test_a_chain_passes_results_on(flowing: Any) -> None:
         flowing.number.call(5), flowing.double, lambda n: flowing.gathered.call(n, to="end")
     ).enqueue()
     assert run.result(30) == [[10], {"to": "end"}]
-    status = run.status()
+    status = run.inspect()
     assert (status.state, status.jobs, status.succeeded, status.ended) == ("succeeded", 3, 3, 3)
     assert [job.result(0) for job in run.jobs()] == [5, 10, [[10], {"to": "end"}]]
 
@@ -39,7 +39,7 @@ async def test_the_same_for_a_task(aflowing: Any) -> None:
     flow = aflowing.lw.chord([aflowing.number.call(n) for n in range(5)], aflowing.total)
     run = await flow.aenqueue()
     assert await run.aresult(30) == 10
-    assert (await run.astatus()).state == "succeeded"
+    assert (await run.ainspect()).state == "succeeded"
     assert [await job.aresult(0) for job in await run.ajobs()] == [0, 1, 2, 3, 4, 10]
     assert not await run.acancel()
     # a plan can be enqueued again: that is another run
@@ -133,13 +133,13 @@ def test_many_levels(flowing: Any) -> None:
 
 def test_a_flow_found_again(flowing: Any) -> None:
     run = flowing.lw.chain(flowing.number.call(4), flowing.double).enqueue()
-    found = flowing.lw.find_flow(run.id)
+    found = flowing.lw.flow(id=run.id)
     assert found.result(30) == 8
     assert found.job(2).result(0) == 8
     with pytest.raises(ResultUnavailable, match="nothing is known of flow nobody"):
-        flowing.lw.find_flow("nobody").result(0)
-    assert flowing.lw.find_flow("nobody").status().state == "unknown"
-    assert flowing.lw.find_flow("nobody").jobs() == []
+        flowing.lw.flow(id="nobody").result(0)
+    assert flowing.lw.flow(id="nobody").inspect().state == "unknown"
+    assert flowing.lw.flow(id="nobody").jobs() == []
 
 
 def test_a_flow_that_has_not_ended(own: Any) -> None:
@@ -152,10 +152,10 @@ def test_a_flow_that_has_not_ended(own: Any) -> None:
     with pytest.raises(ResultTimeout, match="it is blocked"):
         run.jobs()[2].result(0)
     assert not run.jobs()[2].reschedule(delay=0)
-    assert run.jobs()[2].look().state == "blocked"
+    assert run.jobs()[2].inspect().state == "blocked"
 
 
 async def test_many_waiters_of_one_flow(aflowing: Any) -> None:
     run = await aflowing.lw.chord([aflowing.number.call(n) for n in range(10)], aflowing.total).aenqueue()
-    waiting = [run.aresult(30), aflowing.lw.find_flow(run.id).aresult(30), run.job(11).aresult(30)]
+    waiting = [run.aresult(30), aflowing.lw.flow(id=run.id).aresult(30), run.job(11).aresult(30)]
     assert await asyncio.gather(*waiting) == [45, 45, 45]

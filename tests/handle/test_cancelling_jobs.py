@@ -26,7 +26,7 @@ def test_a_job_that_waits_is_removed(own: Any, history: History) -> None:
     assert (status.ready, status.scheduled, status.cancelled) == (0, 0, 2)
     for one in (job, later):
         assert one.state() == "cancelled"
-        assert one.look().attempts == 0
+        assert one.inspect().attempts == 0
         with pytest.raises(JobCancelled, match=f"job {one.id} in queue 'default' was cancelled"):
             one.result(1)
         with pytest.raises(JobFailed):
@@ -60,7 +60,7 @@ def test_a_running_job_is_stopped_at_once(handled: Any, history: History, kind: 
     if kind == "hold_in_a_thread":
         assert ended[0]["cancelled"]
     assert len(history.lines("ran")) == 1, "a cancelled job is not tried again"
-    view = job.look()
+    view = job.inspect()
     assert (view.state, view.attempts) == ("cancelled", 1)
     status = handled.lw.queue().status()
     assert status.cancelled == before.cancelled + 1
@@ -79,7 +79,7 @@ async def test_the_same_for_a_task(ahandled: Any, history: History) -> None:
     assert await job.acancel()
     with pytest.raises(JobCancelled):
         await job.aresult(30)
-    assert (await job.alook()).state == "cancelled"
+    assert (await job.ainspect()).state == "cancelled"
 
 
 def test_a_job_that_finishes_all_the_same_has_succeeded(handled: Any, history: History) -> None:

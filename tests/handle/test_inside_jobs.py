@@ -16,7 +16,7 @@ import pytest
 from history import History
 from lockwork import ConfigError, JobFailed, Lockwork, PayloadTooLarge
 from lockwork.errors import DeliveryOver
-from lockwork.jobs.current import Desk, JobContext
+from lockwork.jobs.current import JobContext, QueueContext
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import enqueue, job_control, leases
 from lockwork.protocol.queues.enqueue import NewJob
@@ -93,7 +93,7 @@ def test_what_a_job_says_just_before_its_end_is_seen(own: Any, kind: Any) -> Non
     assert job.progress() == 1
     if kind != "s":
         assert job.retry()
-        assert job.look().progress == (1 if kind == "d" else None)
+        assert job.inspect().progress == (1 if kind == "d" else None)
 
 
 def test_a_retried_job_goes_on_after_its_last_step(handled: Any, history: History) -> None:
@@ -123,21 +123,21 @@ def test_a_dead_job_keeps_its_checkpoints_until_it_has_succeeded(own: Any, own_u
     context.progress(0.5)
     dead = leases.Outcome(job.id, context.leased.token, "d", b'{"type":"E","message":"m"}')
     assert runtime.run(leases.settle(keys, "h/1/a", [dead], 600_000)) == [True]
-    view = job.look()
+    view = job.inspect()
     assert (view.state, view.checkpoints, view.progress) == ("dead", {"one": {"x": 1}}, 0.5)
     assert job.retry()
     context = _leased(own.lw, keys, "h/1/a")
     assert context.checkpoints == {"one": {"x": 1}}
     done = leases.Outcome(job.id, context.leased.token, "s", b"1")
     assert runtime.run(leases.settle(keys, "h/1/a", [done], 600_000)) == [True]
-    assert job.look().checkpoints == {}
+    assert job.inspect().checkpoints == {}
 
 
 def _leased(lw: Lockwork, keys: QueueKeys, session: str, cap: int = 1000) -> JobContext:
     """Lease a job as a worker does."""
     lw.runtime.run(leases.beat(keys, {session: True}, 60_000, 1.0))
     (leased,) = lw.runtime.run(leases.reserve(keys, session, 1, "1", "")).jobs
-    return JobContext(leased, "add", Desk("default", keys, lw.runtime, session, cap))
+    return JobContext(leased, "add", QueueContext("default", keys, lw.runtime, session, cap))
 
 
 def test_an_old_delivery_writes_nothing(own: Any) -> None:
@@ -154,7 +154,7 @@ def test_an_old_delivery_writes_nothing(own: Any) -> None:
         with pytest.raises(DeliveryOver, match=f"job {job.id}: this delivery is over"):
             write()
     assert new.checkpoints == {"one": None}
-    assert job.look().checkpoints == {"one": None}
+    assert job.inspect().checkpoints == {"one": None}
     assert job.progress() is None
     runtime.run(leases.settle(keys, "h/1/b", [leases.Outcome(job.id, new.leased.token, "s")], 600_000))
     with pytest.raises(DeliveryOver):
@@ -175,9 +175,9 @@ def test_bad_things_to_write_down(own: Any) -> None:
     context.checkpoint("a", "x" * 600)
     with pytest.raises(PayloadTooLarge, match="more than 1000 bytes together"):
         context.checkpoint("b", "x" * 600)
-    assert job.look().checkpoints == {"a": "x" * 600}
+    assert job.inspect().checkpoints == {"a": "x" * 600}
     context.checkpoint("a", "y")
-    assert job.look().checkpoints == {"a": "y"} == context.checkpoints
+    assert job.inspect().checkpoints == {"a": "y"} == context.checkpoints
     runtime = own.lw.runtime
     runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True))
 
@@ -233,7 +233,7 @@ def test_two_threads_of_one_job(own: Any) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert job.look().checkpoints == {f"s{number}": number for number in range(8)} == context.checkpoints
+    assert job.inspect().checkpoints == {f"s{number}": number for number in range(8)} == context.checkpoints
     own.lw.runtime.run(leases.recover(keys, "h/1/a", 600_000, gone=True))
 
 

@@ -93,7 +93,7 @@ def test_a_poison_job_is_delivered_so_often_and_no_more(own: Any, own_url: str, 
         ):
             job.result(60)
     assert _attempts(history) == [1, 2, 3]
-    view = job.look()
+    view = job.inspect()
     assert (view.state, view.attempts, view.tags) == ("dead", 3, ("poison",))
 
 
@@ -113,9 +113,9 @@ def test_tags(handled: Any) -> None:
     job = handled.tags.options(tags=["a", "b c"]).enqueue()
     assert job.result(30) == ["a", "b c"]
     waiting = handled.tags.options(tags=["x"], delay="1h").enqueue()
-    assert waiting.look().tags == ("x",)
+    assert waiting.inspect().tags == ("x",)
     waiting.cancel()
-    assert waiting.look().tags == ("x",)
+    assert waiting.inspect().tags == ("x",)
 
 
 def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> None:

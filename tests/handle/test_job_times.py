@@ -18,7 +18,7 @@ from processes import until, worker
 def test_a_moment_with_a_zone(own: Any) -> None:
     when = datetime.now(timezone(timedelta(hours=8))) + timedelta(hours=2)
     job = own.add.options(at=when).enqueue(1)
-    view = job.look()
+    view = job.inspect()
     assert view.state == "scheduled"
     assert view.due is not None
     assert abs(view.due - when) < timedelta(milliseconds=2)
@@ -50,7 +50,7 @@ def test_a_job_that_has_not_begun_expires(own: Any, own_url: str, apps: Path) ->
 def test_a_job_that_began_in_time_does_not_expire(handled: Any, history: History) -> None:
     job = handled.hold.options(expires="20s").enqueue(history.path, 0.1)
     assert job.result(30) == 1
-    assert job.look().expires is None
+    assert job.inspect().expires is None
 
 
 async def test_expiry_for_a_task(alw: Any) -> None:
@@ -68,10 +68,10 @@ def _nothing() -> None:
 
 def test_a_task_whose_jobs_all_expire(lw: Any) -> None:
     task = lw.task(expires="10m")(_nothing)
-    view = task.enqueue().look()
+    view = task.enqueue().inspect()
     assert view.expires is not None
     assert abs(view.expires - datetime.now(UTC) - timedelta(minutes=10)) < timedelta(minutes=1)
-    assert task.options(expires=None).enqueue().look().expires is None
+    assert task.options(expires=None).enqueue().inspect().expires is None
     with pytest.raises(ConfigError, match="a job that is enqueued with something else cannot expire"):
         task.call()
 
@@ -125,7 +125,7 @@ def test_a_dead_job_runs_again_with_all_its_attempts(handled: Any, history: Hist
     job = handled.fails_unless.enqueue(history.path, str(gate))
     with pytest.raises(JobFailed, match="ValueError: there is no gate"):
         job.result(30)
-    view = job.look()
+    view = job.inspect()
     assert (view.state, view.attempts, view.task) == ("dead", 2, "fails_unless")
     assert view.error is not None
     assert (view.error.type, view.error.text) == ("ValueError", "there is no gate")

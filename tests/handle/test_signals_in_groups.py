@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lockwork import Lockwork, current_job
-from lockwork.jobs.current import Desk, Slot, slot
+from lockwork.jobs.current import QueueContext, SlotContext, slot
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
-from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.slots import WorkerSlots
 
 lw = Lockwork("redis://127.0.0.1:1", patience=0)
 
@@ -87,9 +87,9 @@ async def test_a_fault_beside_them_is_a_failure() -> None:
 async def outcomes(names: list[str], itself: bool) -> list[Outcome]:
     """Run one job as a worker does."""
     settled, nothing = _Settled(), [None]
-    desk = Desk("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
-    executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], Lanes(1), JobLog())  # type: ignore[arg-type]
-    mine = Slot()
+    desk = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
+    executor = Executor(desk, lw.registry, lw.config, settled, nothing[0], nothing[0], WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    mine = SlotContext()
     mine.task = asyncio.current_task()
     slot.set(mine)
     await executor.run(Leased("id", b"1 x", grouped.call(names, itself=itself).record, 1, 7), mine)

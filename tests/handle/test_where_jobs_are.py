@@ -41,11 +41,11 @@ async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
         add, send = lw.registry.get("add"), lw.registry.get("send")
         first, second = await add.aenqueue(1), await add.aenqueue(2)
         assert await first.astate() == "ready"
-        assert (await first.alook()).state == "ready"
+        assert (await first.ainspect()).state == "ready"
         await lw.runtime.arun(leases.beat(QueueKeys("lw", "default"), {SESSION: True, "host/2/b": True}, 60_000, 1))
         await lw.runtime.arun(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", ""))
         assert [await job.astate() for job in (first, second)] == ["running", "ready"]
-        assert (await first.alook()).state == "running"
+        assert (await first.ainspect()).state == "running"
         assert await (await send.aenqueue("ada")).astate() == "scheduled", "one with a key is admitted by a worker"
 
 

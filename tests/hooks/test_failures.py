@@ -86,7 +86,7 @@ def test_it_comes_back_from_every_handle_to_a_job(app: Load, work: Any) -> None:
     scheduled = schedule.run_now()
     together = lw.queue().lock("order").acquire().release_and_enqueue(failing.fails.call("out"))
     with work("failing"):
-        for job in (run.job(1), lw.find_flow(run.id).job(1), run.jobs()[0], scheduled, together):
+        for job in (run.job(1), lw.flow(id=run.id).job(1), run.jobs()[0], scheduled, together):
             with pytest.raises(failing.OutOfStock):
                 job.result(30)
         with pytest.raises(failing.Refused):
@@ -278,12 +278,12 @@ def test_dunder_attributes_are_not_put_back() -> None:
 def test_what_cannot_be_registered() -> None:
     lw = Lockwork("redis://127.0.0.1:1")
     with pytest.raises(ConfigError, match="is an Exception class, not 5"):
-        lw.error(5)  # type: ignore[call-overload]
+        lw.error_type(5)  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match="is an Exception class"):
-        lw.error(KeyboardInterrupt)  # type: ignore[type-var]
-    assert lw.error(Known) is Known
-    assert lw.error(Known) is Known
+        lw.error_type(KeyboardInterrupt)  # type: ignore[type-var]
+    assert lw.error_type(Known) is Known
+    assert lw.error_type(Known) is Known
     other = type("Known", (Exception,), {"__qualname__": "Other.Known"})
     with pytest.raises(ConfigError, match="has the name of .*: register one of them with name="):
-        lw.error(other)
-    assert lw.error(name="other")(other) is other
+        lw.error_type(other)
+    assert lw.error_type(name="other")(other) is other

@@ -14,9 +14,9 @@ from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.errors import JobCancelled
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.hard_timeouts import Verdict
-from lockwork.worker.supervisor.child_process import Child
-from lockwork.worker.supervisor.hook_relay import Relay
+from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.supervisor.child_process import WorkerProcess
+from lockwork.worker.supervisor.hook_relay import HookRelay
 from processes import until
 
 Load = Callable[[str], Any]
@@ -105,24 +105,24 @@ def test_a_hook_that_ends_its_process_is_not_told_again(app: Load, work: Any, hi
     assert [len(history.lines(kind)) for kind in ("failure", "dead", "fatal")] == [1, 1, 1]
 
 
-def verdict(number: int) -> Verdict:
-    return Verdict("default", Outcome(f"j{number}", b"1 2 host/1/x.1", "d", b"{}"), 0.7, "task")
+def verdict(number: int) -> HardTimeout:
+    return HardTimeout("default", Outcome(f"j{number}", b"1 2 host/1/x.1", "d", b"{}"), 0.7, "task")
 
 
 @pytest.fixture
-def deaf() -> Iterator[Child]:
+def deaf() -> Iterator[WorkerProcess]:
     """A child that never reads what it is told."""
     code = "import time; time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
-    yield Child(process, "host/1/x", 0.0)
+    yield WorkerProcess(process, "host/1/x", 0.0)
     process.kill()
     process.wait()
     assert process.stdin is not None
     process.stdin.close()
 
 
-def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: Child) -> None:
-    relay = Relay(lw.hooks)
+def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: WorkerProcess) -> None:
+    relay = HookRelay(lw.hooks)
     for number in range(5000):
         relay.add(verdict(number))
     relay.pass_on([deaf])
@@ -137,11 +137,13 @@ def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: Child) -
     assert deaf.told == []
 
 
-def test_who_never_came_to_work_has_told_nobody(lw: Lockwork, deaf: Child, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_never_came_to_work_has_told_nobody(
+    lw: Lockwork, deaf: WorkerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
     @lw.hooks.dead
     def died(event: object) -> None: ...
 
-    relay = Relay(lw.hooks)
+    relay = HookRelay(lw.hooks)
     relay.add(verdict(1))
     relay.add(verdict(2))
     relay.pass_on([deaf])

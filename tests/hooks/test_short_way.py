@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import pytest
 
 from lockwork import Depends, Lockwork
-from lockwork.jobs.current import Desk, Slot
+from lockwork.jobs.current import QueueContext, SlotContext
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
-from lockwork.worker.execution.outcomes import Endings
-from lockwork.worker.execution.slots import Lanes
-from lockwork.worker.execution.threads import Threads
+from lockwork.worker.execution.outcomes import Outcomes
+from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.threads import ThreadPool
 
 
 async def plain(number: int) -> int:
@@ -56,10 +56,10 @@ async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyP
     """Run one job of the function as a worker does; returns which of the longer steps it took."""
     steps: Steps = []
 
-    def noted(owner: type[Executor | Endings], name: str) -> None:
+    def noted(owner: type[Executor | Outcomes], name: str) -> None:
         step = getattr(owner, name)
 
-        def through(self: Executor | Endings, *args: Any) -> Any:
+        def through(self: Executor | Outcomes, *args: Any) -> Any:
             steps.append(name)
             return step(self, *args)
 
@@ -67,16 +67,16 @@ async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyP
 
     noted(Executor, "_value")
     noted(Executor, "_forgive")
-    noted(Endings, "raised")
+    noted(Outcomes, "raised")
     own = {name: options.pop(name) for name in ("timeout",) if name in options and options.get("single")}
     options.pop("single", None)
     task = lw.task(**options)(function)
     job = (task.options(**own) if own else task).call(4)
     settled: Any = Settled()
-    desk = Desk("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
-    threads, caller = Threads(1), _Caller()
-    executor = Executor(desk, lw.registry, lw.config, settled, threads, caller, Lanes(1), JobLog())  # type: ignore[arg-type]
-    slot = Slot()
+    desk = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
+    threads, caller = ThreadPool(1), _Caller()
+    executor = Executor(desk, lw.registry, lw.config, settled, threads, caller, WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    slot = SlotContext()
     slot.task = asyncio.current_task()
     await executor.run(Leased("id", b"1 x", job.record, 1, 7), slot)
     threads.close()

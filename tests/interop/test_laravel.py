@@ -18,7 +18,7 @@ def test_php_holds_and_python_waits(lw: Lockwork, laravel: Laravel) -> None:
     ours = PlainLock(lw, laravel.key(NAME))
     assert laravel.ask("get", NAME, 30)
     assert ours.try_acquire() is None
-    token = ours.state().token
+    token = ours.inspect().token
     assert token is not None
     assert token.decode() == laravel.ask("owner", NAME)
     with ThreadPoolExecutor() as pool:

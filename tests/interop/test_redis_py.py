@@ -111,7 +111,7 @@ def test_their_lock_without_a_timeout_is_respected_for_ever(lw: Lockwork, admin:
     their = admin.lock(KEY)
     assert their.acquire()
     ours = PlainLock(lw, KEY)
-    assert ours.state().expires_in is None
+    assert ours.inspect().expires_in is None
     with pytest.raises(LockTimeout):
         ours.acquire(wait=0.3)
     assert their.owned()

@@ -69,7 +69,7 @@ def test_a_release_that_is_sent_again_leaves_the_next_holder_alone(lw: Lockwork,
         with kind(lw, KEY, wait=0) as grant:
             proxy.refuse(False)
             mine.result(30)
-            held = kind(lw, KEY).state()
+            held = kind(lw, KEY).inspect()
             assert held.expires_in
             assert not grant.lost
 

@@ -28,7 +28,7 @@ def test_a_getset_client_holds_and_we_wait(lw: Lockwork, admin: redis.Redis, uni
     their = GetsetLock(admin, milliseconds=unit == "ms")
     ours = TimestampLock(lw, KEY, unit=unit)
     assert their.lock(KEY, 60)
-    assert not ours.state().has_expiry
+    assert not ours.inspect().has_expiry
     with pytest.raises(LockTimeout):
         ours.acquire(wait=1.3)  # longer than a value without an expiry is waited for, where that counts
     with ThreadPoolExecutor() as pool:
@@ -221,7 +221,7 @@ async def test_in_asyncio(alw: Lockwork, admin: redis.Redis) -> None:
     async with ours:
         assert not their.lock(KEY, 60)
         assert await ours.alocked()
-        assert (await ours.astate()).has_expiry
+        assert (await ours.ainspect()).has_expiry
     assert their.lock(KEY, 1)  # and dies: free when its time is past
     async with ours:
         assert not their.lock(KEY, 60)

@@ -22,9 +22,9 @@ HANDLES: dict[str, Callable[[Lockwork, str], Handle]] = {
 def taken(lw: Lockwork, kind: str, name: str) -> bool:
     """Whether anybody holds what a handle of this kind takes."""
     if kind == "semaphore":
-        return lw.semaphore(name, permits=1).state().held > 0
+        return lw.semaphore(name, permits=1).inspect().held > 0
     if kind == "queuelock":
         return lw.queue("q").lock(name).locked()
     if kind == "rwlock":
-        return lw.rwlock(name).state().writer is not None
+        return lw.rwlock(name).inspect().writer is not None
     return lw.lock(name).locked() or lw.lock(name + "+").locked()

@@ -90,7 +90,7 @@ def test_those_who_wait_get_it_right_then(lw: Lockwork) -> None:
             began = time.monotonic()
             for number in range(3):
                 pool.submit(turn, number)
-                until(lambda number=number: lw.lock("x").state().waiters == number + 1, "it waits")  # type: ignore[misc]
+                until(lambda number=number: lw.lock("x").inspect().waiters == number + 1, "it waits")  # type: ignore[misc]
     assert [number for number, _ in moments] == [0, 1, 2]
     last = began + 0.8
     for _, moment in moments:
@@ -103,9 +103,9 @@ def test_the_second_in_line_does_not_sleep_over_the_end_when_the_first_has_died(
     waiter = "from lockwork import Lockwork\nLockwork().lock('x').acquire()\n"
     with script(waiter, url=url) as first, ThreadPoolExecutor(1) as pool:
         with lw.lock("x", at_least=1.5):
-            until(lambda: lw.lock("x").state().waiters == 1, "the first waits")
+            until(lambda: lw.lock("x").inspect().waiters == 1, "the first waits")
             second = pool.submit(lambda: (lw.lock("x", wait=30).acquire(), time.monotonic())[1])
-            until(lambda: lw.lock("x").state().waiters == 2, "the second waits")
+            until(lambda: lw.lock("x").inspect().waiters == 2, "the second waits")
             first.send(signal.SIGKILL)
             first.wait()
             end = time.monotonic() + 1.5
@@ -127,7 +127,7 @@ def test_one_that_got_it_from_the_line_and_crashed_at_once_keeps_it_too(lw: Lock
     """A hand-over lasts only for the time to claim it: that is less than the minimum."""
     with script(HOLDER, "8s", url=url) as holder:
         with lw.lock("x"):
-            until(lambda: lw.lock("x").state().waiters == 1, "it waits")
+            until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
             threading.Event().wait(0.5)  # it hears of the hand-over, and need not ask
         holder.line()
         granted = time.monotonic()

@@ -13,13 +13,13 @@ from lockwork import Lockwork
 
 async def free_and_nobody_waits(aother: Lockwork, name: str = "x") -> None:
     grant = await aother.lock(name).atry_acquire()
-    assert grant is not None, await aother.lock(name).astate()
-    assert (await aother.lock(name).astate()).waiters == 0
+    assert grant is not None, await aother.lock(name).ainspect()
+    assert (await aother.lock(name).ainspect()).waiters == 0
     await aother.lock(name).arelease()
 
 
 async def test_at_every_turn_of_the_loop_while_the_lock_is_free(alw: Lockwork, aother: Lockwork) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     ended = 0
 
     async def take() -> None:
@@ -40,7 +40,7 @@ async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, aother: L
             task = asyncio.create_task(alw.lock("x").aacquire())
             await turns(count)
             assert await cancelled(task)
-        assert (await aother.lock("x").astate()).waiters == 0
+        assert (await aother.lock("x").ainspect()).waiters == 0
     await free_and_nobody_waits(aother)
 
 
@@ -54,7 +54,7 @@ async def test_while_the_lock_is_being_handed_over(alw: Lockwork, aother: Lockwo
                 pass
 
         task = asyncio.create_task(take())
-        while not (await aother.lock("x").astate()).waiters:
+        while not (await aother.lock("x").ainspect()).waiters:
             await asyncio.sleep(0)
         await aother.lock("x").arelease()
         await turns(count % 15)
@@ -64,7 +64,7 @@ async def test_while_the_lock_is_being_handed_over(alw: Lockwork, aother: Lockwo
 
 async def test_many_times_at_once_while_others_wait(alw: Lockwork, aother: Lockwork) -> None:
     served: list[int] = []
-    await alw.lock("x").astate()  # connected: from here on, tasks arrive in the order they were made
+    await alw.lock("x").ainspect()  # connected: from here on, tasks arrive in the order they were made
 
     async def turn(number: int) -> None:
         async with alw.lock("x"):
@@ -73,7 +73,7 @@ async def test_many_times_at_once_while_others_wait(alw: Lockwork, aother: Lockw
 
     await aother.lock("x").aacquire()
     tasks = [asyncio.create_task(turn(number)) for number in range(100)]
-    while (await aother.lock("x").astate()).waiters < 100:
+    while (await aother.lock("x").ainspect()).waiters < 100:
         await asyncio.sleep(0)
     for number in range(0, 100, 2):
         tasks[number].cancel()
@@ -90,7 +90,7 @@ async def test_before_anything_is_connected(url: str, aother: Lockwork) -> None:
             await turns(count)
             if not await cancelled(task):
                 return  # so many turns are enough to get it
-        state = await aother.lock("x").astate()
+        state = await aother.lock("x").ainspect()
         assert (state.owner, state.waiters) == (None, 0), count
 
 
@@ -98,14 +98,14 @@ async def test_a_second_cancellation_does_not_stop_the_clean_up(alw: Lockwork, a
     async with aother.lock("x"):
         for count in range(10):
             task = asyncio.create_task(alw.lock("x").aacquire())
-            while not (await aother.lock("x").astate()).waiters:
+            while not (await aother.lock("x").ainspect()).waiters:
                 await asyncio.sleep(0)
             task.cancel()
             await turns(count)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert (await aother.lock("x").astate()).waiters == 0
+            assert (await aother.lock("x").ainspect()).waiters == 0
 
 
 async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, aother: Lockwork) -> None:
@@ -145,4 +145,4 @@ def test_ctrl_c_while_waiting_leaves_nobody_in_the_line(lw: Lockwork, url: str) 
     with lw.lock("x"):
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(main())
-        assert lw.lock("x").state().waiters == 0
+        assert lw.lock("x").inspect().waiters == 0

@@ -44,7 +44,7 @@ async def swept(
             ended += 1
         except LockLost:
             finished += 1
-        state = await rival.lock("x").astate()
+        state = await rival.lock("x").ainspect()
         assert state.waiters == 0, f"cancelled at turn {count}: it waits still"
         held_by_rival = rival.lock("x").held()
         assert held_by_rival or not state.expires_in, f"cancelled at turn {count}: held by {state.owner}"
@@ -55,7 +55,7 @@ async def swept(
 
 
 async def test_cancelled_at_every_turn_of_a_whole_block(alw: Lockwork, rival: Lockwork) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
 
     async def block() -> None:
         async with alw.lock("x") as grant:
@@ -69,7 +69,7 @@ async def test_cancelled_at_every_turn_of_a_whole_block(alw: Lockwork, rival: Lo
 
 @pytest.mark.parametrize("kind", HANDLES)
 async def test_cancelled_at_every_turn_of_a_block_of_any_kind(alw: Lockwork, rival: Lockwork, kind: str) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     ended = 0
     for count in range(80):
         name = f"x{count}"
@@ -89,14 +89,14 @@ async def test_cancelled_at_every_turn_of_a_block_of_any_kind(alw: Lockwork, riv
         ended += task.cancelled()
         assert not alw.runtime.grants, count
         assert not alw.runtime.live, count
-        if kind != "sticky" or not alw.runtime.keeper.idle:
+        if kind != "sticky" or not alw.runtime.sticky_cache.idle:
             free = partial(taken, rival, kind, name)
             await asyncio.to_thread(until, lambda free=free: not free(), f"free, cancelled at turn {count}", 5)
     assert ended > 3
 
 
 async def test_cancelled_at_every_turn_of_a_nested_block(alw: Lockwork, rival: Lockwork) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
 
     async def block() -> None:
         async with alw.lock("x"), alw.lock("x"):
@@ -106,7 +106,7 @@ async def test_cancelled_at_every_turn_of_a_nested_block(alw: Lockwork, rival: L
 
 
 async def test_cancelled_at_every_turn_of_trying(alw: Lockwork, rival: Lockwork) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
 
     async def attempt() -> None:
         grant = await alw.lock("x").atry_acquire()
@@ -120,7 +120,7 @@ async def test_cancelled_at_every_turn_of_trying(alw: Lockwork, rival: Lockwork)
 
 
 async def test_cancelled_at_every_turn_of_an_extension(alw: Lockwork, rival: Lockwork) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
 
     async def block() -> None:
         async with alw.lock("x", lease=5) as grant:
@@ -130,14 +130,14 @@ async def test_cancelled_at_every_turn_of_an_extension(alw: Lockwork, rival: Loc
 
 
 async def test_cancelled_at_every_turn_of_a_wait(alw: Lockwork, rival: Lockwork) -> None:
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     async with rival.lock("x"):
         assert (await swept(alw, rival, alw.lock("x").aacquire, 40))[0] == 40
 
 
 async def test_cancelled_at_every_turn_of_a_wait_with_a_fixed_lease(alw: Lockwork, rival: Lockwork) -> None:
     """A fixed lease asks once more after the hand-over: cancelled there, too."""
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     for count in range(25):
         await rival.lock("x").aacquire()
 
@@ -146,7 +146,7 @@ async def test_cancelled_at_every_turn_of_a_wait_with_a_fixed_lease(alw: Lockwor
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(take())
-        while not (await rival.lock("x").astate()).waiters:
+        while not (await rival.lock("x").ainspect()).waiters:
             await asyncio.sleep(0)
         await rival.lock("x").arelease()
         for _ in range(count):

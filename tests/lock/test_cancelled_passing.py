@@ -21,7 +21,7 @@ from lockwork.runtime import driver
 async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
     """Another app, as another process would be."""
     async with Lockwork(url) as app:
-        await app.lock("warm").astate()
+        await app.lock("warm").ainspect()
         yield app
 
 
@@ -41,13 +41,13 @@ async def test_an_adoption(alw: Lockwork, rival: Lockwork) -> None:
     async def clean(where: str) -> None:
         with suppress(LockLost):
             await (await other.aadopt(exported.pop())).arelease()
-        state = await other.astate()
+        state = await other.ainspect()
         assert (state.owner, state.waiters) == (None, 0), where
         nothing_here(alw, where)
         await export()
 
     await export()
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(adopt, clean)
     assert sweep.ended > 4
     assert sweep.finished
@@ -69,7 +69,7 @@ async def test_an_export(alw: Lockwork, rival: Lockwork) -> None:
         assert await rival.lock("x").aowner() is None, where
         nothing_here(alw, where)
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(export, clean)
     assert sweep.ended > 4
     assert sweep.finished
@@ -95,7 +95,7 @@ async def test_taking_away(alw: Lockwork, rival: Lockwork, kind: str) -> None:
         assert taken is not None, where
         grant = taken
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(taking[kind], clean)
     with suppress(LockLost):
         await grant.arelease()
@@ -109,7 +109,7 @@ async def test_an_extension(alw: Lockwork, rival: Lockwork, kind: str) -> None:
 
     Otherwise it would give the lock up at the old end, and the server would keep it for nobody until the new one.
     """
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     made: dict[str, Callable[[], Handle]] = {
         "lock": lambda: alw.lock("x", lease=10),
         "semaphore": lambda: alw.semaphore("x", 1, lease=10),
@@ -120,9 +120,9 @@ async def test_an_extension(alw: Lockwork, rival: Lockwork, kind: str) -> None:
 
     async def lasts() -> float:
         if kind == "semaphore":
-            return (await alw.semaphore("x", 1).astate()).holders[0].expires_in
+            return (await alw.semaphore("x", 1).ainspect()).holders[0].expires_in
         if kind == "rwlock":
-            writer = (await alw.rwlock("x").astate()).writer
+            writer = (await alw.rwlock("x").ainspect()).writer
             assert writer is not None
             return writer.expires_in
         return await alw.lock("x").aremaining()
@@ -150,11 +150,11 @@ async def test_the_sweep_sees_what_is_left(alw: Lockwork, rival: Lockwork, monke
     async def skipped(*_: object) -> None: ...
 
     async def clean(where: str) -> None:
-        state = await rival.lock("x").astate()
+        state = await rival.lock("x").ainspect()
         assert (state.owner, state.waiters) == (None, 0), where
         nothing_here(alw, where)
 
-    await alw.lock("x").astate()
+    await alw.lock("x").ainspect()
     monkeypatch.setattr(driver, "_clean_up", skipped)
     with pytest.raises(AssertionError, match="cancelled at turn"):
         await swept(alw.lock("x", lease="1h").aacquire, clean)

@@ -65,11 +65,11 @@ def test_ctrl_c_in_a_blocking_wait(lw: Lockwork, url: str) -> None:
     lock = lw.lock("x")
     with script(WAITS, url=url) as waiter, lock as grant:
         assert waiter.line() == "begins"
-        until(lambda: lock.state().waiters == 1, "it waits")
+        until(lambda: lock.inspect().waiters == 1, "it waits")
         waiter.send(signal.SIGINT)
         assert waiter.line() == "interrupted"
         assert waiter.wait() == 0
-        state = lock.state()
+        state = lock.inspect()
         assert (state.waiters, state.fence) == (0, grant.fence)
     assert not lock.locked()
 
@@ -81,7 +81,7 @@ def test_ctrl_c_just_when_the_lock_is_handed_over(lw: Lockwork, url: str) -> Non
         with script(WAITS, url=url) as waiter:
             with lock:
                 assert waiter.line() == "begins"
-                until(lambda: lock.state().waiters == 1, "it waits")
+                until(lambda: lock.inspect().waiters == 1, "it waits")
             time.sleep(pause)
             waiter.send(signal.SIGINT)
             assert waiter.line() in ("interrupted", "has it")
@@ -132,7 +132,7 @@ def test_a_wait(lw: Lockwork, url: str, kind: str) -> None:
         for place in range(1000):
             with suppress(KeyboardInterrupt, LockTimeout), interrupted_at(place, _ACQUIRE) as where:
                 HANDLES[kind](lw, "x").acquire(wait=0.001)
-            waiting = other.semaphore("x", permits=1).state().waiting + other.lock("x").state().waiters
+            waiting = other.semaphore("x", permits=1).inspect().waiting + other.lock("x").inspect().waiters
             assert waiting == 0, where
             if not where:
                 break
@@ -199,7 +199,7 @@ def test_the_engines_start(url: str, admin: redis.Redis) -> None:
     """The app that goes on after Ctrl-C, as in a notebook, has an engine, and can be closed."""
     for line in range(40):
         with Lockwork(url) as lw:
-            lw.lock("warm").state()
+            lw.lock("warm").inspect()
             with suppress(KeyboardInterrupt), interrupted_at(line, ("runtime/engine.py",)) as where:
                 lw.lock("x").acquire()
             grant = lw.lock("y").acquire()

@@ -72,8 +72,8 @@ def take_turn(lw: Lockwork) -> float:
 
 def waiting(lw: Lockwork, kind: str) -> int:
     if kind == "lock":
-        return lw.lock("x").state().waiters
-    return lw.rwlock("x").state().waiting if kind == "rwlock" else lw.semaphore("x", 2).state().waiting
+        return lw.lock("x").inspect().waiters
+    return lw.rwlock("x").inspect().waiting if kind == "rwlock" else lw.semaphore("x", 2).inspect().waiting
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock"])
@@ -209,10 +209,10 @@ def test_looking_at_a_lock_does_not_block_the_server(lw: Lockwork, admin: redis.
 
     with lock:
         fill(admin, 10_000, "lw:wake:nobody")
-        assert lock.state().waiters == 10_000
+        assert lock.inspect().waiters == 10_000
         admin.config_set("slowlog-log-slower-than", 0)
         try:
-            for look in (lock.state, lock.locked, lock.owner, lock.remaining, lw.locks):
+            for look in (lock.inspect, lock.locked, lock.owner, lock.remaining, lw.locks):
                 assert blocked(look) < 10_000, look
         finally:
             admin.config_set("slowlog-log-slower-than", 10_000)

@@ -187,7 +187,7 @@ def test_a_sticky_template(lw: Lockwork) -> None:
         return None if owner is None else owner.tags[0]
 
     assert [handle(1), handle(2), handle(1)] == ["t", "t", "t"]
-    assert len(lw.runtime.keeper.idle) == 2
+    assert len(lw.runtime.sticky_cache.idle) == 2
 
 
 def test_a_template_with_a_minimum(lw: Lockwork) -> None:

@@ -40,7 +40,7 @@ def test_another_process_goes_on_with_the_lock(lw: Lockwork, url: str) -> None:
         assert owner is not None
         assert owner.pid == adopter.pid
         threading.Event().wait(2)  # longer than its lease: it is renewed there, and not here
-        assert lock.state().fence == fence
+        assert lock.inspect().fence == fence
         adopter.tell("end")
         assert adopter.line() == "held"
         assert adopter.wait() == 0
@@ -53,10 +53,10 @@ def test_nobody_gets_in_between(lw: Lockwork, other: Lockwork) -> None:
     lock.acquire()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
-        until(lambda: lock.state().waiters == 1, "one waits")
+        until(lambda: lock.inspect().waiters == 1, "one waits")
         adopted = other.lock("x").adopt(lock.export())
-        assert lock.state().fence == adopted.fence
-        assert lock.state().waiters == 1
+        assert lock.inspect().fence == adopted.fence
+        assert lock.inspect().waiters == 1
         adopted.release()
         last = waiting.result()
         assert last.fence > adopted.fence
@@ -71,7 +71,7 @@ def test_it_is_adopted_once(lw: Lockwork, other: Lockwork) -> None:
         with pytest.raises(LockLost, match="adopted before"):
             lock.adopt(text)
         assert not grant.lost
-        assert lock.state().fence == grant.fence
+        assert lock.inspect().fence == grant.fence
     with pytest.raises(LockLost, match="adopted before"):
         lock.adopt(text)
     assert not lock.locked()
@@ -150,7 +150,7 @@ async def test_a_cancelled_adoption_is_owned_or_undone(alw: Lockwork, url: str) 
     """L6: the text can be used still, or the lock is free; it is not left to an owner that never learned of it."""
     lock = alw.lock("x")
     async with Lockwork(url) as other:
-        await other.lock("x").astate()
+        await other.lock("x").ainspect()
         outcomes = set()
         for count in range(12):
             await lock.aacquire()
@@ -186,7 +186,7 @@ def test_a_shorter_lease_of_the_adopter_is_known_to_those_who_wait(lw: Lockwork,
     lock.acquire()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
-        until(lambda: lock.state().waiters == 1, "one waits")
+        until(lambda: lock.inspect().waiters == 1, "one waits")
         adopted = other.lock("x", lease=1).adopt(lock.export())
         last = waiting.result(timeout=5)
         assert last.fence > adopted.fence
@@ -201,7 +201,7 @@ def test_a_sticky_lock_is_exported_and_adopted(lw: Lockwork, other: Lockwork) ->
         pass
     with lock as grant:
         text = lock.export()
-    assert not lw.runtime.keeper.all
+    assert not lw.runtime.sticky_cache.all
     adopter = other.lock("x", sticky=True)
     with adopter.adopt(text) as adopted:
         assert adopted.fence > grant.fence

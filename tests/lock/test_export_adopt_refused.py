@@ -43,7 +43,7 @@ def test_after_somebody_else_had_it(lw: Lockwork, other: Lockwork) -> None:
         with pytest.raises(LockLost):
             other.lock("x").adopt(text)
         assert not grant.lost
-        assert lock.state().fence == grant.fence
+        assert lock.inspect().fence == grant.fence
 
 
 def test_by_the_wrong_lock(lw: Lockwork, other: Lockwork, url: str) -> None:

@@ -25,7 +25,7 @@ def test_a_fixed_lease_lasts_longer_from_now_on(lw: Lockwork) -> None:
         assert 3590 < lock.remaining() <= 3600
         lock.extend("2h")
         assert 7190 < grant.remaining <= 7200
-        assert (grant.fence, lock.state().fence) == (fence, fence)
+        assert (grant.fence, lock.inspect().fence) == (fence, fence)
 
 
 async def test_a_task_extends_its_lease(alw: Lockwork) -> None:
@@ -71,7 +71,7 @@ def test_a_lease_that_is_renewed_may_be_extended_too(url: str, admin: redis.Redi
         assert grant.remaining <= 2
         threading.Event().wait(2.5)  # it is still renewed afterwards
         assert not grant.lost
-        assert lw.lock("x").state().fence == grant.fence
+        assert lw.lock("x").inspect().fence == grant.fence
 
 
 def test_extending_over_and_over_does_not_add_up(lw: Lockwork) -> None:

@@ -44,7 +44,7 @@ def test_a_killed_holder_delays_the_next_by_its_lease_at_most(lw: Lockwork, url:
         fence = int(holder.line())
         holder.send(signal.SIGKILL)
         holder.wait()
-        left = lw.lock("x").state().expires_in
+        left = lw.lock("x").inspect().expires_in
         began = time.monotonic()
         with lw.lock("x", wait=30) as grant:
             assert time.monotonic() - began < left + 1.5  # L4
@@ -55,7 +55,7 @@ def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
     """It looks alive for a while, so the lock may be handed to it, but only for the short time it has to claim it."""
     with script(WAITER, url=url) as waiter:
         with lw.lock("x") as first:
-            until(lambda: lw.lock("x").state().waiters == 1, "it waits")
+            until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
             waiter.send(signal.SIGKILL)
             waiter.wait()
         began = time.monotonic()
@@ -75,7 +75,7 @@ def test_a_holder_that_was_stopped_past_its_lease_learns_that_it_lost_it(lw: Loc
             assert holder.line() == "lost"
             assert holder.line() == "LockLost 1"
             assert not grant.lost
-            assert lw.lock("x").state().fence == grant.fence
+            assert lw.lock("x").inspect().fence == grant.fence
 
 
 def kill_clients(admin: redis.Redis, kind: str) -> None:
@@ -95,7 +95,7 @@ def test_broken_connections_while_threads_wait(lw: Lockwork, admin: redis.Redis,
         threads = [threading.Thread(target=turn, args=(number,)) for number in range(5)]
         for count, thread in enumerate(threads, 1):
             thread.start()
-            until(lambda count=count: lw.lock("x").state().waiters == count, "it waits")  # type: ignore[misc]
+            until(lambda count=count: lw.lock("x").inspect().waiters == count, "it waits")  # type: ignore[misc]
         for _ in range(3):
             kill_clients(admin, kind)
         assert not grant.lost
@@ -106,7 +106,7 @@ def test_broken_connections_while_threads_wait(lw: Lockwork, admin: redis.Redis,
 
 @pytest.mark.parametrize("kind", ["normal", "pubsub"])
 async def test_broken_connections_while_tasks_wait(alw: Lockwork, admin: redis.Redis, kind: str) -> None:
-    await alw.lock("x").astate()
+    await alw.lock("x").ainspect()
     done: list[int] = []
 
     async def turn(number: int) -> None:
@@ -116,7 +116,7 @@ async def test_broken_connections_while_tasks_wait(alw: Lockwork, admin: redis.R
 
     async with alw.lock("x") as grant:
         tasks = [asyncio.create_task(turn(number)) for number in range(10)]
-        while (await alw.lock("x").astate()).waiters < 10:
+        while (await alw.lock("x").ainspect()).waiters < 10:
             await asyncio.sleep(0)
         kill_clients(admin, kind)
         assert not grant.lost
@@ -132,7 +132,7 @@ def test_a_holder_outlasts_broken_connections(url: str, admin: redis.Redis) -> N
             kill_clients(admin, "pubsub")
             threading.Event().wait(0.05)
         assert not grant.lost
-        assert lw.lock("x").state().fence == grant.fence
+        assert lw.lock("x").inspect().fence == grant.fence
 
 
 def test_forgotten_scripts_are_sent_again(url: str, admin: redis.Redis) -> None:

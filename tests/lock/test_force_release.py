@@ -115,7 +115,7 @@ def test_the_next_in_line_gets_it(url: str, operator: Lockwork) -> None:
         turns = []
         for count in (1, 2):
             turns.append(pool.submit(turn))
-            until(lambda count=count: operator.lock("x").state().waiters == count, "it waits")  # type: ignore[misc]
+            until(lambda count=count: operator.lock("x").inspect().waiters == count, "it waits")  # type: ignore[misc]
         assert operator.lock("x").force_release()
         second, third = (one.result() for one in turns)
         assert first.fence < second < third
@@ -140,15 +140,15 @@ def test_called_twice_it_ends_one_grant_only(url: str, operator: Lockwork) -> No
     with Lockwork(url) as lw, proxied(url) as proxy, Lockwork(proxy.url) as shaky, ThreadPoolExecutor(1) as pool:
         first = lw.lock("x").acquire()
         waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
-        until(lambda: operator.lock("x").state().waiters == 1, "one waits")
-        shaky.lock("x").state()
+        until(lambda: operator.lock("x").inspect().waiters == 1, "one waits")
+        shaky.lock("x").inspect()
         proxy.lose(load("lock_force").sha, "reply")
         assert shaky.lock("x").force_release()
         assert proxy.lost == 1
         second = waiting.result()
         assert first.fence < second.fence
         assert not second.lost
-        assert operator.lock("x").state().fence == second.fence
+        assert operator.lock("x").inspect().fence == second.fence
         second.release()
         with pytest.raises(LockLost):
             first.release()
@@ -161,7 +161,7 @@ def test_the_fence_says_which_grant_is_ended(operator: Lockwork) -> None:
         for fence in (grant.fence - 1, grant.fence + 1, 0):
             assert not operator.runtime.run(protocol.force(lock._key, fence, channels))
         assert not grant.lost
-        assert lock.state().fence == grant.fence
+        assert lock.inspect().fence == grant.fence
 
 
 def test_of_its_own_lock(operator: Lockwork) -> None:
@@ -183,10 +183,10 @@ def test_of_a_sticky_lock_in_use_and_kept(url: str, operator: Lockwork) -> None:
             until(lambda: grant.lost, "it is told", AT_ONCE)
         with lock as again:
             assert again.fence > grant.fence
-        kept = lw.lock("x").state()
+        kept = lw.lock("x").inspect()
         assert kept.fence == again.fence
         assert operator.lock("x").force_release()
-        until(lambda: not lw.runtime.keeper.idle, "it is not kept any more", AT_ONCE)
+        until(lambda: not lw.runtime.sticky_cache.idle, "it is not kept any more", AT_ONCE)
         with operator.lock("x", wait=0) as other:
             assert lock.try_acquire() is None
             assert not other.lost

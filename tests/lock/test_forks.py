@@ -31,7 +31,7 @@ def test_a_forked_child_does_not_hold_its_parents_lock(lw: Lockwork) -> None:
     with lock as grant:
         assert in_a_child(look) == "all well"
         assert not grant.lost
-        assert lock.state().fence == grant.fence
+        assert lock.inspect().fence == grant.fence
         with lw.lock("another", wait=0):
             pass
 
@@ -53,7 +53,7 @@ def test_a_forked_child_cannot_end_the_grant_that_it_inherits(lw: Lockwork, stic
 
         said = in_a_child(end)
         assert not grant.lost
-        state = lock.state()
+        state = lock.inspect()
         assert (state.fence, state.owner is None) == (grant.fence, False), f"{what} in a child: {said}"
         # the end of a body that has lost nothing of its own is quiet
         expected = ("NotHeld", "LockLost", "did it") if what == "__exit__" else ("NotHeld", "LockLost")
@@ -98,8 +98,8 @@ def test_a_fork_while_another_thread_waits(lw: Lockwork) -> None:
     with ThreadPoolExecutor(1) as pool:
         with lw.lock("x") as grant:
             waiting = pool.submit(lambda: lw.lock("x", wait=30).acquire())
-            until(lambda: lw.lock("x").state().waiters == 1, "it waits")
-            said = in_a_child(lambda: (lw.lock("x").held(), lw.lock("x").state().waiters))
+            until(lambda: lw.lock("x").inspect().waiters == 1, "it waits")
+            said = in_a_child(lambda: (lw.lock("x").held(), lw.lock("x").inspect().waiters))
             assert said == "(False, 1)"
         second = waiting.result()
         assert second.fence > grant.fence
@@ -112,7 +112,7 @@ async def test_a_fork_in_a_running_loop_leaves_the_parents_connection_alone(alw:
         if child == 0:
             os._exit(0)
         await asyncio.to_thread(os.waitpid, child, 0)
-        assert (await alw.lock("x").astate()).fence == grant.fence
+        assert (await alw.lock("x").ainspect()).fence == grant.fence
 
 
 def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
@@ -121,7 +121,7 @@ def test_a_forked_child_keeps_no_sticky_lock(lw: Lockwork) -> None:
         pass
 
     def take() -> str:
-        assert not lw.runtime.keeper.idle
+        assert not lw.runtime.sticky_cache.idle
         # the parent keeps it: asked, it gives it back, which the child cannot do in its name
         mine = lock.acquire(wait=20)
         lock.release()
@@ -167,7 +167,7 @@ def test_a_forked_child_does_not_end_its_parents_run_of_once(lw: Lockwork) -> No
         if child:
             assert os.read(reader, 1) == b"."
             os.waitpid(child, 0)
-            assert lw.once("report", every="1h").status().state == "running"
+            assert lw.once("report", every="1h").inspect().state == "running"
         return "parent" if child else "child"
 
     try:

@@ -40,7 +40,7 @@ def test_a_fixed_lease_is_not_renewed(lw: Lockwork) -> None:
     until(lambda: grant.lost, "the lease ended")
     assert grant.remaining == 0
     # the holder counts it as over no later than the server does
-    until(lambda: lw.lock("x").state().owner is None, "the server agrees")
+    until(lambda: lw.lock("x").inspect().owner is None, "the server agrees")
     with pytest.raises(LockLost, match="lock 'x'"):
         grant.check()
     with pytest.raises(LockLost):
@@ -61,7 +61,7 @@ def test_a_fixed_lease_is_given_in_full_to_one_who_waited(lw: Lockwork) -> None:
     with ThreadPoolExecutor(1) as pool:
         with lw.lock("x"):
             left = pool.submit(waited)
-            until(lambda: lw.lock("x").state().waiters, "one waits")
+            until(lambda: lw.lock("x").inspect().waiters, "one waits")
         assert 3000 < left.result() <= 3600
 
 
@@ -73,8 +73,8 @@ def test_a_lock_outlasts_its_lease_while_python_computes(url: str, admin: redis.
             number += sum(range(1000))
         assert not grant.lost
         grant.check()
-        assert lw.lock("x").state().fence == grant.fence
-        assert lw.lock("x").state().owner is not None
+        assert lw.lock("x").inspect().fence == grant.fence
+        assert lw.lock("x").inspect().owner is not None
 
 
 async def test_a_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: str, admin: redis.Redis) -> None:
@@ -82,7 +82,7 @@ async def test_a_lock_outlasts_its_lease_while_the_event_loop_is_blocked(url: st
         async with lw.lock("x") as grant:
             time.sleep(1.7)  # noqa: ASYNC251 - that is the point
             assert not grant.lost
-            state = await lw.lock("x").astate()
+            state = await lw.lock("x").ainspect()
             assert (state.fence, state.owner is None) == (grant.fence, False)
 
 
@@ -95,7 +95,7 @@ def test_one_who_waited_is_renewed_too(url: str, admin: redis.Redis) -> None:
 
         with lw.lock("x"):
             lost = pool.submit(waited)
-            until(lambda: lw.lock("x").state().waiters, "one waits")
+            until(lambda: lw.lock("x").inspect().waiters, "one waits")
         assert not lost.result()
 
 

@@ -133,12 +133,12 @@ def test_a_lock_whose_lease_ran_out_is_free(lw: Lockwork) -> None:
 def test_waiters_are_counted_and_do_not_change_the_owner(lw: Lockwork) -> None:
     with lw.lock("x") as grant, ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(lambda: lw.lock("x").acquire().release()) for _ in range(3)]
-        until(lambda: lw.lock("x").state().waiters == 3, "three wait")
-        assert lw.lock("x").state().fence == grant.fence
+        until(lambda: lw.lock("x").inspect().waiters == 3, "three wait")
+        assert lw.lock("x").inspect().fence == grant.fence
         grant.release()
         for one in waiting:
             one.result()
-    lw_state = lw.lock("x").state()
+    lw_state = lw.lock("x").inspect()
     assert (lw_state.owner, lw_state.waiters) == (None, 0)
 
 

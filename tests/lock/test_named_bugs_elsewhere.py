@@ -23,7 +23,7 @@ def test_redsync_149_a_server_that_forgot_everything(other: Lockwork, url: str, 
         with other.lock("x", wait=0) as theirs:
             until(lambda: grant.lost, "the first is told", 5)
             assert theirs.fence > grant.fence
-            assert other.lock("x").state().fence == theirs.fence
+            assert other.lock("x").inspect().fence == theirs.fence
         with pytest.raises(LockLost):
             grant.release()
 
@@ -34,7 +34,7 @@ def test_rueidislock_602_who_waits_does_not_ask_all_the_time(lw: Lockwork, other
         lock = other.lock("x")
         lock.acquire()
         waiting = [pool.submit(lambda: lw.lock("x", wait=30).acquire().release()) for _ in range(5)]
-        until(lambda: lock.state().waiters == 5, "all wait")
+        until(lambda: lock.inspect().waiters == 5, "all wait")
         before = script_calls(admin)
         threading.Event().wait(2)
         assert script_calls(admin) - before <= 10
@@ -49,7 +49,7 @@ def test_rueidislock_546_an_extended_lock_still_wakes_and_tells(url: str, other:
         told = threading.Event()
         grant = lw.lock("x", on_lost=lambda _: told.set()).acquire()
         waiting = pool.submit(lambda: other.lock("x", wait=20).acquire())
-        until(lambda: other.lock("x").state().waiters == 1, "it waits")
+        until(lambda: other.lock("x").inspect().waiters == 1, "it waits")
         grant.extend("1h")
         began = time.monotonic()
         grant.release()
@@ -69,7 +69,7 @@ def test_laravel_26213_somebody_else_cannot_release(lw: Lockwork, other: Lockwor
             lw.lock("x").release()
         with pytest.raises(NotHeld):
             lw.lock("x").release()
-        assert other.lock("x").state().fence == theirs.fence
+        assert other.lock("x").inspect().fence == theirs.fence
         assert grant.lost
 
 
@@ -103,7 +103,7 @@ def test_etcd_a_waiter_whose_lease_ended_does_not_believe_in_its_turn(lw: Lockwo
         lock = other.lock("x")
         lock.acquire()
         waiting = pool.submit(lambda: lw.lock("x", lease=0.5, wait=30).acquire())
-        until(lambda: lock.state().waiters == 1, "it waits")
+        until(lambda: lock.inspect().waiters == 1, "it waits")
         threading.Event().wait(1.2)  # longer than the lease that it asked for
         lock.release()
         grant = waiting.result()

@@ -28,7 +28,7 @@ def test_redlock_counts_the_lease_from_the_try_that_got_it(lw: Lockwork, other: 
                 return grant.remaining
 
         waiting = pool.submit(wait)
-        until(lambda: lock.state().waiters == 1, "it waits")
+        until(lambda: lock.inspect().waiters == 1, "it waits")
         threading.Event().wait(1)
         lock.release()
         assert waiting.result() > 4.1, number
@@ -39,32 +39,32 @@ async def test_redlock_309_who_gives_up_does_not_wait_for_the_lock(alw: Lockwork
     async with Lockwork(url) as other, other.lock("x"):
         began = time.monotonic()
         task = asyncio.create_task(alw.lock("x").aacquire())
-        while not (await other.lock("x").astate()).waiters:
+        while not (await other.lock("x").ainspect()).waiters:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert time.monotonic() - began < 5
-        assert (await other.lock("x").astate()).waiters == 0
+        assert (await other.lock("x").ainspect()).waiters == 0
 
 
 def test_redlock_369_a_try_whose_reply_was_lost_does_not_block_the_next(url: str, other: Lockwork) -> None:
     """node-redlock PR #369: an acquire that was applied, but not answered, blocked its own retry."""
     with proxied(url) as proxy, Lockwork(proxy.url) as lw:
-        lw.lock("x").state()
+        lw.lock("x").inspect()
         proxy.lose(load("lock_acquire").sha, "reply")
         began = time.monotonic()
         with lw.lock("x", wait=10) as grant:
             assert proxy.lost == 1
             assert time.monotonic() - began < 4
-            assert other.lock("x").state().fence == grant.fence
+            assert other.lock("x").inspect().fence == grant.fence
         assert not other.lock("x").locked()
 
 
 def test_sim_6864_a_try_that_timed_out_does_not_take_the_lock(url: str, other: Lockwork) -> None:
     """sim #6864: an acquire that its caller had given up took the lock afterwards, for three minutes."""
     with proxied(url) as proxy, Lockwork(proxy.url, patience=1) as lw:
-        lw.lock("x").state()
+        lw.lock("x").inspect()
         proxy.lose(load("lock_acquire").sha, "reply")
         proxy.refuse(True)
         with pytest.raises(ServerUnavailable):

@@ -31,7 +31,7 @@ def test_redis_py_1031(lw: Lockwork, url: str) -> None:
                 pass
             second = waiting.result(30)
             assert lw.lock("x").try_acquire() is None
-            assert lw.lock("x").state().fence == second.fence
+            assert lw.lock("x").inspect().fence == second.fence
             second.release()
 
 
@@ -42,7 +42,7 @@ def test_redis_py_415(lw: Lockwork, url: str) -> None:
         with pytest.raises(LockLost):
             first.release()
         assert lw.lock("x").try_acquire() is None
-        assert lw.lock("x").state().fence == second.fence
+        assert lw.lock("x").inspect().fence == second.fence
 
 
 def test_redis_py_416(lw: Lockwork) -> None:
@@ -55,7 +55,7 @@ def test_redis_py_416(lw: Lockwork) -> None:
             shared.release()
         assert first.lost
         assert not second.lost
-        assert lw.lock("x").state().fence == second.fence
+        assert lw.lock("x").inspect().fence == second.fence
         second.release()
 
 
@@ -154,7 +154,7 @@ def test_redbeat_127(lw: Lockwork, url: str) -> None:
         with other.lock("x", wait=30) as next_one:
             with pytest.raises(LockLost):
                 grant.extend(60)
-            assert lw.lock("x").state().fence == next_one.fence
+            assert lw.lock("x").inspect().fence == next_one.fence
     with pytest.raises(LockLost):
         grant.release()
 
@@ -168,7 +168,7 @@ def test_redis_py_default_retries(lw: Lockwork, proxy: Proxy) -> None:
         with app.lock("x", wait=0) as grant:
             assert proxy.lost == 1
             proxy.lose(script("lock_release").sha, "reply")
-            assert lw.lock("x").state().fence == grant.fence
+            assert lw.lock("x").inspect().fence == grant.fence
         assert proxy.lost == 2
         assert not lw.lock("x").locked()
 

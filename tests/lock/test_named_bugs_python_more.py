@@ -19,7 +19,7 @@ def _text(value: bytes | str) -> str:
 
 
 def waiting(lw: Lockwork, count: int = 1) -> None:
-    until(lambda: lw.lock("x").state().waiters == count, f"{count} wait")
+    until(lambda: lw.lock("x").inspect().waiters == count, f"{count} wait")
 
 
 def test_pottery_reacquire(lw: Lockwork, other: Lockwork) -> None:
@@ -41,7 +41,7 @@ def test_aioredlock_gives_up(lw: Lockwork, other: Lockwork) -> None:
         with lw.lock("x"):
             done = pool.submit(lambda: other.lock("x", wait=30).acquire())
             waiting(lw)
-            until(lambda: not done.done() and lw.lock("x").state().waiters, "it still waits")
+            until(lambda: not done.done() and lw.lock("x").inspect().waiters, "it still waits")
             with pytest.raises(TimeoutError):
                 done.result(1)
         done.result(30).release()
@@ -52,7 +52,7 @@ def test_coredis_replication_error(lw: Lockwork, other: Lockwork) -> None:
     with other.lock("x") as theirs:
         with pytest.raises(LockTimeout):
             lw.lock("x", wait=0, replicas=1).acquire()
-        assert lw.lock("x").state().fence == theirs.fence
+        assert lw.lock("x").inspect().fence == theirs.fence
     with ThreadPoolExecutor(1) as pool:
         ours = lw.lock("x", replicas=1)
         with other.lock("x"):
@@ -61,7 +61,7 @@ def test_coredis_replication_error(lw: Lockwork, other: Lockwork) -> None:
         with pytest.raises(NotReplicated):
             mine.result(30)
     with other.lock("x", wait=0) as theirs:
-        assert lw.lock("x").state().fence == theirs.fence
+        assert lw.lock("x").inspect().fence == theirs.fence
 
 
 def test_portalocker_136_and_141(url: str, other: Lockwork, admin: redis.Redis) -> None:

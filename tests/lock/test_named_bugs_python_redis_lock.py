@@ -21,7 +21,7 @@ def _text(value: bytes | str) -> str:
 
 
 def waiting(lw: Lockwork, count: int = 1) -> None:
-    until(lambda: lw.lock("x").state().waiters == count, f"{count} wait")
+    until(lambda: lw.lock("x").inspect().waiters == count, f"{count} wait")
 
 
 def test_python_redis_lock_14(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
@@ -40,7 +40,7 @@ def test_python_redis_lock_14(lw: Lockwork, other: Lockwork, admin: redis.Redis)
             admin.publish(other.runtime.channel, f"{request} ")
         waiting(lw)
         assert not entered.is_set()
-        assert lw.lock("x").state().fence == grant.fence
+        assert lw.lock("x").inspect().fence == grant.fence
         grant.release()
         done.result(30)
 
@@ -74,7 +74,7 @@ def test_python_redis_lock_18(lw: Lockwork, lease: Any) -> None:
 def test_python_redis_lock_half_a_second(lw: Lockwork, other: Lockwork) -> None:
     """python-redis-lock: times were whole seconds, so that half a second was none, and the lock never ended."""
     grant = lw.lock("x", lease=0.5).acquire()
-    assert 0 < lw.lock("x").state().expires_in <= 0.5
+    assert 0 < lw.lock("x").inspect().expires_in <= 0.5
     with other.lock("x", wait=30):
         assert grant.lost
 

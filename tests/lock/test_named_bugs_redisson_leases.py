@@ -104,14 +104,14 @@ def test_5698_the_watchdog_of_the_second_acquire(short: Lockwork) -> None:
         with short.lock("x") as grant:
             threading.Event().wait(2)
             assert not grant.lost
-            assert short.lock("x").state().fence == grant.fence
+            assert short.lock("x").inspect().fence == grant.fence
 
 
 @pytest.mark.parametrize("wait", [0, 5], ids=["try", "wait"])
 async def test_3_16_3_an_interrupted_try_lock(short_async: Lockwork, wait: float) -> None:
     """Redisson 3.16.3: tryLock that was interrupted went on renewing the lock that nobody had."""
     lw = short_async
-    await lw.lock("warm").astate()
+    await lw.lock("warm").ainspect()
     for count in range(12):
         task = asyncio.create_task(lw.lock("x").aacquire(wait=wait))
         for _ in range(count):

@@ -24,7 +24,7 @@ def test_an_unlock_whose_message_is_lost(url: str, other: Lockwork, admin: redis
         lock = other.lock("x")
         grant = lock.acquire()
         waiting = pool.submit(lambda: lw.lock("x", wait=50).acquire())
-        until(lambda: lock.state().waiters == 1, "it waits")
+        until(lambda: lock.inspect().waiters == 1, "it waits")
         # its subscription is cut and the release comes before it is back
         admin.execute_command("CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes")  # type: ignore[no-untyped-call]
         began = time.monotonic()
@@ -46,11 +46,11 @@ def test_a_fair_lock_whose_waiters_died(lw: Lockwork, url: str, dead: int) -> No
         lock.acquire()
         for count in range(1, dead + 1):
             with script(DIES_IN_LINE, url=url) as waiter:
-                until(lambda count=count: lock.state().waiters == count, "it waits")  # type: ignore[misc]
+                until(lambda count=count: lock.inspect().waiters == count, "it waits")  # type: ignore[misc]
                 waiter.process.kill()
                 waiter.process.wait()
         alive = pool.submit(lambda: lw.lock("x", wait=50).acquire())
-        until(lambda: lock.state().waiters == dead + 1, "the live one waits")
+        until(lambda: lock.inspect().waiters == dead + 1, "the live one waits")
         threading.Event().wait(0.1)
         began = time.monotonic()
         lock.release()
@@ -74,7 +74,7 @@ def test_2099_waiting_times_do_not_drift(lw: Lockwork) -> None:
 
         late = list(pool.map(wait, [0.2, 0.4, 0.6, 0.8, 1.0, 1.2]))
         assert all(-0.001 <= one < 1.5 for one in late), late
-        assert lock.state().waiters == 0
+        assert lock.inspect().waiters == 0
 
 
 @pytest.mark.parametrize("phase", ["request", "reply"])
@@ -83,13 +83,13 @@ def test_4871_an_unlock_that_is_sent_again(url: str, other: Lockwork, phase: str
     with proxied(url) as proxy, Lockwork(proxy.url) as lw, ThreadPoolExecutor(1) as pool:
         grant = lw.lock("x").acquire()
         waiting = pool.submit(lambda: other.lock("x", wait=30).acquire())
-        until(lambda: other.lock("x").state().waiters == 1, "it waits")
+        until(lambda: other.lock("x").inspect().waiters == 1, "it waits")
         proxy.lose(load("lock_release").sha, phase)  # type: ignore[arg-type]
         grant.release()
         assert proxy.lost == 1
         theirs = waiting.result()
         assert not theirs.lost
-        assert other.lock("x").state().fence == theirs.fence
+        assert other.lock("x").inspect().fence == theirs.fence
         theirs.release()
 
 
@@ -99,7 +99,7 @@ def test_one_unlock_wakes_one_waiter(lw: Lockwork, other: Lockwork, admin: redis
         lock = lw.lock("x")
         lock.acquire()
         waiting = [pool.submit(lambda: other.lock("x", wait=30).acquire()) for _ in range(8)]
-        until(lambda: lock.state().waiters == 8, "all wait")
+        until(lambda: lock.inspect().waiters == 8, "all wait")
         threading.Event().wait(1.2)
         before = script_calls(admin)
         lock.release()
@@ -127,7 +127,7 @@ async def test_a_thousand_waiters_share_one_subscription(alw: Lockwork, admin: r
             for name in names:
                 await alw.lock(name).aacquire()
             inside.set()
-            while sum([(await alw.lock(name).astate()).waiters for name in names]) < count:
+            while sum([(await alw.lock(name).ainspect()).waiters for name in names]) < count:
                 await asyncio.sleep(0.01)
             subscribed = [one for one in admin.client_list() if int(one["sub"])]
             assert len(subscribed) <= 1

@@ -19,10 +19,10 @@ def test_a_thread_may_acquire_again_and_releases_as_often(lw: Lockwork) -> None:
             assert inner is outer
             assert inner.depth == 2
         assert lock.held()
-        assert lock.state().owner is not None
+        assert lock.inspect().owner is not None
         assert not outer.lost
     assert not lock.held()
-    assert lock.state().owner is None
+    assert lock.inspect().owner is None
     assert outer.lost
 
 
@@ -31,8 +31,8 @@ async def test_a_task_may_acquire_again_and_releases_as_often(alw: Lockwork) -> 
     async with lock as outer:
         async with alw.lock("x", wait=0) as inner:
             assert inner is outer
-        assert (await lock.astate()).owner is not None
-    assert (await lock.astate()).owner is None
+        assert (await lock.ainspect()).owner is not None
+    assert (await lock.ainspect()).owner is None
 
 
 def test_a_thread_that_a_holder_starts_holds_nothing(lw: Lockwork) -> None:
@@ -71,7 +71,7 @@ def test_a_release_by_somebody_else_changes_nothing(lw: Lockwork, url: str) -> N
     with lw.lock("x") as grant, Lockwork(url) as other:
         with pytest.raises(NotHeld):
             other.lock("x").release()
-        state = other.lock("x").state()
+        state = other.lock("x").inspect()
         assert (state.fence, state.waiters) == (grant.fence, 0)
 
 
@@ -110,11 +110,11 @@ async def test_with_and_async_with_on_one_handle(alw: Lockwork) -> None:
 
 async def test_a_blocking_call_on_the_loops_thread_is_an_error(alw: Lockwork) -> None:
     lock = alw.lock("x")
-    for call in (lock.acquire, lock.try_acquire, lock.state, lock.__enter__):
+    for call in (lock.acquire, lock.try_acquire, lock.inspect, lock.__enter__):
         with pytest.raises(BlockingCallError, match="await its a-prefixed twin"):
             call()
     assert not lock.held()
-    assert (await lock.astate()).owner is None
+    assert (await lock.ainspect()).owner is None
     async with lock:
         with pytest.raises(BlockingCallError):
             lock.release()
@@ -151,7 +151,7 @@ def test_threads_that_come_and_go_are_different_owners(lw: Lockwork) -> None:
 
     def hold() -> None:
         lw.lock("x").acquire()
-        owners.add(lw.lock("x").state().owner)
+        owners.add(lw.lock("x").inspect().owner)
         lw.lock("x").release()
 
     for _ in range(5):

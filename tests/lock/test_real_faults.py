@@ -59,7 +59,7 @@ def test_a_holder_that_keeps_the_interpreter_to_itself(lw: Lockwork, url: str, k
             assert holder.line() == "lost"
             assert holder.line() == "LockLost"
             assert not grant.lost
-            assert lw.lock("x").state().fence == grant.fence
+            assert lw.lock("x").inspect().fence == grant.fence
 
 
 @pytest.mark.parametrize("kind", ["plain", "sticky"])
@@ -102,11 +102,11 @@ def test_a_stopped_waiter_is_passed_over_and_comes_back(lw: Lockwork, url: str) 
     with script(waiter, url=url) as stopped:
         lock = lw.lock("x")
         first = lock.acquire()
-        until(lambda: lock.state().waiters == 1, "it waits")
+        until(lambda: lock.inspect().waiters == 1, "it waits")
         stopped.send(signal.SIGSTOP)
         with ThreadPoolExecutor(1) as pool:
             next_one = pool.submit(lambda: lw.lock("x", wait=40).acquire())
-            until(lambda: lock.state().waiters == 2, "the next one waits")
+            until(lambda: lock.inspect().waiters == 2, "the next one waits")
             lock.release()
             second = next_one.result()
             assert second.fence > first.fence
@@ -140,7 +140,7 @@ def test_scripts_are_flushed_under_every_operation(lw: Lockwork, admin: redis.Re
     lock = lw.lock("x", tags=["t"], at_least=0.01)
     steps: list[Callable[[], object]] = [
         lock.acquire,
-        lock.state,
+        lock.inspect,
         lock.extend,
         lambda: lw.lock("x").adopt(lock.export()),
         lock.release,
@@ -157,7 +157,7 @@ def test_scripts_are_flushed_under_every_operation(lw: Lockwork, admin: redis.Re
 
 async def test_scripts_are_flushed_under_every_operation_of_a_task(alw: Lockwork, admin: redis.Redis) -> None:
     lock = alw.lock("x")
-    for step in (lock.aacquire, lock.astate, lock.aextend, lock.arelease, lock.aacquire, lock.aforce_release):
+    for step in (lock.aacquire, lock.ainspect, lock.aextend, lock.arelease, lock.aacquire, lock.aforce_release):
         admin.script_flush()
         await step()
     admin.script_flush()

@@ -133,7 +133,7 @@ def test_it_leaves_the_locks_of_others_alone(lw: Lockwork, url: str) -> None:
     with Lockwork(url) as other, other.lock("x") as grant:
         assert lw.release_all() == 0
         assert not grant.lost
-        assert lw.lock("x").state().fence == grant.fence
+        assert lw.lock("x").inspect().fence == grant.fence
 
 
 async def test_the_blocking_one_is_an_error_in_a_loop_even_when_nothing_is_held(alw: Lockwork) -> None:

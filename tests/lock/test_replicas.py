@@ -72,7 +72,7 @@ def test_a_lock_that_was_handed_over_waits_for_replicas_as_well(pair: tuple[str,
 
         thread = threading.Thread(target=wait)
         thread.start()
-        until(lambda: other.lock("e").state().waiters == 1, "it waits")
+        until(lambda: other.lock("e").inspect().waiters == 1, "it waits")
         other.lock("e").release()
         thread.join(10)
         assert got
@@ -86,7 +86,7 @@ async def test_nobody_waits_behind_a_call_that_waits_for_replicas(pair: tuple[st
         await lw.lock("f").aacquire()
         slow = asyncio.create_task(lw.lock("g", replicas=5).aacquire())
         for _ in range(50):
-            await lw.lock("f").astate()
+            await lw.lock("f").ainspect()
         assert not slow.done(), "fifty calls went through while one waited for replicas"
         with pytest.raises(NotReplicated):
             await slow

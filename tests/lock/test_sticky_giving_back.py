@@ -34,7 +34,7 @@ def test_given_back_at_once_when_somebody_waits(lw: Lockwork, other: Lockwork, a
         assert time.monotonic() - began < 0.9
         assert theirs.fence > grant.fence
         assert lw.lock("x", sticky=True).try_acquire() is None
-    assert not lw.runtime.keeper.all
+    assert not lw.runtime.sticky_cache.all
 
 
 def test_given_back_after_somebody_only_tried(lw: Lockwork, other: Lockwork) -> None:
@@ -62,7 +62,7 @@ def test_given_back_when_it_is_in_use(lw: Lockwork, other: Lockwork) -> None:
     with ThreadPoolExecutor(1) as pool:
         with lock as grant:
             waiting = pool.submit(lambda: other.lock("x", wait=30).acquire())
-            until(lambda: lock.state().waiters, "it waits")
+            until(lambda: lock.inspect().waiters, "it waits")
             with lock:  # who has it may enter it again
                 pass
             assert not grant.lost
@@ -89,7 +89,7 @@ def test_two_processes_pass_it_to_and_fro(lw: Lockwork, url: str) -> None:
         with lw.lock("x", sticky=True, wait=30) as mine:
             assert mine.fence > fence
             keeper.tell("again")
-            until(lambda: lock.state().waiters, "it waits")
+            until(lambda: lock.inspect().waiters, "it waits")
         again = int(keeper.line())
         assert again > mine.fence
         assert lock.try_acquire() is None
@@ -121,7 +121,7 @@ def test_asked_twice_it_is_given_back_once(lw: Lockwork, other: Lockwork) -> Non
         lw.runtime.engine._ring()
         with other.lock("x", wait=SOON) as theirs:
             assert not theirs.lost
-            assert other.lock("x").state().fence == theirs.fence
+            assert other.lock("x").inspect().fence == theirs.fence
 
 
 def test_asked_for_a_lock_that_is_not_kept(lw: Lockwork) -> None:
@@ -148,7 +148,7 @@ def test_a_line_that_waits_is_served_in_order(lw: Lockwork, other: Lockwork) -> 
                     served.append(name)
 
             pool.submit(turn)
-            until(lambda count=count: lock.state().waiters == count, "it waits")  # type: ignore[misc]
+            until(lambda count=count: lock.inspect().waiters == count, "it waits")  # type: ignore[misc]
         lock.release()
     assert served == ["a", "b", "c", "d"]
     with lw.lock("x", wait=SOON):

@@ -19,8 +19,8 @@ def test_no_more_than_a_thousand_are_kept(url: str, admin: redis.Redis, monkeypa
         for number in range(50):
             with lw.lock(f"x{number}", sticky=True):
                 pass
-        assert len(lw.runtime.keeper.idle) == 20
-        assert len(lw.runtime.keeper.all) == 20
+        assert len(lw.runtime.sticky_cache.idle) == 20
+        assert len(lw.runtime.sticky_cache.all) == 20
         until(lambda: not any(lw.lock(f"x{number}").locked() for number in range(30)), "the oldest are free", SOON)
         assert all(lw.lock(f"x{number}").locked() for number in range(30, 50))
         with lw.lock("x49", sticky=True):

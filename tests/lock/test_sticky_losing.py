@@ -19,7 +19,7 @@ def test_lost_while_it_is_kept(url: str, admin: redis.Redis, other: Lockwork) ->
         with lock as grant:
             pass
         admin.delete("lw:{lock:x}")
-        until(lambda: not lw.runtime.keeper.all, "the engine noticed", SOON)
+        until(lambda: not lw.runtime.sticky_cache.all, "the engine noticed", SOON)
         with other.lock("x", wait=0) as theirs:
             assert lock.try_acquire() is None
             assert not theirs.lost
@@ -38,7 +38,7 @@ def test_lost_while_it_is_in_use(url: str, admin: redis.Redis) -> None:
             until(lambda: told, "the holder is told", SOON)
             assert grant.lost
         assert told == [grant]
-        assert not lw.runtime.keeper.all
+        assert not lw.runtime.sticky_cache.all
         with lock as again:
             assert not again.lost
         assert len(told) == 1
@@ -63,7 +63,7 @@ def test_on_lost_is_not_called_for_a_lock_that_is_only_kept(url: str, admin: red
         with lw.lock("x", sticky=True, on_lost=told.append):
             pass
         admin.delete("lw:{lock:x}")
-        until(lambda: not lw.runtime.keeper.all, "the engine noticed", SOON)
+        until(lambda: not lw.runtime.sticky_cache.all, "the engine noticed", SOON)
     assert not told
 
 
@@ -80,7 +80,7 @@ def test_taken_again_in_a_body_that_has_lost_it(url: str, admin: redis.Redis) ->
             admin.delete("lw:{lock:x}")
             until(lambda: grant.lost, "the holder is told", SOON)
             pool.submit(take).result()
-            assert lw.runtime.keeper.idle
+            assert lw.runtime.sticky_cache.idle
             with pytest.raises(LockLost):
                 lock.acquire()
         with lock as again:

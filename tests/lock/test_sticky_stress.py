@@ -199,7 +199,7 @@ def test_a_keeper_that_is_asked_while_threads_take_and_put_down(url: str, admin:
         with other.lock("x", wait=5):
             pass
         assert not lw.runtime.grants
-        assert not lw.runtime.keeper.all
+        assert not lw.runtime.sticky_cache.all
 
 
 async def test_tasks_of_two_apps(url: str, admin: redis.Redis) -> None:

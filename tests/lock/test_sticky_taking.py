@@ -76,7 +76,7 @@ def test_threads_of_one_process_exclude_each_other(lw: Lockwork) -> None:
         with pytest.raises(LockTimeout):
             pool.submit(lock.acquire, 0.05).result()
         waiting = pool.submit(lambda: lock.acquire().release())
-        until(lambda: lock.state().waiters, "it waits")
+        until(lambda: lock.inspect().waiters, "it waits")
         assert not waiting.done()
         lock.release()
         waiting.result()

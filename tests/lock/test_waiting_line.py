@@ -18,7 +18,7 @@ TURN = """
 import sys
 from lockwork import Lockwork
 with Lockwork() as lw:
-    lw.lock("x").state()
+    lw.lock("x").inspect()
     print("ready", flush=True)
     sys.stdin.readline()
     with lw.lock("x") as grant:
@@ -28,7 +28,7 @@ with Lockwork() as lw:
 
 
 def waiters(lw: Lockwork, count: int) -> None:
-    until(lambda: lw.lock("x").state().waiters == count, f"{count} wait")
+    until(lambda: lw.lock("x").inspect().waiters == count, f"{count} wait")
 
 
 def test_threads_are_served_in_the_order_they_came(lw: Lockwork) -> None:
@@ -59,7 +59,7 @@ async def test_tasks_are_served_in_the_order_they_came(alw: Lockwork) -> None:
 
     async with alw.lock("x"):
         turns = [asyncio.create_task(turn(number)) for number in range(50)]
-        while (await alw.lock("x").astate()).waiters < 50:
+        while (await alw.lock("x").ainspect()).waiters < 50:
             await asyncio.sleep(0)
     await asyncio.gather(*turns)
     assert order == list(range(50))
@@ -76,7 +76,7 @@ def test_processes_are_served_in_the_order_they_came(lw: Lockwork, url: str) -> 
         fences = [first.fence]
         for left, process in zip((2, 1, 0), turns, strict=True):
             fences.append(int(process.line()))
-            assert lw.lock("x").state().waiters == left
+            assert lw.lock("x").inspect().waiters == left
             process.tell("go")
         assert [process.wait() for process in turns] == [0, 0, 0]
     assert fences == sorted(set(fences))
@@ -94,12 +94,12 @@ def test_the_lock_is_handed_over_in_the_release_itself(lw: Lockwork) -> None:
 
     lock = lw.lock("x")
     lock.acquire()
-    mine = lock.state().owner
+    mine = lock.inspect().owner
     thread = threading.Thread(target=next_one)
     thread.start()
     waiters(lw, 1)
     lock.release()
-    owner = lock.state().owner
+    owner = lock.inspect().owner
     assert lock.try_acquire() is None
     assert held.wait(30)
     release.set()
@@ -115,7 +115,7 @@ def test_wait_0_takes_what_is_free_and_nothing_else(lw: Lockwork) -> None:
                 lw.lock("x", wait=0).acquire()
 
         pool.submit(refused).result()
-        assert lw.lock("x").state().waiters == 0
+        assert lw.lock("x").inspect().waiters == 0
 
 
 def test_a_short_wait_ends_in_time_and_leaves_nobody_in_the_line(lw: Lockwork) -> None:
@@ -127,7 +127,7 @@ def test_a_short_wait_ends_in_time_and_leaves_nobody_in_the_line(lw: Lockwork) -
 
     with lw.lock("x"), ThreadPoolExecutor(1) as pool:
         assert 0.2 <= pool.submit(wait_a_little).result() < 5
-        assert lw.lock("x").state().waiters == 0
+        assert lw.lock("x").inspect().waiters == 0
     assert lw.lock("x").try_acquire() is not None
     lw.lock("x").release()
 
@@ -143,11 +143,11 @@ async def test_a_task_that_gives_up_does_not_hold_up_those_behind_it(alw: Lockwo
 
     async with alw.lock("x"):
         first = asyncio.create_task(impatient())
-        while (await alw.lock("x").astate()).waiters < 1:
+        while (await alw.lock("x").ainspect()).waiters < 1:
             await asyncio.sleep(0)
         second = asyncio.create_task(patient())
         await first
-        assert (await alw.lock("x").astate()).waiters == 1
+        assert (await alw.lock("x").ainspect()).waiters == 1
     await second
 
 
@@ -160,7 +160,7 @@ async def test_a_wait_that_asyncio_ends(alw: Lockwork) -> None:
 
         with pytest.raises(TimeoutError):
             await asyncio.create_task(waiting())
-        assert (await alw.lock("x").astate()).waiters == 0
+        assert (await alw.lock("x").ainspect()).waiters == 0
 
 
 def test_the_wait_of_one_call_overrides_the_handles(lw: Lockwork) -> None:
@@ -180,7 +180,7 @@ async def test_a_thousand_waiting_tasks_need_three_connections(alw: Lockwork, ad
 
     async with alw.lock("x"):
         tasks = [asyncio.create_task(turn()) for _ in range(1000)]
-        while (await alw.lock("x").astate()).waiters < 1000:
+        while (await alw.lock("x").ainspect()).waiters < 1000:
             await asyncio.sleep(0.01)
         others = {admin.client_id()}
         ours = [client for client in admin.client_list() if int(client["id"]) not in others]

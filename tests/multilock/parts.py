@@ -11,5 +11,5 @@ Several = Callable[..., MultiLock]
 
 
 def free(app: Lockwork, *names: str) -> bool:
-    states = [app.lock(name).state() for name in names]
+    states = [app.lock(name).inspect() for name in names]
     return all(state.owner is None and state.waiters == 0 for state in states)

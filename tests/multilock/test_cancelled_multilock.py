@@ -32,7 +32,7 @@ def mine(request: pytest.FixtureRequest, alw: Lockwork) -> MultiLock:
 
 async def free(rival: Lockwork, but: str, where: str) -> None:
     for name in NAMES:
-        state = await rival.lock(name).astate()
+        state = await rival.lock(name).ainspect()
         assert state.waiters == 0, f"{where}: it waits for {name}"
         assert name == but or state.owner is None, f"{where}: {name} is held by {state.owner}"
 
@@ -47,7 +47,7 @@ async def test_its_turn_comes(alw: Lockwork, rival: Lockwork, mine: MultiLock, b
 
     async def comes() -> None:
         async def waits() -> bool:
-            return (await other.astate()).waiters > 0
+            return (await other.ainspect()).waiters > 0
 
         await auntil(waits, "it waits")
         await other.arelease()
@@ -80,7 +80,7 @@ async def test_one_of_them_is_entered_already(alw: Lockwork, rival: Lockwork, mi
         await free(rival, "", where)
         nothing_here(alw, where)
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(block, clean)
     assert sweep.ended > 5
     assert sweep.finished

@@ -25,7 +25,7 @@ def test_it_holds_the_same_locks(lw: Lockwork, other: Lockwork, several: Several
         assert grant.fence == max(grant.fences.values())
         for name in ("a", "b"):
             assert other.lock(name).try_acquire() is None
-            assert other.lock(name).state().fence == grant.fences[name]
+            assert other.lock(name).inspect().fence == grant.fences[name]
         assert not grant.lost
         grant.check()
         assert 0 < grant.remaining <= 30
@@ -40,7 +40,7 @@ def test_all_or_nothing(lw: Lockwork, other: Lockwork, several: Several) -> None
         assert free(other, "a", "c")
         with pytest.raises(LockTimeout, match="multilock 'a, b'"):
             several(lw, "a", "b", wait="100ms").acquire()
-        assert other.lock("b").state().waiters == 0
+        assert other.lock("b").inspect().waiters == 0
     assert free(other, "a", "b", "c")
 
 
@@ -174,7 +174,7 @@ async def test_asyncio(alw: Lockwork, url: str, several: Several) -> None:
             assert await other.multilock("b", "c").atry_acquire() is None
             await grant.aextend("10s")
             waiting = asyncio.create_task(other.multilock("b", "c").aacquire())
-            while (await alw.lock("b").astate()).waiters == 0:
+            while (await alw.lock("b").ainspect()).waiters == 0:
                 await asyncio.sleep(0)
             assert not await alw.lock("x").alocked()
         theirs = await waiting

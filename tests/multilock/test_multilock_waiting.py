@@ -18,7 +18,7 @@ def test_nobody_is_passed_by(lw: Lockwork, other: Lockwork) -> None:
     """Not waiting, it takes nothing that others wait for."""
     with other.lock("a"), ThreadPoolExecutor(1) as pool:
         turn = pool.submit(lambda: other.lock("a", wait=30).acquire().release())
-        until(lambda: other.lock("a").state().waiters == 1, "somebody waits")
+        until(lambda: other.lock("a").inspect().waiters == 1, "somebody waits")
         assert lw.multilock("a", "b").try_acquire() is None
         assert free(other, "b")
         other.lock("a").release()
@@ -31,11 +31,11 @@ def test_while_it_waits_it_has_nothing_behind_that_in_the_order(lw: Lockwork, ot
     other.lock("c").acquire()
     with ThreadPoolExecutor(1) as pool:
         grant = pool.submit(lw.multilock("c", "b", "a", wait=30).acquire)
-        until(lambda: other.lock("a").state().waiters == 1, "it waits for the first")
-        assert other.lock("c").state().waiters == 0
+        until(lambda: other.lock("a").inspect().waiters == 1, "it waits for the first")
+        assert other.lock("c").inspect().waiters == 0
         assert free(other, "b")
         other.lock("a").release()
-        until(lambda: other.lock("c").state().waiters == 1, "it waits for the last")
+        until(lambda: other.lock("c").inspect().waiters == 1, "it waits for the last")
         assert other.lock("b").try_acquire() is None, "what was free on the way is taken"
         assert not grant.done()
         other.lock("c").release()
@@ -50,7 +50,7 @@ def test_it_waits_in_no_circle_with_nested_locks(lw: Lockwork, other: Lockwork) 
     other.lock("a").acquire()
     with ThreadPoolExecutor(1) as pool:
         grant = pool.submit(lw.multilock("a", "b", wait=30).acquire)
-        until(lambda: other.lock("a").state().waiters == 1, "it waits")
+        until(lambda: other.lock("a").inspect().waiters == 1, "it waits")
         with other.lock("b", wait=10):
             assert not grant.done()
         other.lock("a").release()
@@ -62,12 +62,12 @@ def test_what_it_has_lives_while_it_waits_for_the_rest(lw: Lockwork, other: Lock
     other.lock("b").acquire()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(several(lw, "a", "b", wait=30, lease="1s").acquire)
-        until(lambda: other.lock("a").state().owner is not None, "it has the first")
-        fence = other.lock("a").state().fence
+        until(lambda: other.lock("a").inspect().owner is not None, "it has the first")
+        fence = other.lock("a").inspect().fence
         assert other.lock("a", wait=2).try_acquire() is None
         with pytest.raises(LockTimeout):
             other.lock("a", wait=2).acquire()
-        assert other.lock("a").state().fence == fence
+        assert other.lock("a").inspect().fence == fence
         other.lock("b").release()
         assert waiting.result(30).fences["a"] == fence
 
@@ -85,9 +85,9 @@ async def test_cancelled_at_every_turn(alw: Lockwork, url: str, several: Several
                 with contextlib.suppress(asyncio.CancelledError):
                     await (await task).arelease()
                 for name in ("a", "c"):
-                    state = await other.lock(name).astate()
+                    state = await other.lock(name).ainspect()
                     assert (state.owner, state.waiters) == (None, 0), name
-                assert (await other.lock("b").astate()).waiters == 0
+                assert (await other.lock("b").ainspect()).waiters == 0
         await other.lock("b").arelease()
 
 

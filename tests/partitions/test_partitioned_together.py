@@ -39,7 +39,7 @@ def test_a_flow_is_on_one_partition(four: Lockwork) -> None:
     assert {run.queue for run in runs} == {f"mail/{number}" for number in range(4)}, "each at random"
     for run in runs:
         assert {job.queue for job in run.jobs()} == {run.queue}
-        assert four.find_flow(run.id, run.queue).status().jobs == 10
+        assert four.flow(id=run.id, queue=run.queue).inspect().jobs == 10
     assert four.queue("mail").status().enqueued == 600
 
 
@@ -64,7 +64,7 @@ def test_a_job_or_a_flow_is_found_by_its_partition(four: Lockwork) -> None:
     ):
         four.job("x", "mail")
     with pytest.raises(ConfigError, match="a flow is found by its partition"):
-        four.find_flow("x", "mail")
+        four.flow(id="x", queue="mail")
     assert four.job("x", "mail/3").state() == "unknown"
     assert four.job("x", "mail/9").queue == "mail/9", "of which there may have been more"
 
@@ -79,7 +79,7 @@ def test_a_stock_is_where_its_name_says(four: Lockwork) -> None:
     assert enqueued(four) == {home("phones"): 2}
     with pytest.raises(ConfigError, match="stock 'phones' lives on partition 'mail/.*decides partition 'mail/"):
         phones.reserve("bob", enqueue=keyed.call(int(elsewhere("phones"))))
-    assert (phones.status().available, enqueued(four)) == (2, {home("phones"): 2}), "nothing was reserved either"
+    assert (phones.inspect().available, enqueued(four)) == (2, {home("phones"): 2}), "nothing was reserved either"
     with pytest.raises(SoldOut):
         phones.reserve("bob", 3, enqueue=send.call(1))
 
@@ -121,9 +121,9 @@ def test_schedules_are_where_their_jobs_are(four: Lockwork) -> None:
     by_name = four.schedule(send.call(1), name="nightly", every="1h")
     by_key = four.schedule(keyed.call(7), name="of-seven", every="1h")
     assert (by_name.queue, by_key.queue) == (home("nightly"), home(7))
-    assert four.named_schedule("nightly", "mail").queue == home("nightly")
-    assert four.named_schedule("of-seven", "mail").queue == home(7), "this app's code says where it is"
-    assert four.named_schedule("unheard-of", "mail").queue == home("unheard-of")
+    assert four.schedule("nightly", queue="mail").queue == home("nightly")
+    assert four.schedule("of-seven", queue="mail").queue == home(7), "this app's code says where it is"
+    assert four.schedule("unheard-of", queue="mail").queue == home("unheard-of")
     assert {queue: set(plans) for queue, plans in four.plans.items() if plans} == {
         queue: {name for name, where in (("nightly", by_name), ("of-seven", by_key)) if where.queue == queue}
         for queue in (by_name.queue, by_key.queue)
@@ -134,14 +134,14 @@ def test_schedules_are_where_their_jobs_are(four: Lockwork) -> None:
         four.schedule(keyed.call(int(elsewhere("nightly"))), name="nightly", every="1h")
     assert four.schedules("mail") == four.schedules() == [], "no worker has declared them yet"
     with pytest.raises(ConfigError, match="a schedule's name"):
-        four.named_schedule("a b", "mail")
+        four.schedule("a b", queue="mail")
 
 
 def test_other_queues_have_no_partitions(four: Lockwork) -> None:
     @four.task(every="1h", name="hourly")
     def here() -> None: ...
 
-    assert four.named_schedule("hourly").queue == "default"
+    assert four.schedule("hourly").queue == "default"
     assert four.stock("s", 1).queue == "default"
     assert four.queue().lock("x").queue == "default"
     assert four.chain(here.call()).enqueue().queue == "default"

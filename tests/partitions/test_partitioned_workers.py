@@ -149,12 +149,12 @@ def test_a_schedule_fires_once_for_each_slot(sorting: Any, own_url: str, apps: P
         worker("sorting:lw", url=own_url, folder=apps),
     ):
         history.wait(3, "tick")
-        schedule = sorting.lw.named_schedule("tick", "mail")
+        schedule = sorting.lw.schedule("tick", queue="mail")
         (found,) = sorting.lw.schedules("mail")
         assert (found.name, found.queue, found.queue in ALL) == ("tick", schedule.queue, True)
         assert [each.name for each in sorting.lw.schedules()] == ["tick"]
         assert schedule.pause()
-        status = schedule.status()
+        status = schedule.inspect()
         until(lambda: done(sorting), "all ran")
     lines = history.lines("tick")
     assert len({line["id"] for line in lines}) == len(lines) == status.enqueued

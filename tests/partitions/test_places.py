@@ -12,7 +12,7 @@ import redis
 from lockwork import ConfigError, Lockwork
 from lockwork.partitions import Partitions, numbered, routing_name
 from lockwork.protocol.keys import QueueKeys, checked_queue
-from lockwork.protocol.queues.record_header import Limits, head
+from lockwork.protocol.queues.record_header import JobLimits, head
 
 NAMES = [f"order:{number}" for number in range(4000)]
 
@@ -45,7 +45,7 @@ def test_the_check_catches_names_that_are_not_spread() -> None:
     [
         (head(1, 4), None),
         (head(1, 4, "key"), "key"),
-        (head(1, 4, "", "group", Limits(2, 3, 4)), "group"),
+        (head(1, 4, "", "group", JobLimits(2, 3, 4)), "group"),
         (head(1, 4, "key", "group"), "key"),
         (head(1, 4, unique="ds/end/report:1"), "report:1"),
         (head(1, 4, "", "group", unique="ss/end/group"), "group"),

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.execution import fetch_order
-from lockwork.worker.execution.fetch_order import Allot
-from lockwork.worker.execution.queue_state import Source
+from lockwork.worker.execution.fetch_order import FetchOrder
+from lockwork.worker.execution.queue_state import QueueState
 
 
-def family(name: str, partitions: int, weight: int = 1, turns: list[float] | None = None) -> list[Source]:
+def family(name: str, partitions: int, weight: int = 1, turns: list[float] | None = None) -> list[QueueState]:
     nobody: Any = None
     return [
-        Source(
+        QueueState(
             f"{name}/{number}",
             QueueKeys("lw", f"{name}/{number}"),
             nobody,
@@ -29,7 +29,9 @@ def family(name: str, partitions: int, weight: int = 1, turns: list[float] | Non
     ]
 
 
-def served(made: list[Source], rounds: list[tuple[int, set[int]]], allot: Allot) -> list[tuple[list[str], str]]:
+def served(
+    made: list[QueueState], rounds: list[tuple[int, set[int]]], allot: FetchOrder
+) -> list[tuple[list[str], str]]:
     """Serve queues that never run empty, of which some sleep now and then: who was awake, and who had the first job."""
     found = []
     for places, asleep in rounds:
@@ -81,12 +83,12 @@ def test_a_family_has_its_place_in_the_order() -> None:
 
 
 def test_partitions_named_one_by_one_are_in_their_order() -> None:
-    sources = [Source(f"mail/{number}", QueueKeys("lw", f"mail/{number}"), None, 1) for number in range(3)]  # type: ignore[arg-type]
+    sources = [QueueState(f"mail/{number}", QueueKeys("lw", f"mail/{number}"), None, 1) for number in range(3)]  # type: ignore[arg-type]
     for _ in range(5):
         assert [source.name for source, _ in fetch_order.strict_in_turn(sources, 5)] == ["mail/0", "mail/1", "mail/2"]
 
 
-def shared(sources: list[Source], rounds: int, places: int, allot: Allot) -> Counter[str]:
+def shared(sources: list[QueueState], rounds: int, places: int, allot: FetchOrder) -> Counter[str]:
     got: Counter[str] = Counter()
     for _ in range(rounds):
         for source, most in allot(sources, places):

@@ -129,7 +129,7 @@ def test_processes_that_cannot_start_cost_no_attempt(
     with worker("forge:lw", url=own_url, folder=apps) as process:
         job = forge.pids.enqueue()
         until(lambda: process.errors.count("no process could be started for it: exit status 9") >= 2, "it is tried")
-        assert job.look().attempts in (None, 0)
+        assert job.inspect().attempts in (None, 0)
         assert job.state() in ("scheduled", "ready", "running")
         assert forge.lw.queue().status().failed == 0
 

@@ -99,7 +99,7 @@ def test_a_worker_that_ends_by_itself_goes_on_after_a_hard_timeout(
     with worker("forge:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert [other.result(5) for other in others] == [1] * 3
-    assert job.look().attempts in (1, 2)
+    assert job.inspect().attempts in (1, 2)
 
 
 def test_one_job_is_one_job(forge: Any, own_url: str, apps: Path, history: History) -> None:

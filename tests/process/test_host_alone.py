@@ -13,9 +13,9 @@ import pytest
 from lockwork.errors import JobCancelled
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.execution import runner_handle
-from lockwork.worker.execution.runner_handle import Errand, Host, Place
-from lockwork.worker.ipc.frames import Order, Stop
-from lockwork.worker.settings import ChildOrders, WorkerOptions
+from lockwork.worker.execution.runner_handle import RunnerHandle, RunnerTask, SpawnSpec
+from lockwork.worker.ipc.frames import RunnerJob, Stop
+from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 RUNNER = """
 import socket, sys
@@ -48,13 +48,13 @@ class Owner:
         self.then: Callable[[], None] = lambda: None
         self.frees = 0
 
-    def on_free(self, _host: Host) -> None:
+    def on_free(self, _host: RunnerHandle) -> None:
         self.frees += 1
         self.free.set()
         then, self.then = self.then, lambda: None
         then()
 
-    def on_gone(self, _host: Host) -> None:
+    def on_gone(self, _host: RunnerHandle) -> None:
         self.gone.set()
 
 
@@ -64,13 +64,13 @@ def owner() -> Owner:
 
 
 @pytest.fixture
-async def runner(monkeypatch: pytest.MonkeyPatch, owner: Owner) -> AsyncIterator[Host]:
-    def spawn(_place: Place, descriptor: int) -> subprocess.Popen[bytes]:
+async def runner(monkeypatch: pytest.MonkeyPatch, owner: Owner) -> AsyncIterator[RunnerHandle]:
+    def spawn(_place: SpawnSpec, descriptor: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", RUNNER, str(descriptor)]
         return subprocess.Popen(command, pass_fds=[descriptor], process_group=0)
 
     monkeypatch.setattr(runner_handle, "_spawn", spawn)
-    place = Place(ChildOrders(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
+    place = SpawnSpec(ProcessSettings(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
     started = await runner_handle.start(place, owner)
     await asyncio.wait_for(owner.free.wait(), 30)
     yield started
@@ -82,8 +82,8 @@ def job(id: str) -> Leased:
     return Leased(id, b"", b"", 1, 1)
 
 
-async def test_the_next_job_is_taken_on_before_the_end_of_the_last_is_known(runner: Host, owner: Owner) -> None:
-    errands: list[Errand] = []
+async def test_the_next_job_is_taken_on_before_the_end_of_the_last_is_known(runner: RunnerHandle, owner: Owner) -> None:
+    errands: list[RunnerTask] = []
     first = runner.run("default", job("a"))
     owner.then = lambda: errands.append(runner.run("default", job("b")))
     assert await first.outcome(None) == Outcome("a", b"", "s")
@@ -92,14 +92,14 @@ async def test_the_next_job_is_taken_on_before_the_end_of_the_last_is_known(runn
 
 
 async def test_a_job_that_has_ended_is_not_the_next_one(
-    runner: Host, owner: Owner, monkeypatch: pytest.MonkeyPatch
+    runner: RunnerHandle, owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled or timed out when it has ended, it takes nothing along."""
-    errands: list[Errand] = []
-    sent: list[Order | Stop] = []
+    errands: list[RunnerTask] = []
+    sent: list[RunnerJob | Stop] = []
     send = runner.send
 
-    def sending(message: Order | Stop) -> None:
+    def sending(message: RunnerJob | Stop) -> None:
         sent.append(message)
         send(message)
 
@@ -122,7 +122,7 @@ async def test_a_job_that_has_ended_is_not_the_next_one(
     assert await errands[0].outcome(None) == Outcome("slow", b"", "c")
 
 
-async def test_what_a_copy_of_the_runner_says_is_nothing(runner: Host, owner: Owner) -> None:
+async def test_what_a_copy_of_the_runner_says_is_nothing(runner: RunnerHandle, owner: Owner) -> None:
     """A job may have forked one that speaks on the same line: of other jobs, or of being free."""
     assert await runner.run("default", job("copied")).outcome(None) == Outcome("copied", b"", "s")
     assert await runner.run("default", job("a")).outcome(None) == Outcome("a", b"", "s")

@@ -10,15 +10,15 @@ import pytest
 
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.ipc import frames
-from lockwork.worker.ipc.frames import Order, Stop
-from lockwork.worker.ipc.hard_timeouts import Limits, Overruns, Verdict
+from lockwork.worker.ipc.frames import RunnerJob, Stop
+from lockwork.worker.ipc.hard_timeouts import HardTimeout, HardTimeouts, TimeLimits
 from processes import until
 
 
 class _Line:
     """A reporter that is no socket."""
 
-    def __init__(self, overruns: Overruns, session: str) -> None:
+    def __init__(self, overruns: HardTimeouts, session: str) -> None:
         self._overruns, self._session = overruns, session
 
     def tell(self, text: str) -> None:
@@ -28,13 +28,13 @@ class _Line:
 class _Heard:
     def __init__(self) -> None:
         self.over: list[tuple[str, list[str]]] = []
-        self.overruns = Overruns(self._on_over)
+        self.overruns = HardTimeouts(self._on_over)
 
-    def _on_over(self, session: str, verdicts: list[Verdict]) -> None:
+    def _on_over(self, session: str, verdicts: list[HardTimeout]) -> None:
         self.over.append((session, sorted(verdict.outcome.id for verdict in verdicts)))
 
-    def limits(self, session: str, queue: str = "default") -> Limits:
-        return Limits(_Line(self.overruns, session), queue)  # type: ignore[arg-type]
+    def limits(self, session: str, queue: str = "default") -> TimeLimits:
+        return TimeLimits(_Line(self.overruns, session), queue)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -82,15 +82,15 @@ def test_all_that_are_late_are_told_together() -> None:
     gate = threading.Event()
     over: list[tuple[str, int]] = []
 
-    def on_over(session: str, verdicts: list[Verdict]) -> None:
+    def on_over(session: str, verdicts: list[HardTimeout]) -> None:
         over.append((session, len(verdicts)))
         gate.wait(10)
 
-    overruns = Overruns(on_over)
+    overruns = HardTimeouts(on_over)
     try:
-        Limits(_Line(overruns, "first"), "q").begun(outcome("x"), 0.01, "task")  # type: ignore[arg-type]
+        TimeLimits(_Line(overruns, "first"), "q").begun(outcome("x"), 0.01, "task")  # type: ignore[arg-type]
         until(lambda: over, "the first is told, and takes its time")
-        limits = Limits(_Line(overruns, "second"), "q")  # type: ignore[arg-type]
+        limits = TimeLimits(_Line(overruns, "second"), "q")  # type: ignore[arg-type]
         limits.begun(outcome("a"), 0.01, "task")
         limits.begun(outcome("b"), 0.02, "task")
         limits.begun(outcome("c"), 600, "task")
@@ -115,9 +115,11 @@ def test_orders_come_whole() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         job = Leased("a", b"1 2 x", b"1,4,,;" + b"\xff\n" * 300_000, 1, 2, b"\x81")
-        sent = threading.Thread(target=lambda: ours.sendall(frames.packed(Order("q", job)) + frames.packed(Stop("a"))))
+        sent = threading.Thread(
+            target=lambda: ours.sendall(frames.packed(RunnerJob("q", job)) + frames.packed(Stop("a")))
+        )
         sent.start()
-        assert frames.order(theirs) == Order("q", job)
+        assert frames.order(theirs) == RunnerJob("q", job)
         assert frames.order(theirs) == Stop("a")
         sent.join()
         ours.close()

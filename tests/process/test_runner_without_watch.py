@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 import pytest
 
 from lockwork.worker.execution import runner_handle
-from lockwork.worker.execution.runner_handle import Place
-from lockwork.worker.settings import ChildOrders, WorkerOptions
+from lockwork.worker.execution.runner_handle import SpawnSpec
+from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 
 async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     spawned: list[subprocess.Popen[bytes]] = []
 
-    def spawn(_place: Place, _descriptor: int) -> subprocess.Popen[bytes]:
+    def spawn(_place: SpawnSpec, _descriptor: int) -> subprocess.Popen[bytes]:
         spawned.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
         return spawned[0]
 
@@ -28,7 +28,7 @@ async def test_it_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_handle, "_spawn", spawn)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     owner: Any = None
-    place = Place(ChildOrders(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
+    place = SpawnSpec(ProcessSettings(WorkerOptions("app:lw", ["default"], 1, 1, 15, 30), "h/1/a"), "asyncio", ".")
     with pytest.raises(RuntimeError, match="new thread"):
         await runner_handle.start(place, owner)
     assert spawned[0].returncode is not None

@@ -15,7 +15,7 @@ from history import History
 from lockwork import JobFailed
 from lockwork.worker.ipc.messages import RunnerReports
 from lockwork.worker.supervisor import child_process
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 from ports import free_port
 from processes import children, until, worker
 from scraping import scraped
@@ -62,9 +62,9 @@ def test_they_are_measured_and_counted(forge: Any, own_url: str, apps: Path, his
 
 
 @pytest.fixture
-def child() -> Iterator[Child]:
+def child() -> Iterator[WorkerProcess]:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    yield Child(process, "host/1/x", 0.0)
+    yield WorkerProcess(process, "host/1/x", 0.0)
     process.communicate(b"\n")
 
 
@@ -78,7 +78,7 @@ class _Line:
         self.told.append(text)
 
 
-def test_what_is_reported_is_heard(child: Child) -> None:
+def test_what_is_reported_is_heard(child: WorkerProcess) -> None:
     line = _Line()
     reports = RunnerReports(line)  # type: ignore[arg-type]
     reports.begun(child.pid)
@@ -95,7 +95,7 @@ def test_what_is_reported_is_heard(child: Child) -> None:
 @pytest.mark.parametrize(
     "text", ["runner-begun", "runner-begun x", "runner-gone", "runner-gone 1 nonsense", "runner-gone -1 died"]
 )
-def test_nonsense_counts_for_nothing(child: Child, text: str) -> None:
+def test_nonsense_counts_for_nothing(child: WorkerProcess, text: str) -> None:
     assert child_process.concerns(text)
     assert child_process.heard(child, text) == ""
     assert child.memory_of_runners() == []

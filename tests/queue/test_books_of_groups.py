@@ -11,14 +11,14 @@ from lockwork.protocol.queues import enqueue, job_control, leases, record_header
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from model.bench import CHANNEL, SECOND, Bench
 from simulation.server import Build, Server
 
 QUEUE = QueueKeys("sim", "q")
 SESSION = "host/1/a"
 WINDOW_MS = 60_000
-SLOW = Limits(0, 1, 60_000)
+SLOW = JobLimits(0, 1, 60_000)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def bench(url: str) -> Iterator[Bench]:
     server.close()
 
 
-def _push(bench: Bench, id: str, group: str, limits: Limits = SLOW) -> None:
+def _push(bench: Bench, id: str, group: str, limits: JobLimits = SLOW) -> None:
     bench.run(enqueue.push(QUEUE, [NewJob(id, record_header.head(1, 3, "", group, limits) + b"body")]))
 
 
@@ -91,7 +91,7 @@ def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench)
 @pytest.mark.parametrize("dies", [False, True])
 def test_who_leaves_a_key_and_a_group_lets_two_others_run(bench: Bench, *, dies: bool) -> None:
     """The next of the key need not be of the group, and the next of the group may have no key: two are woken."""
-    one, none = Limits(1), Limits()
+    one, none = JobLimits(1), JobLimits()
     bench.hear("second")
     for id, key, group, limits in (("j0", "k", "tenant", one), ("j1", "k", "", none), ("j2", "", "tenant", one)):
         bench.run(
@@ -132,7 +132,7 @@ def test_a_clock_that_was_set_back_costs_a_queue_one_period(bench: Bench) -> Non
 def test_limits_that_newer_jobs_do_not_have_are_lifted(bench: Bench, lifted: bytes) -> None:
     """Although the group is never empty: a limit that was taken out of the code held for as long as that."""
     for number in range(3):
-        _push(bench, f"old{number}", "g", Limits(1))
+        _push(bench, f"old{number}", "g", JobLimits(1))
     assert [job.id for job in _reserve(bench, "r1").jobs] == ["old0"]
     bench.run(enqueue.push(QUEUE, [NewJob("new", lifted + b"body")]))
     assert [job.id for job in _reserve(bench, "r2").jobs] == ["old1", "old2", "new"]

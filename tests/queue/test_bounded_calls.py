@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork
+from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import enqueue, flows, job_control, leases, record_header
 from lockwork.protocol.queues.enqueue import NewJob
@@ -168,7 +169,7 @@ def test_few_hundred_watchers_of_a_job_are_kept(lw: Lockwork, queue: QueueKeys, 
     lw.runtime.run(enqueue.push(queue, [NewJob("1", record_header.head(1, 5) + b"x", 60_000)]))
     asking = [f"lw:wake:asker-{number:05}" for number in range(2000)]
     for channel in asking:
-        lw.runtime.run(leases.standing(queue, "1", channel))
+        lw.runtime.run(leases.job_state(queue, "1", channel))
     found: Any = admin.hget(queue.watch, "1")
     kept = found.decode().split()
     assert 100 < len(kept) < 1000
@@ -184,3 +185,18 @@ def calls(admin: redis.Redis) -> int:
 def waiting(admin: redis.Redis, queue: QueueKeys) -> list[str]:
     """The ready jobs in their order."""
     return [str(id, "ascii") for id in admin.lrange(queue.ready[1], 0, -1) if isinstance(id, bytes)]
+
+
+def test_a_call_cancels_a_bounded_part_of_a_flow(lw: Lockwork, admin: redis.Redis, queue: QueueKeys) -> None:
+    """500 jobs a call held up the server for 22 ms."""
+    record = record_header.head(1, 5) + b'["work",[]]'
+    lw.runtime.run(flows.push(queue, "f", [FlowJob(record), *(FlowJob(record, (1,)) for _ in range(1000))], None))
+    ending = flows.cancel(queue, "f")
+
+    def one_call() -> Protocol[Any]:
+        return (yield next(ending))
+
+    lw.runtime.run(one_call())
+    assert admin.hlen(queue.jobs) > 1000 - 200
+    lw.runtime.run(flows.cancel(queue, "f"))
+    assert admin.hlen(queue.jobs) == 0

@@ -45,7 +45,7 @@ def test_the_next_heartbeat_finds_the_rest(bench: Bench) -> None:
     status, workers = bench.run(queue_status.status(QUEUE))
     assert status.ready + status.running == COUNT
     assert not workers, "who is over is no worker"
-    assert bench.run(sessions.heads(QUEUE)).lease_left is None
+    assert bench.run(sessions.queue_head(QUEUE)).lease_left is None
     found = bench.run(leases.beat(QUEUE, {OTHER: True}, 5000, 1.0))
     assert found.overdue == DEAD
     bench.run(leases.recover(QUEUE, DEAD, WINDOW_MS, gone=False))

@@ -13,7 +13,7 @@ KEYS = QueueKeys("lw", "default")
 def test_a_job_that_was_cancelled_or_moved_is_not_at_the_head(lw: Lockwork) -> None:
     run = lw.runtime.run
     run(enqueue.push(KEYS, [NewJob(f"j{at}", record_header.head(1, 1) + b"[]") for at in range(4)]))
-    assert run(sessions.heads(KEYS)).first == [[], ["j0", "j1", "j2", "j3"], []]
+    assert run(sessions.queue_head(KEYS)).first == [[], ["j0", "j1", "j2", "j3"], []]
     run(job_control.cancel(KEYS, "j0", "lw"))
     run(job_control.reschedule(KEYS, "j2", 60_000))
-    assert run(sessions.heads(KEYS)).first == [[], ["j1", "j3"], []]
+    assert run(sessions.queue_head(KEYS)).first == [[], ["j1", "j3"], []]

@@ -104,7 +104,7 @@ def test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended(own: An
         job = own.lw.job("j1")
         assert _tokens(admin).keys() == {"j1"}, "it is handed over"
         assert job.cancel()
-        run(sessions.pass_on(KEYS, session, its, asleep.fence, 600_000))
+        run(sessions.forward_wakeup(KEYS, session, its, asleep.fence, 600_000))
         assert job.state() == "cancelled"
         assert own.lw.queue().status().running == 0
         assert not admin.exists(KEYS.jobs, KEYS.notes, KEYS.ready[1], KEYS.run(session))

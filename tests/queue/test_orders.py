@@ -5,14 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 
 
 def test_orders_that_nobody_reads_do_not_end_the_supervisor() -> None:
     """They stay in the pipe's buffer, and closing it sends them once more, to nobody."""
     process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
     process.wait()
-    child = Child(process, "host/1/x", 0.0)
+    child = WorkerProcess(process, "host/1/x", 0.0)
     child.tell(b"orders\n")
     child.let_go()
     assert process.stdin is not None

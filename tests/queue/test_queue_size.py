@@ -191,12 +191,12 @@ def test_a_stock_reserves_nothing_when_the_queue_is_full(lw: Lockwork) -> None:
     for wait in (0, 5):
         with pytest.raises(QueueFull, match="queue 'default' takes no jobs: its limit is 0, until somebody raises it"):
             phones.reserve("ann", enqueue=order.call("ann"), wait=wait)
-    assert phones.status().available == 1
+    assert phones.inspect().available == 1
     held = phones.reserve("ann")
     for step in (phones.confirm, phones.release):
         with pytest.raises(QueueFull):
             step(held, enqueue=order.call("ann"))
-    assert phones.status().reserved == 1
+    assert phones.inspect().reserved == 1
     queue.limit(size=1)
     phones.confirm(held, enqueue=order.call("ann"))
     phones.confirm(held, enqueue=order.call("ann"))  # again, it does nothing

@@ -175,10 +175,10 @@ def test_who_was_told_and_leaves_lets_another_know(simulated: Server) -> None:
     for worker in (first, second, third):
         shift.ask(worker)
     shift.bench.messages.clear()
-    assert not shift.bench.run(sessions.pass_on(QUEUE, third.session, third.channel, 0, 600_000, awake=True)), (
+    assert not shift.bench.run(sessions.forward_wakeup(QUEUE, third.session, third.channel, 0, 600_000, awake=True)), (
         "the first comes"
     )
-    assert shift.bench.run(sessions.pass_on(QUEUE, first.session, first.channel, 0, 600_000, awake=True))
+    assert shift.bench.run(sessions.forward_wakeup(QUEUE, first.session, first.channel, 0, 600_000, awake=True))
     assert [channel for channel, _ in shift.bench.messages] == [second.channel]
     looks = first.looks
     shift.ask(second)

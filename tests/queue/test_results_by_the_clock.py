@@ -30,7 +30,7 @@ def _done(bench: Bench, id: str) -> None:
 
 
 def _state(bench: Bench, id: str) -> str:
-    return bench.run(leases.standing(QUEUE, id)).state
+    return bench.run(leases.job_state(QUEUE, id)).state
 
 
 def test_a_clock_that_is_set_back_again_and_again_loses_no_result(bench: Bench) -> None:

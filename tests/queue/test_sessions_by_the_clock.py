@@ -49,7 +49,7 @@ def test_a_dead_session_is_overdue_after_its_lease_although_the_clock_was_set_ba
         bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))
     _, workers = bench.run(queue_status.status(QUEUE))
     assert all(worker.expires_in <= LEASE_MS / 1000 for worker in workers)
-    left = bench.run(sessions.heads(QUEUE)).lease_left
+    left = bench.run(sessions.queue_head(QUEUE)).lease_left
     assert left is not None
     assert left <= LEASE_MS / 1000
     bench.now += LEASE_MS * 1000

@@ -88,14 +88,14 @@ def test_a_name_is_its_tasks_own(lw: Lockwork) -> None:
 def test_the_waiting_job_becomes_the_last_call(lw: Lockwork) -> None:
     task = report(lw, on_duplicate="replace")
     first = task.options(delay="1h").enqueue(1)
-    due = first.look().due
+    due = first.inspect().due
     again = task.options(tags=["late"]).enqueue(1, 2)
     assert (again.id, again.arrival) == (first.id, "replaced")
-    view = first.look()
+    view = first.inspect()
     assert (view.due, view.tags) == (due, ("late",))
     moved = task.options(delay="2h").enqueue(1, 3)
     assert (moved.id, moved.arrival) == (first.id, "moved")
-    assert first.look().due - due >= timedelta(minutes=59)
+    assert first.inspect().due - due >= timedelta(minutes=59)
     assert waiting(lw) == 1
     task.options(at=datetime.now(UTC)).enqueue(1, 4)
     assert [job.call.args for job in lw.queue().peek(place="scheduled")] == [[1, 4]]
@@ -104,18 +104,18 @@ def test_the_waiting_job_becomes_the_last_call(lw: Lockwork) -> None:
 def test_each_call_puts_it_off(lw: Lockwork) -> None:
     task = report(lw, debounce="1h", debounce_max="90m")
     first = task.enqueue(1)
-    dues = [first.look().due]
+    dues = [first.inspect().due]
     for version in (2, 3):
         again = task.enqueue(1, version)
         assert (again.id, again.arrival) == (first.id, "moved")
-        dues.append(first.look().due)
+        dues.append(first.inspect().due)
     assert all(later >= sooner for sooner, later in itertools.pairwise(dues))
     assert calls(lw) == [[1, 3]]
     limited = report(lw, name="limited", debounce="1h", debounce_max="1h")
     job = limited.enqueue(1)
-    due = job.look().due
+    due = job.inspect().due
     limited.enqueue(1)
-    assert job.look().due == due, "no later than so long after the first call"
+    assert job.inspect().due == due, "no later than so long after the first call"
 
 
 def test_options_of_one_call(lw: Lockwork) -> None:
@@ -198,7 +198,7 @@ def test_a_job_that_expires_has_no_name_any_more(lw: Lockwork, admin: redis.Redi
     first = task.enqueue(1)
     later: Any = until(lambda: job if (job := task.options(expires=None).enqueue(1)).new else None, "it is overdue")
     assert first.state() == "expired"
-    until(lambda: first.look().state == "expired", "it is ended")
+    until(lambda: first.inspect().state == "expired", "it is ended")
     assert names(admin) == ["report/report:1"], "which is the other's"
     assert task.enqueue(1).id == later.id
 

@@ -48,6 +48,16 @@ def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, ad
     run(leases.recover(KEYS, "host/1/a", 60_000, gone=True))
 
 
+def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, admin: redis.Redis) -> None:
+    """Only a worker adds to `idle`; what killed ones left there goes with the jobs that come, 500 at a time."""
+    admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": at for at in range(1200)})
+    left = []
+    for id in ("a", "b", "c", "d"):
+        lw.runtime.run(enqueue.push(KEYS, [NewJob(id, record_header.head(1, 4) + b'["work",[]]')]))
+        left.append(admin.zcard(KEYS.idle))
+    assert left == [700, 200, 0, 0]
+
+
 def test_a_batch_that_is_due_in_part_wakes_one_more_for_the_rest(simulated: Server) -> None:
     """Who has taken the job that may run now may have no place left, and nobody else knows when the next is due."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
@@ -115,7 +125,7 @@ def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Ser
     """It does not ask again and again for what it cannot have."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, dict.fromkeys(CHANNELS, True), 60_000, 1.0))
-    limits = record_header.Limits(1)
+    limits = record_header.JobLimits(1)
     new = [NewJob(f"{at:05}", record_header.head(1, 4, "", f"g{at % 2500}", limits) + b"body") for at in range(5000)]
     bench.run(enqueue.push(queue, new))
     bench.run(queue_limits.change(queue, rule))

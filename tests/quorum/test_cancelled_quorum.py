@@ -20,7 +20,7 @@ async def mine(servers: Servers) -> AsyncIterator[Quorum]:
     async with AsyncExitStack() as stack:
         apps = [await stack.enter_async_context(Lockwork(url)) for url in servers.urls]
         for app in apps:
-            await app.lock("warm").astate()
+            await app.lock("warm").ainspect()
         yield await stack.enter_async_context(Quorum(apps))
 
 

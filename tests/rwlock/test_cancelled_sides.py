@@ -21,7 +21,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 
 
 async def free(rival: Lockwork, alw: Lockwork, where: str) -> None:
-    state = await rival.rwlock("x").astate()
+    state = await rival.rwlock("x").ainspect()
     assert (state.writer, state.readers, state.waiting) == (None, 0, 0), where
     nothing_here(alw, where)
 
@@ -31,7 +31,7 @@ async def test_a_downgrade(alw: Lockwork, rival: Lockwork) -> None:
         async with alw.rwlock("x", lease="1h").write() as grant:
             await grant.adowngrade()
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(block, partial(free, rival, alw))
     assert sweep.ended > 4
     assert sweep.finished
@@ -50,7 +50,7 @@ async def test_a_writer_that_goes_on_reading(alw: Lockwork, rival: Lockwork) -> 
             if lock.write().held():
                 await lock.write().arelease()
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(block, partial(free, rival, alw))
     assert sweep.ended > 4
     assert sweep.finished
@@ -62,10 +62,10 @@ async def test_one_in_line(alw: Lockwork, rival: Lockwork, *, reads: bool) -> No
     side = lock.read() if reads else lock.write()
 
     async def clean(where: str) -> None:
-        assert (await rival.rwlock("x").astate()).waiting == 0, where
+        assert (await rival.rwlock("x").ainspect()).waiting == 0, where
         nothing_here(alw, where)
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     async with rival.rwlock("x").write():
         assert (await swept(side.aacquire, clean, most=40)).ended == 40
 
@@ -81,7 +81,7 @@ async def test_one_in_line_whose_turn_comes(alw: Lockwork, rival: Lockwork, *, r
 
     async def comes() -> None:
         async def waits() -> bool:
-            return (await other.astate()).waiting > 0
+            return (await other.ainspect()).waiting > 0
 
         await auntil(waits, "it waits")
         await other.write().arelease()

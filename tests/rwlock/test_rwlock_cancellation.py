@@ -27,9 +27,9 @@ def permit(lw: Lockwork) -> Handle:
 
 
 async def all_free(aother: Lockwork) -> None:
-    state = await aother.rwlock("x").astate()
+    state = await aother.rwlock("x").ainspect()
     assert (state.writer, state.readers, state.waiting) == (None, 0, 0)
-    permits = await aother.semaphore("x", 2).astate()
+    permits = await aother.semaphore("x", 2).ainspect()
     assert (permits.used, permits.held, permits.waiting) == (0, 0, 0)
 
 
@@ -40,7 +40,7 @@ async def take(handle: Handle) -> None:
 
 @pytest.mark.parametrize("make", [write, read, permit])
 async def test_at_every_turn_of_the_loop_while_it_is_free(alw: Lockwork, aother: Lockwork, make: Make) -> None:
-    await alw.semaphore("warm", 1).astate()
+    await alw.semaphore("warm", 1).ainspect()
     ended = 0
     for count in range(36):
         task = asyncio.create_task(take(make(alw)))
@@ -57,8 +57,8 @@ async def test_at_every_turn_of_the_loop_while_it_waits(alw: Lockwork, aother: L
             task = asyncio.create_task(take(make(alw)))
             await turns(count)
             assert await cancelled(task)
-        assert (await aother.rwlock("x").astate()).waiting == 0
-        assert (await aother.semaphore("x", 2).astate()).waiting == 0
+        assert (await aother.rwlock("x").ainspect()).waiting == 0
+        assert (await aother.semaphore("x", 2).ainspect()).waiting == 0
     await all_free(aother)
 
 
@@ -67,7 +67,9 @@ async def test_while_it_is_being_handed_over(alw: Lockwork, aother: Lockwork, ma
     for count in range(30):
         async with aother.rwlock("x").write(), aother.semaphore("x", 2, units=2):
             task = asyncio.create_task(take(make(alw)))
-            while not (await aother.rwlock("x").astate()).waiting + (await aother.semaphore("x", 2).astate()).waiting:
+            while (
+                not (await aother.rwlock("x").ainspect()).waiting + (await aother.semaphore("x", 2).ainspect()).waiting
+            ):
                 await asyncio.sleep(0)
         await turns(count % 15)
         await cancelled(task)
@@ -82,7 +84,7 @@ async def test_a_downgrade_that_is_cancelled_is_still_sent(alw: Lockwork, aother
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert grant.mode == "read", "from the moment it was asked for, whether the server has heard of it or not"
-        state = await aother.rwlock("x").astate()
+        state = await aother.rwlock("x").ainspect()
         assert (state.writer, state.readers) == (None, 1)
         await grant.arelease()
         await all_free(aother)

@@ -25,7 +25,7 @@ with Lockwork(lock_lease=1) as lw:
 
 
 def readers(lw: Lockwork) -> int:
-    return lw.rwlock("doc").state().readers
+    return lw.rwlock("doc").inspect().readers
 
 
 def test_each_side_can_be_entered_again(lw: Lockwork) -> None:
@@ -55,7 +55,7 @@ def test_a_writer_may_read_and_stays_a_reader_when_it_stops_writing(lw: Lockwork
     assert doc.write().held()
     thread = threading.Thread(target=other)
     thread.start()
-    until(lambda: doc.state().waiting == 1, "a reader waits")
+    until(lambda: doc.inspect().waiting == 1, "a reader waits")
     doc.write().release()
     assert entered.wait(20)
     thread.join()
@@ -74,10 +74,10 @@ def test_leaving_the_reading_side_leaves_a_writer_alone(lw: Lockwork) -> None:
         with doc.read():
             pass
         assert not grant.lost
-        assert doc.state().writer is not None
+        assert doc.inspect().writer is not None
         assert doc.write().held()
         assert not doc.read().held()
-    assert doc.state().writer is None
+    assert doc.inspect().writer is None
 
 
 def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
@@ -92,7 +92,7 @@ def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
     with doc.write() as grant:
         for count, thread in enumerate(threads, 1):
             thread.start()
-            until(lambda count=count: doc.state().waiting == count, "it waits")  # type: ignore[misc]
+            until(lambda count=count: doc.inspect().waiting == count, "it waits")  # type: ignore[misc]
         fence = grant.fence
         grant.downgrade()
         assert [grant.mode, grant.fence] == ["read", fence]
@@ -120,20 +120,20 @@ def test_another_thread_releases_while_it_is_downgraded(lw: Lockwork, monkeypatc
     monkeypatch.setattr(RWGrant, "check", checked)
     with pytest.raises(LockLost, match="before it was downgraded"):
         grant.downgrade()
-    assert lw.rwlock("doc").state().writer is None
+    assert lw.rwlock("doc").inspect().writer is None
 
 
 async def test_downgrade_by_a_task(alw: Lockwork) -> None:
     doc = alw.rwlock("doc")
     async with doc.write() as grant:
         waiting = asyncio.create_task(doc.read().aacquire())
-        while (await doc.astate()).waiting < 1:
+        while (await doc.ainspect()).waiting < 1:
             await asyncio.sleep(0)
         await grant.adowngrade()
         other = await waiting
-        assert (await doc.astate()).readers == 2
+        assert (await doc.ainspect()).readers == 2
         await other.arelease()
-    assert (await doc.astate()).readers == 0
+    assert (await doc.ainspect()).readers == 0
 
 
 def test_an_upgrade_is_refused_at_once(lw: Lockwork) -> None:
@@ -145,7 +145,7 @@ def test_an_upgrade_is_refused_at_once(lw: Lockwork) -> None:
         with pytest.raises(WouldDeadlock):
             doc.write().try_acquire()
         assert doc.read().held()
-        assert doc.state().waiting == 0
+        assert doc.inspect().waiting == 0
     with doc.write():
         pass
 
@@ -160,7 +160,7 @@ def test_only_the_owner_releases(lw: Lockwork, url: str) -> None:
             other.rwlock("doc").read().release()
         with pytest.raises(LockTimeout):
             other.rwlock("doc").read().acquire(wait=0)
-        assert doc.state().writer is not None
+        assert doc.inspect().writer is not None
 
 
 def test_a_reader_that_leaves_takes_nobody_along(lw: Lockwork, url: str) -> None:
@@ -212,7 +212,7 @@ def test_extend(lw: Lockwork) -> None:
         side.extend(30)
         assert grant.remaining > 20
         grant.extend(60)
-        assert lw.rwlock("doc").state().named_readers[0].expires_in > 50
+        assert lw.rwlock("doc").inspect().named_readers[0].expires_in > 50
 
 
 def test_a_dead_reader_delays_a_writer_by_its_lease(lw: Lockwork, url: str) -> None:
@@ -229,7 +229,7 @@ def test_force_release_and_who_held_it(lw: Lockwork, url: str) -> None:
     with Lockwork(url) as other:
         lost = threading.Event()
         grant = other.rwlock("doc", on_lost=lambda _: lost.set(), tags=["import"]).write().acquire()
-        writer = doc.state().writer
+        writer = doc.inspect().writer
         assert writer is not None
         assert writer.holder.tags == ("import",)
         assert doc.force_release() == 1

@@ -14,7 +14,7 @@ from processes import until
 
 
 def waiting(lw: Lockwork, count: int) -> None:
-    until(lambda: lw.rwlock("doc").state().waiting == count, f"{count} wait")
+    until(lambda: lw.rwlock("doc").inspect().waiting == count, f"{count} wait")
 
 
 def test_readers_share_and_a_writer_is_alone(lw: Lockwork) -> None:
@@ -30,7 +30,7 @@ def test_readers_share_and_a_writer_is_alone(lw: Lockwork) -> None:
     for thread in readers:
         thread.start()
     together.wait(20)  # both read now
-    state = doc.state()
+    state = doc.inspect()
     assert (state.writer, state.readers, state.waiting) == (None, 2, 0)
     assert len(state.named_readers) == 2
     assert doc.write().try_acquire() is None
@@ -40,10 +40,10 @@ def test_readers_share_and_a_writer_is_alone(lw: Lockwork) -> None:
         thread.join()
     with doc.write() as grant:
         assert grant.fence
-        assert doc.state().writer is not None
+        assert doc.inspect().writer is not None
         assert threading_try(doc.read().try_acquire) is None
         assert threading_try(doc.write().try_acquire) is None
-    assert doc.state().writer is None
+    assert doc.inspect().writer is None
 
 
 def threading_try(call: Any) -> Any:
@@ -78,7 +78,7 @@ async def test_readers_and_writers_never_overlap(alw: Lockwork) -> None:
 
     await asyncio.gather(*(write() if number % 5 == 4 else read() for number in range(100)))
     assert most > 1
-    assert (await doc.astate()).readers == 0
+    assert (await doc.ainspect()).readers == 0
 
 
 def test_readers_who_waited_for_a_writer_start_together(lw: Lockwork) -> None:
@@ -134,7 +134,7 @@ async def test_a_stream_of_readers_does_not_starve_a_writer(alw: Lockwork) -> No
                 await asyncio.sleep(0)
 
     readers = [asyncio.create_task(reader()) for _ in range(5)]
-    while (await doc.astate()).readers < 2:
+    while (await doc.ainspect()).readers < 2:
         await asyncio.sleep(0)
     async with asyncio.timeout(20), doc.write():
         written.set()
@@ -151,7 +151,7 @@ async def test_a_stream_of_writers_does_not_starve_a_reader(alw: Lockwork) -> No
                 await asyncio.sleep(0)
 
     writers = [asyncio.create_task(writer()) for _ in range(3)]
-    while (await doc.astate()).waiting < 2:
+    while (await doc.ainspect()).waiting < 2:
         await asyncio.sleep(0)
     async with asyncio.timeout(20), doc.read():
         seen.set()
@@ -197,7 +197,7 @@ def test_as_a_decorator(lw: Lockwork) -> None:
     assert save(3)
     assert not lw.rwlock("doc:3").write().held()
     with pytest.raises(ConfigError, match="unless it decorates"):
-        lw.rwlock("doc:{number}").state()
+        lw.rwlock("doc:{number}").inspect()
 
 
 def test_a_name_that_is_none(lw: Lockwork) -> None:
@@ -233,7 +233,7 @@ async def test_a_great_crowd_of_readers_starts_together(alw: Lockwork) -> None:
 
     async with doc.write():
         crowd = [asyncio.create_task(reader()) for _ in range(250)]
-        while (await doc.astate()).waiting < 250:
+        while (await doc.ainspect()).waiting < 250:
             await asyncio.sleep(0)
     await asyncio.gather(*crowd)
-    assert (await doc.astate()).readers == 0
+    assert (await doc.ainspect()).readers == 0

@@ -48,13 +48,13 @@ def test_they_are_listed_with_their_next_times(lw: Lockwork, other: Lockwork) ->
     # who has not the code sees the same
     assert [each.name for each in other.schedules("mails")] == ["boss", "round"]
     assert other.schedules() == []
-    assert other.named_schedule("round", "mails").status(6) == everybody
+    assert other.schedule("round", queue="mails").inspect(6) == everybody
 
 
 @pytest.mark.parametrize("count", [-1, 1001, "3", None, True])
 def test_a_number_of_slots_that_cannot_be(count: Any) -> None:
     with Lockwork("redis://127.0.0.1:1", patience=0) as away:  # nothing is asked
-        for look in (away.named_schedule("report").status, lambda count: away.schedules("default", count=count)):
+        for look in (away.schedule("report").inspect, lambda count: away.schedules("default", count=count)):
             with pytest.raises(ConfigError, match="count must be a whole number from 0 to 1,000"):
                 look(count)
 
@@ -63,17 +63,17 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
     _with_schedules(lw)
     declare(lw)
     declare(lw, "mails")
-    handle = other.named_schedule("round", "mails")
+    handle = other.schedule("round", queue="mails")
     first, second = handle.run_now(), handle.run_now()
     assert first is not None
     assert second is not None
     assert first.id != second.id
     assert first.id.startswith("round@")
     assert lw.queue("mails").status().ready == 2
-    alone = other.named_schedule("report")
+    alone = other.schedule("report")
     assert alone.run_now() is not None
     assert alone.run_now() is None
-    status = alone.status()
+    status = alone.inspect()
     assert status is not None
     assert status.enqueued == 1
     assert status.last is None
@@ -82,7 +82,7 @@ def test_run_now_enqueues_a_job_and_keeps_to_the_overlap_policy(lw: Lockwork, ot
 async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     _with_schedules(alw)
     await alw.runtime.arun(Ticker(QueueKeys("lw", "default"), list(alw.plans["default"].values())).turn())
-    handle = alw.named_schedule("report")
+    handle = alw.schedule("report")
     assert await handle.apause()
     assert await handle.apause()
     (found,) = await alw.aschedules("default")
@@ -91,7 +91,7 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
     assert job is not None
     assert await job.astate() == "ready"
     assert await handle.aresume()
-    status = await handle.astatus(0)
+    status = await handle.ainspect(0)
     assert status is not None
     assert not status.paused
     assert status.next == ()
@@ -99,8 +99,8 @@ async def test_pause_resume_and_the_rest_in_a_task(alw: Lockwork) -> None:
 
 
 def test_what_nobody_has_declared(lw: Lockwork) -> None:
-    handle = lw.named_schedule("ghost")
-    assert handle.status() is None
+    handle = lw.schedule("ghost")
+    assert handle.inspect() is None
     assert not handle.pause()
     assert not handle.resume()
     with pytest.raises(ConfigError, match="no schedule is named 'ghost'"):
@@ -136,8 +136,8 @@ def test_a_key_of_another_kind_is_a_clear_error(lw: Lockwork, admin: redis.Redis
 def test_a_record_goes_as_it_was_declared(lw: Lockwork) -> None:
     _with_schedules(lw)
     declare(lw, "mails")
-    job = lw.named_schedule("boss", "mails").run_now()
+    job = lw.schedule("boss", queue="mails").run_now()
     assert job is not None
     assert job.state() == "ready"
     with pytest.raises(ConfigError, match="count"):
-        lw.named_schedule("boss", "mails").status(-1)
+        lw.schedule("boss", queue="mails").inspect(-1)

@@ -68,7 +68,7 @@ def test_names_that_cannot_be(app: Lockwork, name: Any) -> None:
     with pytest.raises(ConfigError, match="schedule's name"):
         app.schedule(plain.call(), name=name, every="1h")
     with pytest.raises(ConfigError, match="schedule's name"):
-        app.named_schedule(name)
+        app.schedule(name)
 
 
 def test_two_schedules_of_one_name(app: Lockwork) -> None:

@@ -21,7 +21,7 @@ def _seconds(history: History) -> list[datetime]:
 def _without_gap(url: str, history: History) -> None:
     """A job that ran twice because its worker was killed has one id all the same."""
     with Lockwork(url) as lw:
-        status, queue = lw.named_schedule("second").status(), lw.queue().status()
+        status, queue = lw.schedule("second").inspect(), lw.queue().status()
     assert status is not None
     assert status.last is not None
     slots = (status.last - min(_seconds(history))).total_seconds() + 1
@@ -66,14 +66,14 @@ def test_slots_are_made_up_for_after_everybody_was_away(own_url: str, history: H
 def test_a_paused_schedule_is_quiet_in_all_workers_and_runs_on_demand(own_url: str, history: History) -> None:
     with worker("clockwork:lw", url=own_url, folder=_APPS) as process, Lockwork(own_url) as lw:
         history.wait(1, "second")
-        ticks, yearly = lw.named_schedule("second"), lw.named_schedule("new-year")
+        ticks, yearly = lw.schedule("second"), lw.schedule("new-year")
         assert ticks.pause()
-        status = ticks.status()
+        status = ticks.inspect()
         assert status is not None
         assert status.paused
         passed = status.next[0]
         until(lambda: datetime.now(UTC) > passed + timedelta(seconds=1), "a slot of it goes by")
-        found = ticks.status()
+        found = ticks.inspect()
         assert found is not None
         assert found.enqueued == status.enqueued
         job = yearly.run_now()
@@ -114,10 +114,10 @@ def test_a_worker_that_stops_enqueues_nothing_more(own_url: str, history: Histor
         history.wait(1, "gated")
         process.send(signal.SIGTERM)
         until(lambda: "stopping: " in process.errors, "it stops")
-        status = lw.named_schedule("second").status()
+        status = lw.schedule("second").inspect()
         assert status is not None
         until(lambda: datetime.now(UTC) > status.next[0] + timedelta(seconds=1), "two slots go by")
-        after = lw.named_schedule("second").status()
+        after = lw.schedule("second").inspect()
         assert after is not None
         assert after.enqueued <= status.enqueued + 1, "but one that was on its way"
         gate.touch()

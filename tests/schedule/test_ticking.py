@@ -11,8 +11,8 @@ import pytest
 from lockwork.protocol.effects import Call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import schedules
-from lockwork.protocol.queues.schedules import Plan, Ticker, slot_id
-from lockwork.schedules.options import Rules, ScheduleSettings
+from lockwork.protocol.queues.schedules import SchedulePlan, Ticker, slot_id
+from lockwork.schedules.options import ScheduleRules, ScheduleSettings
 from lockwork.tasks.call import TaskCall
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
@@ -31,9 +31,9 @@ class _Counting(Bench):
         return super().call(call, later=later)
 
 
-def _plan(name: str = "s", **options: Any) -> Plan:
+def _plan(name: str = "s", **options: Any) -> SchedulePlan:
     chosen: ScheduleSettings = {**options}  # type: ignore[typeddict-item]
-    return Rules.read(chosen).plan(name, TaskCall("a", b'1,4,,;["x",[]]', 0))
+    return ScheduleRules.read(chosen).plan(name, TaskCall("a", b'1,4,,;["x",[]]', 0))
 
 
 @pytest.fixture

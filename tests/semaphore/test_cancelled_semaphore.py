@@ -27,11 +27,11 @@ async def test_permits_and_a_permit_more(alw: Lockwork, rival: Lockwork) -> None
             await asyncio.sleep(0)
 
     async def clean(where: str) -> None:
-        state = await rival.semaphore("x", 3).astate()
+        state = await rival.semaphore("x", 3).ainspect()
         assert (state.used, state.waiting) == (0, 0), where
         nothing_here(alw, where)
 
-    await alw.lock("warm").astate()
+    await alw.lock("warm").ainspect()
     sweep = await swept(block, clean)
     assert sweep.ended > 5
     assert sweep.finished
@@ -52,7 +52,7 @@ async def test_one_in_line_whose_turn_comes(alw: Lockwork, rival: Lockwork) -> N
 
     async def comes() -> None:
         async def waits() -> bool:
-            return (await other.astate()).waiting == len(behind) + 1
+            return (await other.ainspect()).waiting == len(behind) + 1
 
         await auntil(waits, "it waits")
         behind.append(asyncio.create_task(last(), name="lockwork-test-behind"))
@@ -61,7 +61,7 @@ async def test_one_in_line_whose_turn_comes(alw: Lockwork, rival: Lockwork) -> N
 
     async def clean(where: str) -> None:
         await behind.pop()
-        state = await other.astate()
+        state = await other.ainspect()
         assert (state.used, state.waiting) == (1, 0), where
         nothing_here(alw, where)
         await other.aacquire()

@@ -70,7 +70,7 @@ async def test_cancelled_waiters_add_no_permits(alw: Lockwork) -> None:
                 await (await waiter).arelease()
         for waiter in waiters[1::2]:
             await (await waiter).arelease()
-        state = await gpu.astate()
+        state = await gpu.ainspect()
         assert (state.used, state.held, state.waiting) == (0, 0, 0)
 
 
@@ -80,7 +80,7 @@ def test_a_lost_message_costs_a_delay_and_no_more(url: str, admin: redis.Redis) 
         held = lw.semaphore("gpu", 1).acquire()
         with ThreadPoolExecutor(1) as pool:
             got = pool.submit(lambda: other.semaphore("gpu", 1).acquire(wait=20))
-            until(lambda: lw.semaphore("gpu", 1).state().waiting == 1, "it waits")
+            until(lambda: lw.semaphore("gpu", 1).inspect().waiting == 1, "it waits")
             channel = keys.channel("lw", other.runtime.process)
             until(lambda: admin.pubsub_numsub(channel)[0][1] == 1, "it listens")
             admin.client_kill_filter(_type="pubsub", skipme=True)
@@ -94,7 +94,7 @@ def test_a_killed_waiter_is_passed_over(lw: Lockwork, url: str) -> None:
     with gpu:
         with script(WAIT, url=url) as process:
             assert process.line() == "waits"
-            until(lambda: gpu.state().waiting == 1, "it waits")
+            until(lambda: gpu.inspect().waiting == 1, "it waits")
         with lw.semaphore("gpu", 3, wait=20):
             assert gpu.available() == 1
 

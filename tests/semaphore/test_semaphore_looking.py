@@ -13,8 +13,8 @@ def test_state_names_holders_and_waiters(lw: Lockwork) -> None:
     with gpu as grant:
         thread = threading.Thread(target=lambda: gpu.acquire().release(), name="second")
         thread.start()
-        until(lambda: gpu.state().waiting == 1, "it waits")
-        state = gpu.state()
+        until(lambda: gpu.inspect().waiting == 1, "it waits")
+        state = gpu.inspect()
         assert (state.capacity, state.used, state.held, state.waiting) == (2, 2, 1, 1)
         (holder,) = state.holders
         assert holder.fence == grant.fence
@@ -22,7 +22,7 @@ def test_state_names_holders_and_waiters(lw: Lockwork) -> None:
         assert 0 < holder.expires_in <= 15
         assert holder.holder.tags == ("render",)
         assert state.line[0].holder.label == "second"
-        assert gpu.state(holders=0, waiters=0).holders == ()
+        assert gpu.inspect(holders=0, waiters=0).holders == ()
     thread.join()
 
 

@@ -16,7 +16,7 @@ from processes import until
 
 
 def waiting(lw: Lockwork, count: int) -> None:
-    until(lambda: lw.semaphore("gpu", 2).state().waiting == count, f"{count} wait")
+    until(lambda: lw.semaphore("gpu", 2).inspect().waiting == count, f"{count} wait")
 
 
 def test_no_more_than_there_are(lw: Lockwork) -> None:
@@ -148,7 +148,7 @@ def test_the_newest_number_of_permits_counts(lw: Lockwork) -> None:
     grants += [new.acquire(), new.acquire()]
     assert new.available() == 0
     assert old.try_acquire() is None
-    assert old.state().capacity == 2
+    assert old.inspect().capacity == 2
     for grant in grants[:3]:
         assert not grant.lost, "who is in stays in"
         grant.release()
@@ -198,7 +198,7 @@ def test_what_a_semaphore_cannot_be_asked(lw: Lockwork, options: dict[str, Any],
 
 
 def test_how_many_cannot_be_named(lw: Lockwork) -> None:
-    looks: tuple[Any, ...] = (lw.semaphore("gpu", 2).state, lw.rwlock("doc").state)
+    looks: tuple[Any, ...] = (lw.semaphore("gpu", 2).inspect, lw.rwlock("doc").inspect)
     for look in looks:
         for wrong in (-1, "all", True, None):
             with pytest.raises(ConfigError, match="waiters must be a whole number from 0"):

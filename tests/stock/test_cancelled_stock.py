@@ -26,7 +26,7 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 async def test_a_reservation(alw: Lockwork, rival: Lockwork, wait: int | None) -> None:
     """The caller has it, or the units are on sale."""
     phones = alw.stock("phone", 1)
-    await phones.astatus()
+    await phones.ainspect()
 
     got: list[Reservation] = []
 
@@ -34,7 +34,7 @@ async def test_a_reservation(alw: Lockwork, rival: Lockwork, wait: int | None) -
         got.append(await phones.areserve("a", hold="1h", wait=wait))
 
     async def clean(where: str) -> None:
-        assert (await rival.stock("phone", 1).astatus()).reserved == len(got), where
+        assert (await rival.stock("phone", 1).ainspect()).reserved == len(got), where
         nothing_here(alw, where)
         for held in got:
             await phones.arelease(held)
@@ -63,15 +63,15 @@ async def test_a_job_that_is_enqueued_keeps_its_units(alw: Lockwork, rival: Lock
     def place(buyer: str) -> None: ...
 
     phones, other = alw.stock("phone", 1000, queue="orders"), rival.stock("phone", 1000, queue="orders")
-    await phones.astatus()
+    await phones.ainspect()
 
     async def clean(where: str) -> None:
-        status = await phones.astatus()  # behind the call on the same connection
+        status = await phones.ainspect()  # behind the call on the same connection
         assert (await rival.queue("orders").astatus()).enqueued == status.reserved, where
         nothing_here(alw, where)
 
     assert (await swept(lambda: phones.areserve("a", hold="1h", enqueue=place.call("a")), clean)).ended > 1
-    assert (await other.astatus()).reserved
+    assert (await other.ainspect()).reserved
 
 
 async def test_a_buyer_in_line(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
@@ -99,7 +99,7 @@ async def test_a_buyer_in_line_while_units_come_back(alw: Lockwork, rival: Lockw
 
     async def clean(where: str) -> None:
         nonlocal held
-        status = await other.astatus()
+        status = await other.ainspect()
         assert status.reserved == len(got), where
         assert not await _line(admin), where
         nothing_here(alw, where)

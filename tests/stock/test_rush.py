@@ -51,12 +51,12 @@ async def test_tasks(alw: Lockwork) -> None:
             else:
                 await phones.aconfirm(held)
                 sold[name] += held.n
-            status = await phones.astatus()
+            status = await phones.ainspect()
             assert status.total == 50 == status.available + status.reserved + status.sold
             assert status.available >= 0
 
     await asyncio.gather(*(buyer(number) for number in range(200)))
-    status = await phones.astatus()
+    status = await phones.ainspect()
     assert status.sold == sold.total() <= 50
     assert (status.reserved, status.available) == (0, 50 - status.sold)
     assert max(sold.values()) <= 2
@@ -81,9 +81,9 @@ def test_threads_while_reservations_run_out(lw: Lockwork) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         bought = sum(pool.map(buyer, range(8)))
-    while phones.status().reserved:
+    while phones.inspect().reserved:
         pass
-    status = phones.status()
+    status = phones.inspect()
     assert status.sold == bought <= 20
     assert status.available == 20 - bought
 
@@ -99,7 +99,7 @@ def test_one_key_from_many_tasks_is_one_reservation(lw: Lockwork) -> None:
     made = asyncio.run(main())
     assert len({id for id, _ in made}) == 1
     assert sum(created for _, created in made) == 1
-    assert phones.status().reserved == 1
+    assert phones.inspect().reserved == 1
 
 
 def test_processes(lw: Lockwork, url: str) -> None:
@@ -111,6 +111,6 @@ def test_processes(lw: Lockwork, url: str) -> None:
             process.tell("go")
         bought = sum(int(process.line()) for process in buyers)
         assert [process.wait() for process in buyers] == [0, 0, 0]
-    status = lw.stock("phone", 100).status()
+    status = lw.stock("phone", 100).inspect()
     assert status.sold == bought <= 100
     assert (status.reserved, status.available) == (0, 100 - bought)

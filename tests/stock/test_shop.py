@@ -35,7 +35,7 @@ def test_refund(lw: Lockwork) -> None:
     phones.confirm(sale)
     for _ in range(2):
         phones.refund(sale)
-    assert phones.status() == StockStatus(3, 3, 0, 0, 0)
+    assert phones.inspect() == StockStatus(3, 3, 0, 0, 0)
     assert phones.reserve("bob", 2, key="order-1").created, "his limit and his key are free again"
 
 
@@ -82,7 +82,7 @@ def test_delete(lw: Lockwork, admin: redis.Redis) -> None:
     phones.reserve("bob")
     assert phones.delete()
     assert not admin.keys("*:stock:*") + admin.keys("*:holds:*")
-    assert phones.status() == StockStatus(2, 2, 0, 0, 0), "whoever uses it next opens it anew"
+    assert phones.inspect() == StockStatus(2, 2, 0, 0, 0), "whoever uses it next opens it anew"
 
 
 async def test_the_same_for_a_task(alw: Lockwork) -> None:
@@ -129,7 +129,7 @@ def test_units_that_come_back_go_to_the_first_in_line(lw: Lockwork, admin: redis
     for thread in threads:
         thread.join()
     assert got == ["a", "b"]
-    assert phones.status() == StockStatus(2, 0, 2, 0, 0)
+    assert phones.inspect() == StockStatus(2, 0, 2, 0, 0)
 
 
 def test_a_wish_that_cannot_be_met_keeps_nobody_waiting(lw: Lockwork, admin: redis.Redis) -> None:
@@ -149,7 +149,7 @@ def test_units_that_run_out_are_handed_over_without_anybody_else(lw: Lockwork) -
     phones.reserve("x", hold="150ms")
     got = phones.reserve("a", wait="20s", hold="1h")
     assert got.expires_in > 3500, "its hold begins when it is claimed"
-    assert phones.status().expired == 1
+    assert phones.inspect().expired == 1
 
 
 def test_the_wait_is_over(lw: Lockwork, admin: redis.Redis) -> None:

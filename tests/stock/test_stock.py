@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import redis
 
 from lockwork import ConfigError, LimitReached, Lockwork, ReservationEnded, SoldOut, Stock
 from lockwork.protocol.queues.stock import StockStatus
@@ -12,7 +13,7 @@ from processes import until
 
 
 def counts(stock: Stock) -> tuple[int, int, int]:
-    status = stock.status()
+    status = stock.inspect()
     assert status.total == status.available + status.reserved + status.sold
     return status.available, status.reserved, status.sold
 
@@ -49,7 +50,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     found = await phones.aget(bob.id)
     assert found is not None
     assert found.state == "confirmed"
-    assert await phones.astatus() == StockStatus(5, 3, 0, 2, 0)
+    assert await phones.ainspect() == StockStatus(5, 3, 0, 2, 0)
     assert (await phones.arestock(10)).available == 13
 
 
@@ -63,7 +64,7 @@ def test_sold_out_reserves_nothing(lw: Lockwork) -> None:
     with pytest.raises(SoldOut):
         phones.reserve("joe")
     assert counts(phones) == (0, 3, 0)
-    assert lw.stock("none", 0).status().available == 0
+    assert lw.stock("none", 0).inspect().available == 0
     with pytest.raises(SoldOut):
         lw.stock("none", 0).reserve("bob")
 
@@ -147,7 +148,7 @@ def test_a_reservation_that_runs_out_gives_its_units_back(lw: Lockwork) -> None:
     kept = phones.reserve("eve", 2)
     with pytest.raises(SoldOut):
         phones.reserve("joe")
-    status = until(lambda: found if (found := phones.status()).available else None, "units came back")
+    status = until(lambda: found if (found := phones.inspect()).available else None, "units came back")
     assert status == StockStatus(5, 3, 2, 0, 1)
     assert phones.get(short.id) is None
     with pytest.raises(ReservationEnded, match="expired"):
@@ -169,7 +170,7 @@ def test_units_that_ran_out_are_sold_again_without_anybody_looking(lw: Lockwork)
             return False
 
     until(sold, "it was sold again")
-    assert phones.status().expired == 1
+    assert phones.inspect().expired == 1
 
 
 def test_many_that_ran_out_at_once(lw: Lockwork) -> None:
@@ -177,8 +178,8 @@ def test_many_that_ran_out_at_once(lw: Lockwork) -> None:
     phones = lw.stock("phone", 1300)
     for number in range(1300):
         phones.reserve(f"b{number}", hold="300ms" if number > 5 else "10m")
-    until(lambda: phones.status().available == 1294, "they ran out")
-    assert phones.status() == StockStatus(1300, 1294, 6, 0, 1294)
+    until(lambda: phones.inspect().available == 1294, "they ran out")
+    assert phones.inspect() == StockStatus(1300, 1294, 6, 0, 1294)
 
 
 def test_restock(lw: Lockwork) -> None:
@@ -208,7 +209,7 @@ def test_restocks_at_once_count_once_each_while_many_run_out(lw: Lockwork) -> No
             reply = driver.perform(one.send(reply))
     except StopIteration:
         pass
-    assert phones.status().total == 1212
+    assert phones.inspect().total == 1212
 
 
 def _nothing() -> Any:
@@ -218,14 +219,14 @@ def _nothing() -> Any:
 
 def test_the_first_quantity_counts(lw: Lockwork) -> None:
     lw.stock("phone", 5).reserve("bob")
-    assert lw.stock("phone", 500).status() == StockStatus(5, 4, 1, 0, 0)
+    assert lw.stock("phone", 500).inspect() == StockStatus(5, 4, 1, 0, 0)
 
 
 def test_stocks_of_two_queues_and_two_names_are_apart(lw: Lockwork) -> None:
     one, two, three = lw.stock("a", 5), lw.stock("b", 5), lw.stock("a", 5, queue="orders")
     one.reserve("bob", 4)
     two.reserve("bob", 3)
-    assert [stock.status().available for stock in (one, two, three)] == [1, 2, 5]
+    assert [stock.inspect().available for stock in (one, two, three)] == [1, 2, 5]
 
 
 @pytest.mark.parametrize(
@@ -246,4 +247,24 @@ def test_stocks_of_two_queues_and_two_names_are_apart(lw: Lockwork) -> None:
 def test_what_cannot_be_asked(lw: Lockwork, make: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         make(lw)
-    assert lw.stock("phone", 5).status() == StockStatus(5, 5, 0, 0, 0)
+    assert lw.stock("phone", 5).inspect() == StockStatus(5, 5, 0, 0, 0)
+
+
+def test_what_is_kept_of_a_sale_is_three_fields_until_it_is_refunded(lw: Lockwork, admin: redis.Redis) -> None:
+    """A reservation that ended otherwise leaves nothing, and neither does a deleted stock."""
+    phones = lw.stock("phone", 100)
+    key = "lw:{q:default}:stock:phone"
+    phones.release(phones.reserve("first", key="first"))
+    before = admin.hlen(key)
+    sold = [phones.reserve(f"b{number}", key=f"k{number}") for number in range(20)]
+    for number, reservation in enumerate(sold):
+        if number < 10:
+            phones.confirm(reservation)
+        else:
+            phones.release(reservation)
+    assert admin.hlen(key) == before + 3 * 10
+    for reservation in sold[:10]:
+        phones.refund(reservation)
+    assert admin.hlen(key) == before
+    assert phones.delete()
+    assert not [key for key in admin.scan_iter("lw:{q:default}:stock:*") if admin.exists(key)]

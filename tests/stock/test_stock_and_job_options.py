@@ -57,7 +57,7 @@ def test_its_priority_and_tags(lw: Lockwork) -> None:
         call = place.options(priority=level, tags=[level]).call(level)
         levels[level] = phones.reserve(level, enqueue=call).id
     assert [job.id for job in lw.queue("orders").peek()] == [levels["high"], levels["normal"], levels["low"]]
-    looked = lw.job(levels["low"], "orders").look()
+    looked = lw.job(levels["low"], "orders").inspect()
     assert looked.tags == ("low",)
 
 
@@ -110,7 +110,7 @@ def test_waited_for_units_bring_their_job(lw: Lockwork, other: Lockwork, admin: 
         until(lambda: admin.hget("lw:{q:orders}:stock:phone", "t"), "somebody waits")
         phones.release(held)
         got = waiting.result(30)
-    assert lw.job(got.id, "orders").look().tags == ("late",)
+    assert lw.job(got.id, "orders").inspect().tags == ("late",)
     assert lw.job(got.id, "orders").state() == "scheduled"
 
 
@@ -121,6 +121,6 @@ def test_what_expires_is_refused_before_anything_is_reserved(lw: Lockwork) -> No
     phones = lw.stock("phone", 5, queue="orders")
     with pytest.raises(ConfigError, match="cannot expire"):
         phones.reserve("bob", enqueue=place.call("bob"))
-    assert phones.status().available == 5
+    assert phones.inspect().available == 5
     phones.reserve("bob", enqueue=place.options(expires=None).call("bob"))
     assert lw.queue("orders").status().ready == 1

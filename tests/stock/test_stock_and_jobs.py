@@ -116,5 +116,5 @@ def test_a_task_of_another_queue_cannot_be_part_of_the_step(lw: Lockwork, place:
     phones = lw.stock("phone", 5)
     with pytest.raises(ConfigError, match=r"with queue 'default' and the task's queue is 'orders'.*queue='orders'"):
         phones.reserve("bob", enqueue=place.call("bob"))
-    assert phones.status().available == 5
+    assert phones.inspect().available == 5
     assert enqueued(lw) == 0

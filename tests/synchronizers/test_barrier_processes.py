@@ -64,10 +64,10 @@ with Lockwork() as lw:
 def test_ctrl_c_ends_a_wait_and_leaves_nothing(lw: Lockwork, admin: redis.Redis, url: str, kind: str) -> None:
     api = lw.limiter("api", "1/h")
     api.acquire()
-    rest = api.status().full_in
+    rest = api.inspect().full_in
     with script(INTERRUPTED, kind, url=url) as waiter:
         if kind == "limiter":
-            until(lambda: api.status().full_in > rest + 1000, "it waits")
+            until(lambda: api.inspect().full_in > rest + 1000, "it waits")
         else:
             key = {"barrier": "lw:{barrier:phase}", "latch": "lw:{latch:boot}"}[kind]
             until(lambda: admin.exists(key), "it waits")
@@ -75,7 +75,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing(lw: Lockwork, admin: redis.Redis,
         assert waiter.wait() != 0
         assert "KeyboardInterrupt" in waiter.errors
     assert lw.barrier("phase", 2).arrived() == 0
-    assert api.status().full_in <= rest
+    assert api.inspect().full_in <= rest
 
 
 FORKS = """
@@ -92,7 +92,7 @@ if not child:
     boot.count_down()
     os._exit(passed)
 opened = boot.wait(20)
-print(sorted([passed, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]), opened, api.status().available, flush=True)
+print(sorted([passed, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]), opened, api.inspect().available, flush=True)
 lw.close()
 """
 

@@ -114,10 +114,10 @@ async def test_a_limiter(alw: Lockwork, rival: Lockwork, admin: redis.Redis, alg
     """Who waits for a unit in an hour gives its place back."""
     api = alw.limiter("api", "2/h", algorithm=algorithm)
     await api.aacquire(2)
-    full, booked = (await api.astatus()).full_in, admin.zcard("lw:{limiter:api}:log")
+    full, booked = (await api.ainspect()).full_in, admin.zcard("lw:{limiter:api}:log")
 
     async def clean(where: str) -> None:
-        status = await rival.limiter("api", "2/h", algorithm=algorithm).astatus()
+        status = await rival.limiter("api", "2/h", algorithm=algorithm).ainspect()
         assert status.full_in <= full, where
         assert admin.zcard("lw:{limiter:api}:log") <= booked, where
         nothing_here(alw, where)
@@ -139,7 +139,7 @@ async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
 
     async def clean(where: str) -> None:
         nonlocal number
-        state = (await rival.once(f"report{number}").astatus()).state
+        state = (await rival.once(f"report{number}").ainspect()).state
         assert state in ("idle", "lost", "done"), where
         seen.add(state)
         assert not once._running, where
@@ -148,7 +148,7 @@ async def test_a_once_that_runs(alw: Lockwork, rival: Lockwork) -> None:
             assert await rival.once(f"report{number}").arun(make) == "made", where
         number += 1
 
-    await alw.once("warm").astatus()
+    await alw.once("warm").ainspect()
     sweep = await swept(run, clean)
     assert sweep.ended > 4
     assert seen == {"idle", "lost", "done"}
@@ -169,11 +169,11 @@ async def test_a_once_that_waits(alw: Lockwork, rival: Lockwork, admin: redis.Re
         fields: Any = admin.hkeys("lw:{once:report}")
         # one for the process, however many wait or have left: it goes when the run ends
         assert {field for field in fields if field.startswith(b"w")} <= {b"w" + alw.runtime.channel.encode()}, where
-        assert (await rival.once("report").astatus()).state == "running", where
+        assert (await rival.once("report").ainspect()).state == "running", where
         nothing_here(alw, where)
 
     report = alw.once("report")
-    await report.astatus()
+    await report.ainspect()
     assert (await swept(lambda: report.arun(make), clean, most=40)).ended == 40
     go.set()
     assert await runner == "made"
@@ -200,7 +200,7 @@ async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) 
     async def clean(where: str) -> None:
         nonlocal number
         await asyncio.gather(runners.pop(), return_exceptions=True)
-        assert (await rival.once(f"report{number}").astatus()).state in ("lost", "done", "idle"), where
+        assert (await rival.once(f"report{number}").ainspect()).state in ("lost", "done", "idle"), where
         assert not once._running, where
         nothing_here(alw, where)
         number += 1
@@ -220,4 +220,4 @@ async def test_a_once_that_is_let_run_meanwhile(alw: Lockwork, rival: Lockwork) 
 
 
 async def _running(app: Lockwork, name: str) -> bool:
-    return (await app.once(name).astatus()).state == "running"
+    return (await app.once(name).ainspect()).state == "running"

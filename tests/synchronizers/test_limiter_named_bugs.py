@@ -12,13 +12,13 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import limiter
-from lockwork.protocol.synchronizers.limiter import Limits
+from lockwork.protocol.synchronizers.limiter import LimiterRules
 from model.bench import BEGIN, SECOND, Bench
 from simulation.server import Build, Server
 
 KEYS = keys.limiter("sim", "a")
-BUCKET = Limits(KEYS, "a", "7/s", "bucket", 7, SECOND, 7)
-WINDOW = Limits(KEYS, "a", "7/s", "window", 7, SECOND, 7)
+BUCKET = LimiterRules(KEYS, "a", "7/s", "bucket", 7, SECOND, 7)
+WINDOW = LimiterRules(KEYS, "a", "7/s", "window", 7, SECOND, 7)
 both = pytest.mark.parametrize("limits", [BUCKET, WINDOW], ids=["bucket", "window"])
 
 
@@ -29,17 +29,17 @@ def bench(url: str) -> Iterator[Bench]:
     server.close()
 
 
-def take(bench: Bench, limits: Limits, request: str, n: int = 1, wait: int = -1) -> tuple[int, int]:
+def take(bench: Bench, limits: LimiterRules, request: str, n: int = 1, wait: int = -1) -> tuple[int, int]:
     code, ahead, now = bench.call(Call(script("limiter_take"), KEYS, [limits.rule, request, n, wait]))
     return code, now + ahead
 
 
-def available(bench: Bench, limits: Limits) -> int:
+def available(bench: Bench, limits: LimiterRules) -> int:
     return bench.run(limiter.status(limits)).available
 
 
 @both
-def test_no_drift(bench: Bench, limits: Limits) -> None:
+def test_no_drift(bench: Bench, limits: LimiterRules) -> None:
     """Redisson #3804: over a long time the limiter let through another number than its rate says.
 
     A seventh of a second is no whole number of microseconds: after 7,000 units, the moment is exact to the microsecond.
@@ -56,7 +56,7 @@ def test_no_drift(bench: Bench, limits: Limits) -> None:
 
 
 @both
-def test_units_come_back_after_a_rush_of_refusals(bench: Bench, limits: Limits) -> None:
+def test_units_come_back_after_a_rush_of_refusals(bench: Bench, limits: LimiterRules) -> None:
     """Redisson #5687: after its units were used up they did not come back while callers went on trying."""
     for number in range(7):
         take(bench, limits, f"r{number}")
@@ -70,7 +70,7 @@ def test_units_come_back_after_a_rush_of_refusals(bench: Bench, limits: Limits) 
 
 
 @both
-def test_giving_back_counts_exactly(bench: Bench, limits: Limits) -> None:
+def test_giving_back_counts_exactly(bench: Bench, limits: LimiterRules) -> None:
     """Redisson #7329: giving units back miscounted, so that more could be taken than there are."""
     take(bench, limits, "used", 4)
     take(bench, limits, "mine", 3)
@@ -84,12 +84,12 @@ def test_giving_back_counts_exactly(bench: Bench, limits: Limits) -> None:
 
 
 @both
-def test_a_refusal_says_when_and_that_is_true(bench: Bench, limits: Limits) -> None:
+def test_a_refusal_says_when_and_that_is_true(bench: Bench, limits: LimiterRules) -> None:
     """Redisson's refusal carries whole milliseconds, and three added; ours is the moment itself."""
     take(bench, limits, "all", 7)
     bench.now += 12_345
     with pytest.raises(RateLimited) as refused:
-        bench.run(limiter.acquire(limits, "early", 2, 0))
+        bench.run(limiter.acquire(limits, "early", 2, 0, ""))
     bench.now += round(refused.value.retry_after * SECOND) - 2
     assert take(bench, limits, "still early", 2, 0)[0] == 0
     assert take(bench, limits, "in time", 2, 0)[0] == 1
@@ -115,14 +115,14 @@ def test_the_server_s_clock_decides(bench: Bench) -> None:
 
 
 @both
-def test_all_keys_of_a_limiter_share_a_slot(limits: Limits) -> None:
+def test_all_keys_of_a_limiter_share_a_slot(limits: LimiterRules) -> None:
     """PyrateLimiter #126: with a Redis Cluster, keys of one limiter were in different slots."""
     assert {key[key.index("{") : key.index("}")] for key in limits.keys} == {"{limiter:a"}
 
 
 def test_a_long_log_costs_no_more(bench: Bench) -> None:
     """Redisson sums up every expired permit in one call; here a call drops a few entries, and sums up none."""
-    wide = Limits(KEYS, "a", "5000/s", "window", 5000, SECOND, 5000)
+    wide = LimiterRules(KEYS, "a", "5000/s", "window", 5000, SECOND, 5000)
     for number in range(5000):
         assert take(bench, wide, f"r{number}", wait=0)[0] == 1
     bench.now += 100 * SECOND

@@ -33,7 +33,7 @@ def calls(number):
 
 with Lockwork() as lw:
     api = lw.limiter("api", "60/200ms", burst=int(sys.argv[3]) or None, algorithm=sys.argv[2])
-    api.status()
+    api.inspect()
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(4) as pool:

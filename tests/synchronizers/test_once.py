@@ -22,7 +22,7 @@ def test_the_first_runs_it_and_the_others_get_its_result(lw: Lockwork) -> None:
     report = lw.once("report", every="1h")
     assert [report.run(make) for _ in range(3)] == [{"rows": [1, 2]}] * 3
     assert make.calls == 1
-    status = report.status()
+    status = report.inspect()
     assert (status.state, status.fence > 0, 3500 < status.ends_in <= 3600) == ("done", True, True)
     assert lw.once("other").run(make) == {"rows": [1, 2]}
     assert make.calls == 2
@@ -40,9 +40,9 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
 
     assert len(set(await asyncio.gather(*(report.arun(make, day) for day in (7, 8, 9))))) == 1
     assert calls == 1
-    assert (await report.astatus()).state == "done"
+    assert (await report.ainspect()).state == "done"
     await report.areset()
-    assert (await report.astatus()).state == "idle"
+    assert (await report.ainspect()).state == "idle"
     plain = Counted(5)
     assert await report.arun(plain) == 5
     assert plain.calls == 1
@@ -52,7 +52,7 @@ def test_the_period_begins_when_the_run_begins(lw: Lockwork) -> None:
     make = Counted()
     tick = lw.once("tick", every="50ms")
     assert tick.run(make) == "made"
-    until(lambda: tick.status().state == "idle", "the period ended")
+    until(lambda: tick.inspect().state == "idle", "the period ended")
     assert tick.run(make) == "made"
     assert make.calls == 2
 
@@ -67,7 +67,7 @@ def test_a_failure_is_kept_too(lw: Lockwork) -> None:
     assert (caught.value.type, caught.value.text) == ("KeyError", "'day'")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert make.calls == 1
-    assert report.status().state == "failed"
+    assert report.inspect().state == "failed"
 
 
 def test_who_comes_while_it_runs_waits_for_it(lw: Lockwork) -> None:
@@ -84,8 +84,8 @@ def test_who_comes_while_it_runs_waits_for_it(lw: Lockwork) -> None:
     for thread in threads:
         thread.start()
     assert inside.wait(20)
-    assert report.status().state == "running"
-    holder = report.status().holder
+    assert report.inspect().state == "running"
+    holder = report.inspect().holder
     assert holder is not None
     assert holder.label.startswith("Thread")
     with pytest.raises(WaitTimeout, match="once 'report' runs elsewhere; this caller does not wait any more"):
@@ -125,7 +125,7 @@ def test_reset_forgets_the_period(lw: Lockwork) -> None:
     report.reset()
     report.run(make)
     report.reset()
-    assert report.status().state == "idle"
+    assert report.inspect().state == "idle"
     report.run(make)
     assert make.calls == 2
 

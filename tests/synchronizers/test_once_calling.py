@@ -21,7 +21,7 @@ def test_a_result_that_cannot_be_kept(url: str, admin: redis.Redis) -> None:
             lw.once("a").run(Counted(1))
         with pytest.raises(PayloadTooLarge):
             lw.once("b").run(Counted("x" * 200))
-        assert lw.once("b").status().state == "failed"
+        assert lw.once("b").inspect().state == "failed"
 
 
 def test_results_are_given_as_the_function_says(lw: Lockwork) -> None:
@@ -43,9 +43,9 @@ def test_a_decorated_function(lw: Lockwork) -> None:
     assert report(day="mon", user={"id": 7}) == "mon 2"
     assert report("tue", {"id": 7}) == "tue 1"
     assert calls == [("mon", 7), ("tue", 7)]
-    assert lw.once("report:mon:7").status().state == "done"
+    assert lw.once("report:mon:7").inspect().state == "done"
     with pytest.raises(ConfigError, match="unless it decorates a function"):
-        lw.once("report:{day}").status()
+        lw.once("report:{day}").inspect()
     with pytest.raises(ConfigError, match="names a parameter that the function lacks"):
         lw.once("report:{dya}")(report)
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_asked(lw: Lockwork) -> None:
     for wrong in (5, "make", yields):
         with pytest.raises(ConfigError, match="runs functions that return their result, not (5|'make'|.*yields)"):
             lw.once("a").run(wrong)  # type: ignore[arg-type]
-    assert lw.once("a").status().state == "idle"  # nothing began, so nothing has failed in this period
+    assert lw.once("a").inspect().state == "idle"  # nothing began, so nothing has failed in this period
     with pytest.raises(ConfigError, match="decorates functions that return their result"):
 
         @lw.once("a")
@@ -86,7 +86,7 @@ def test_what_cannot_be_asked(lw: Lockwork) -> None:
 async def test_what_cannot_be_asked_in_a_task(alw: Lockwork) -> None:
     with pytest.raises(ConfigError, match="runs functions that return their result, not 5"):
         await alw.once("a").arun(5)  # type: ignore[call-overload]
-    assert (await alw.once("a").astatus()).state == "idle"
+    assert (await alw.once("a").ainspect()).state == "idle"
 
 
 async def test_the_sync_call_in_a_loop_is_an_error(alw: Lockwork) -> None:

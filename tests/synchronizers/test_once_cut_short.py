@@ -64,7 +64,7 @@ def test_a_run_that_lost_its_lease_may_still_end(brief: Lockwork) -> None:
 
     def make() -> str:
         _stall(brief)
-        until(lambda: report.status().state == "lost", "the lease ended")
+        until(lambda: report.inspect().state == "lost", "the lease ended")
         with pytest.raises(OnceFailed, match="was begun in this period and never ended: its runner died"):
             _elsewhere(lambda: report.run(make))
         return "made"
@@ -111,7 +111,7 @@ def test_its_lease_is_kept_while_it_runs(brief: Lockwork, admin: redis.Redis) ->
             return len(renewals) > 4
 
         until(renewed, "it was renewed")
-        seen.append(report.status().state)
+        seen.append(report.inspect().state)
         return "made"
 
     assert report.run(make) == "made"
@@ -172,11 +172,11 @@ async def test_a_cancelled_thread_ends_first(alw: Lockwork) -> None:
     assert await asyncio.to_thread(began.wait, 20)
     task.cancel()
     await asyncio.sleep(0)
-    assert (await report.astatus()).state == "running"
+    assert (await report.ainspect()).state == "running"
     go.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (await report.astatus()).state == "lost"
+    assert (await report.ainspect()).state == "lost"
 
 
 def test_a_run_that_is_interrupted(lw: Lockwork) -> None:

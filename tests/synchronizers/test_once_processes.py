@@ -91,7 +91,7 @@ def test_a_runner_that_died(lw: Lockwork, url: str) -> None:
         runner.wait()
     with pytest.raises(OnceFailed, match="was begun in this period and never ended: its runner died"):
         report.run(lambda: "never")
-    assert report.status().state == "lost"
+    assert report.inspect().state == "lost"
     assert lw.once("report", again_if_lost=True).run(lambda: "again") == "again"
     assert report.run(lambda: "never") == "again"
 

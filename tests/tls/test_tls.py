@@ -47,7 +47,7 @@ def test_lock_is_handed_over_by_pubsub(server: TLSServer) -> None:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        until(lambda: app.lock("x").state().waiters, "somebody waits")
+        until(lambda: app.lock("x").inspect().waiters, "somebody waits")
         before = grant.remaining
         until(lambda: grant.remaining > before, "the engine renews it")
         with redis.Redis.from_url(server.plain_url) as client:
@@ -61,7 +61,7 @@ async def test_lock_in_asyncio(server: TLSServer) -> None:
     async with Lockwork(server.url()) as app, Lockwork(server.url()) as other:
         async with app.lock("y"):
             waiting = asyncio.create_task(other.lock("y", wait=60).aacquire())
-            while not (await app.lock("y").astate()).waiters:
+            while not (await app.lock("y").ainspect()).waiters:
                 await asyncio.sleep(0)
         await (await waiting).arelease()
 

@@ -244,8 +244,8 @@ def test_options_travel_and_count_from_the_commit(lw: Lockwork, ship: Ship, engi
         brief = ship.options(expires="1h").on_commit(session).enqueue(2)
         high = ship.options(priority="high").on_commit(session).enqueue(3)
         session.commit()
-    assert (late.state(), late.look().tags) == ("scheduled", ("late",))
-    assert brief.look().expires is not None
+    assert (late.state(), late.inspect().tags) == ("scheduled", ("late",))
+    assert brief.inspect().expires is not None
     assert [job.id for job in lw.queue("mail").peek()] == [high.id, brief.id]
 
 

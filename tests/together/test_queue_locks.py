@@ -58,7 +58,7 @@ def test_the_next_in_line_gets_it(lw: Lockwork, other: Lockwork, ship: Ship) -> 
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until(lambda: lw.queue("mail").lock("a").state().waiters, "it waits")
+    until(lambda: lw.queue("mail").lock("a").inspect().waiters, "it waits")
     grant.release_and_enqueue(ship.call(1))
     thread.join(30)
     assert seen == [1]

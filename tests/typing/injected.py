@@ -52,7 +52,7 @@ async def lifespan() -> AsyncIterator[None]:
     yield
 
 
-@lw.error
+@lw.error_type
 class Refused(Exception):
     """Stays what it is."""
 
@@ -61,7 +61,7 @@ class Refused(Exception):
         self.code = code
 
 
-@lw.error(name="other")
+@lw.error_type(name="other")
 class Other(Exception):
     """The same with options."""
 

@@ -34,7 +34,7 @@ def other(event: Died) -> None: ...
 lw.hooks.enqueue(later)  # type: ignore[type-var]
 lw.hooks.start(two)  # type: ignore[type-var]
 lw.hooks.start(other)  # type: ignore[type-var]
-lw.error(5)  # type: ignore[call-overload]
+lw.error_type(5)  # type: ignore[call-overload]
 Depends("get_db")  # type: ignore[arg-type]
 Depends(str, scope="request")  # type: ignore[arg-type]
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.jobs.snapshot import JobError, view
-from lockwork.protocol.queues.job_control import Note, Sight
+from lockwork.jobs.snapshot import JobError, snapshot
+from lockwork.protocol.queues.job_control import JobSight, Note
 
 _DEEP = b"[" * 100_000
 
 
-def seen(error: bytes, record: bytes = b"", note: Note | None = None) -> Sight:
-    return Sight("dead", 1, None, None, note or Note(), error, record)
+def seen(error: bytes, record: bytes = b"", note: Note | None = None) -> JobSight:
+    return JobSight("dead", 1, None, None, note or Note(), error, record)
 
 
 @pytest.mark.parametrize(
     "stored", [b"", b"{", b"5", b"\xff", b'{"type":5}', _DEEP], ids=lambda stored: repr(stored[:9])
 )
 def test_an_error_that_is_none_is_shown_as_a_text(stored: bytes) -> None:
-    error = view("a", "mail", seen(stored)).error
+    error = snapshot("a", "mail", seen(stored)).error
     assert error is not None
     assert error.traceback == ""
     assert (error.type, error.text) == (("5", "") if stored[:1] == b"{" and len(stored) > 1 else ("", error.text))
@@ -26,15 +26,15 @@ def test_an_error_that_is_none_is_shown_as_a_text(stored: bytes) -> None:
 
 def test_an_error_has_the_names_that_job_failed_has() -> None:
     stored = b'{"type":"OSError","message":"disk full","traceback":"line 1"}'
-    assert view("a", "mail", seen(stored)).error == JobError("OSError", "disk full", "line 1")
+    assert snapshot("a", "mail", seen(stored)).error == JobError("OSError", "disk full", "line 1")
 
 
 @pytest.mark.parametrize("record", [b"", b"1,4", b"1,4;5", b"1,4;" + _DEEP, b'1,4;["send",[],{},5]'])
 def test_a_record_that_is_no_call_has_no_task(record: bytes) -> None:
-    found = view("a", "mail", seen(b"{}", record))
+    found = snapshot("a", "mail", seen(b"{}", record))
     assert (found.task, found.tags) == (None, ())
 
 
 def test_notes_that_are_no_json_are_none() -> None:
-    found = view("a", "mail", seen(b"{}", note=Note("{", {"one": "1", "odd": _DEEP.decode()})))
+    found = snapshot("a", "mail", seen(b"{}", note=Note("{", {"one": "1", "odd": _DEEP.decode()})))
     assert (found.progress, found.checkpoints) == (None, {"one": 1, "odd": None})

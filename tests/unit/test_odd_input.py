@@ -60,7 +60,7 @@ def test_tags_are_a_list(app: Lockwork, tags: Any) -> None:
 @pytest.mark.parametrize("name", [5, "", "x" * 201])
 def test_the_name_of_an_error(app: Lockwork, name: Any) -> None:
     with pytest.raises(ConfigError, match="an error's name is text of 1 to 200 characters"):
-        app.error(name=name)(KeyError)
+        app.error_type(name=name)(KeyError)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 _TASKS = """
 from defined_app import lw
 
-@lw.error
+@lw.error_type
 class Odd(Exception): ...
 
 @lw.task(queue={queue!r})

@@ -16,9 +16,9 @@ from lockwork.errors import LockworkError, ServerRefused
 from lockwork.runtime.clock import now
 from lockwork.worker.settings import WorkerOptions
 from lockwork.worker.supervisor import child_process
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.heartbeat import Heartbeat
-from lockwork.worker.supervisor.processes import Crew
+from lockwork.worker.supervisor.processes import WorkerProcesses
 
 _OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
 
@@ -50,10 +50,10 @@ class _Sessions:
         self.known.discard(session)
 
 
-def _crew(again: list[float], sessions: _Sessions | None = None, options: WorkerOptions = _OPTIONS) -> Crew:
+def _crew(again: list[float], sessions: _Sessions | None = None, options: WorkerOptions = _OPTIONS) -> WorkerProcesses:
     nobody: list[Any] = []
     heartbeat = cast("Heartbeat", sessions or _Sessions())
-    return Crew(options, "asyncio", 0, heartbeat, on_exit=nobody.append, again=again.append)
+    return WorkerProcesses(options, "asyncio", 0, heartbeat, on_exit=nobody.append, again=again.append)
 
 
 @pytest.mark.usefixtures("poor")
@@ -71,13 +71,13 @@ def test_a_worker_that_cannot_begin_says_why() -> None:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
     """Those that were started; they only wait."""
-    found: list[Child] = []
+    found: list[WorkerProcess] = []
 
-    def start(*_: object) -> Child:
+    def start(*_: object) -> WorkerProcess:
         waiting = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        found.append(Child(waiting, "host/1/a", now()))
+        found.append(WorkerProcess(waiting, "host/1/a", now()))
         return found[-1]
 
     monkeypatch.setattr(child_process, "start", start)
@@ -95,7 +95,9 @@ def test_who_must_begin_on_every_queue(*, first: bool, options: dict[str, bool])
     assert sessions.whole == [True]
 
 
-def test_a_process_that_nobody_could_watch_is_none(started: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_nobody_could_watch_is_none(
+    started: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last process that the system had to give, and then no thread: the supervisor must not end by that, either."""
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
@@ -115,7 +117,7 @@ def test_one_that_dies_at_once_is_tried_for_days() -> None:
     """A database that is away in the night, and which the app asks when it is imported."""
     again: list[float] = []
     crew = _crew(again)
-    stillborn = cast("Child", SimpleNamespace(ready=False, started=now()))
+    stillborn = cast("WorkerProcess", SimpleNamespace(ready=False, started=now()))
     for _ in range(20_000):
         crew.replace(stillborn)
     assert again[0] < again[1] < again[-1] == 5.0

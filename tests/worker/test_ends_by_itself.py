@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app_modules import Load
 from history import History
 from processes import started, worker
 
@@ -44,6 +45,17 @@ def test_a_burst_waits_for_retries_that_are_due_at_once(shift: Any, own_url: str
     with worker("shift:lw", "--burst", url=own_url, folder=apps) as process:
         assert process.wait() == 0
     assert job.state() == "succeeded"
+
+
+def test_a_burst_leaves_no_more_dead_jobs_than_are_kept(load: Load, own_url: str, apps: Path) -> None:
+    """No worker may come for a long time: the last of their deaths, too, is within the bounds."""
+    module: Any = load(own_url, "bounded")
+    with module.lw as lw:
+        module.fails.enqueue_many((number,) for number in range(60))
+        with worker("bounded:lw", "--burst", url=own_url, folder=apps) as process:
+            assert process.wait() == 0
+        status = lw.queue().status()
+        assert (status.dead, status.ready, status.running) == (10, 0, 0)
 
 
 def test_a_burst_with_nothing_to_do(shift: Any, own_url: str, apps: Path) -> None:

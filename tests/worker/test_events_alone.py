@@ -8,16 +8,16 @@ from typing import NoReturn
 
 import pytest
 
-from lockwork.worker.supervisor.events import Events
+from lockwork.worker.supervisor.events import EventQueue
 
 
 @pytest.fixture
-def events() -> Iterator[Events[str]]:
-    with Events[str]() as made:
+def events() -> Iterator[EventQueue[str]]:
+    with EventQueue[str]() as made:
         yield made
 
 
-def test_what_is_due_comes_in_its_order(events: Events[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_due_comes_in_its_order(events: EventQueue[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where processes are scarce, so are threads: the pause before another try must not need one."""
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
@@ -31,7 +31,7 @@ def test_what_is_due_comes_in_its_order(events: Events[str], monkeypatch: pytest
     assert events.next(0.01) is None
 
 
-def test_others_come_meanwhile(events: Events[str]) -> None:
+def test_others_come_meanwhile(events: EventQueue[str]) -> None:
     events.later(600, "never")
     telling = threading.Thread(target=events.post, args=("now",))
     telling.start()
@@ -39,7 +39,7 @@ def test_others_come_meanwhile(events: Events[str]) -> None:
     telling.join()
 
 
-def test_a_bell_without_an_event_wakes_nobody(events: Events[str]) -> None:
+def test_a_bell_without_an_event_wakes_nobody(events: EventQueue[str]) -> None:
     events.post("one")
     events.post("two")
     assert [events.next(), events.next()] == ["one", "two"]

@@ -14,8 +14,8 @@ from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
 from lockwork.worker.execution import fetch_order
 from lockwork.worker.execution import fetcher as fetching
 from lockwork.worker.execution.fetcher import Fetcher
-from lockwork.worker.execution.queue_state import Source
-from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.queue_state import QueueState
+from lockwork.worker.execution.slots import WorkerSlots
 
 
 class Server:
@@ -69,12 +69,12 @@ class Server:
 
 def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
     driver, runner = [server], [None]
-    places: Any = options.pop("places", Lanes(5))
-    source = Source("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
+    places: Any = options.pop("places", WorkerSlots(5))
+    source = QueueState("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
     return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, fetch_order.strict, **options)  # type: ignore[arg-type]
 
 
-class Places(Lanes):
+class Places(WorkerSlots):
     """Begins nothing."""
 
     def __init__(self, size: int) -> None:

@@ -18,7 +18,7 @@ import redis
 from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
-from lockwork.protocol.queues.sessions import Heads
+from lockwork.protocol.queues.sessions import QueueHead
 from lockwork.worker.monitoring import health as serving
 from lockwork.worker.monitoring.health import Health
 from lockwork.worker.monitoring.metrics import Backlog
@@ -209,8 +209,8 @@ def id_of(age_ms: int, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_age_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    def heads(*lists: list[int]) -> Heads:
-        return Heads(NOW, None, [[id_of(age, monkeypatch) for age in ages] for ages in lists])
+    def heads(*lists: list[int]) -> QueueHead:
+        return QueueHead(NOW, None, [[id_of(age, monkeypatch) for age in ages] for ages in lists])
 
     assert Backlog().age(heads([], [], [])) == 0
     assert Backlog().age(heads([], [5000, 4900], [])) == 4.9
@@ -219,11 +219,11 @@ def test_the_age_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Backlog().age(heads([], [86_400_000, 50], [])) == 0.05
     backlog = Backlog()
     assert backlog.age(heads([], [], [])) == 0
-    later = Heads(NOW + 2000, None, [[], [id_of(86_400_000, monkeypatch)], []])
+    later = QueueHead(NOW + 2000, None, [[], [id_of(86_400_000, monkeypatch)], []])
     assert backlog.age(later) == 2
     # a clock that is ahead makes no negative age, an id of another kind none at all
-    assert Backlog().age(Heads(NOW, None, [[], [id_of(-5000, monkeypatch)], []])) == 0
-    assert Backlog().age(Heads(NOW, None, [[], ["order-1"], []])) == 0
+    assert Backlog().age(QueueHead(NOW, None, [[], [id_of(-5000, monkeypatch)], []])) == 0
+    assert Backlog().age(QueueHead(NOW, None, [[], ["order-1"], []])) == 0
 
 
 def test_ids_tell_when_they_were_made() -> None:

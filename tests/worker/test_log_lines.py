@@ -11,7 +11,7 @@ from lockwork.failures import Errors, line
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.tasks.options import TaskOptions
 from lockwork.worker.execution.job_log import PERIOD, JobLog
-from lockwork.worker.execution.outcomes import Endings
+from lockwork.worker.execution.outcomes import Outcomes
 
 FORGED = "no\n2026-11-21 12:00:00 ERROR forged\r\x1b[2J\x00\x9b\u2028\u2029\u202e\u2066"
 
@@ -34,7 +34,7 @@ def test_an_error_is_one_line() -> None:
 @pytest.mark.parametrize("attempt", [1, 4])
 def test_so_is_the_record_of_a_job_that_failed(caplog: pytest.LogCaptureFixture, attempt: int) -> None:
     settled = _Settled()
-    endings = Endings(settled, Errors(), 1000, "default", JobLog())
+    endings = Outcomes(settled, Errors(), 1000, "default", JobLog())
     job: Any = Leased("id", b"1 x", b"1,4,,;", attempt, 7)
     endings.failed(job, ValueError(FORGED), TaskOptions())
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -49,7 +49,7 @@ def _refuses() -> None:
 
 
 async def test_a_failure_carries_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    endings = Endings(_Settled(), Errors(), 1000, "mail", JobLog())
+    endings = Outcomes(_Settled(), Errors(), 1000, "mail", JobLog())
     job: Any = Leased("id", b"1 x", b"1,4,,;", 1, 7)
     try:
         _refuses()

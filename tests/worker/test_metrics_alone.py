@@ -11,7 +11,7 @@ import redis
 from lockwork import Lockwork
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.monitoring.metrics import Metrics
-from lockwork.worker.supervisor.status import Condition
+from lockwork.worker.supervisor.status import WorkerStatus
 from ports import free_port
 from scraping import parsed
 
@@ -19,7 +19,7 @@ from scraping import parsed
 def _metrics(app: Lockwork) -> dict[str, float]:
     nothing: Counter[str] = Counter()
     state = {"trouble": "", "silence": 0.0, "replaced": nothing, "runners_replaced": nothing, "memory": list}
-    return parsed(Metrics(app, "abc", cast("Condition", SimpleNamespace(**state)), 15).text())
+    return parsed(Metrics(app, "abc", cast("WorkerStatus", SimpleNamespace(**state)), 15).text())
 
 
 def test_a_queue_that_refuses_leaves_the_others(lw: Lockwork, admin: redis.Redis) -> None:

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.hard_timeouts import Overruns, Verdict
+from lockwork.worker.ipc.hard_timeouts import HardTimeout, HardTimeouts
 from lockwork.worker.ipc.messages import Reporter, Reports
 from processes import until
 
@@ -38,14 +38,14 @@ def test_a_report_that_goes_wrong_is_not_the_last(caplog: pytest.LogCaptureFixtu
 
 def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     over: list[str] = []
-    overruns = Overruns(lambda session, _verdicts: over.append(session))
+    overruns = HardTimeouts(lambda session, _verdicts: over.append(session))
     start = threading.Thread.start
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    begins = Verdict("q", Outcome("a", b"1 2 x", "d"), 0.01, "task")
+    begins = HardTimeout("q", Outcome("a", b"1 2 x", "d"), 0.01, "task")
     with pytest.raises(RuntimeError):
         overruns._add("one", begins)
     monkeypatch.setattr(threading.Thread, "start", start)
@@ -57,12 +57,12 @@ def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: py
 
 
 def test_a_watch_without_a_thread_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    overruns = Overruns(lambda _session, _verdicts: None)
+    overruns = HardTimeouts(lambda _session, _verdicts: None)
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(RuntimeError):
-        overruns._add("one", Verdict("q", Outcome("a", b"1 2 x", "d"), 600, "task"))
+        overruns._add("one", HardTimeout("q", Outcome("a", b"1 2 x", "d"), 600, "task"))
     overruns.stop()

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from lockwork.errors import LockworkError, ServerRefused, ServerUnavailable
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.heartbeat import Heartbeat
-from lockwork.worker.supervisor.session_cleanup import Returns
+from lockwork.worker.supervisor.session_cleanup import SessionCleanup
 
 
 class _Sessions:
@@ -25,14 +25,14 @@ class _Sessions:
         return 1
 
 
-def _child(session: str) -> Child:
-    return cast("Child", SimpleNamespace(session=session, pid=1, orderly=False, verdicts=(), without=()))
+def _child(session: str) -> WorkerProcess:
+    return cast("WorkerProcess", SimpleNamespace(session=session, pid=1, orderly=False, verdicts=(), without=()))
 
 
 def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
     """It was tried again before all others, which so were never tried."""
     sessions = _Sessions()
-    returns = Returns(cast("Heartbeat", sessions), lambda _: None)
+    returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
     sessions.trouble = {name: ServerUnavailable("no server") for name in "abc"}
     for name in "abc":
         assert returns.give_back(_child(name)) == 0
@@ -47,7 +47,7 @@ def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:
 
 def test_a_supervisor_that_has_to_go_asks_on_when_one_queue_refuses() -> None:
     sessions = _Sessions()
-    returns = Returns(cast("Heartbeat", sessions), lambda _: None)
+    returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
     sessions.trouble = {"a": ServerRefused("somebody else's data")}
     returns.give_back(_child("a"), leaving=True)
     assert returns.give_back(_child("b"), leaving=True) == 1
@@ -56,7 +56,7 @@ def test_a_supervisor_that_has_to_go_asks_on_when_one_queue_refuses() -> None:
 def test_a_supervisor_that_has_to_go_asks_a_server_that_is_away_once() -> None:
     """Each time would take a second, and it may be killed before long."""
     sessions = _Sessions()
-    returns = Returns(cast("Heartbeat", sessions), lambda _: None)
+    returns = SessionCleanup(cast("Heartbeat", sessions), lambda _: None)
     sessions.trouble = {"a": ServerUnavailable("no server")}
     returns.give_back(_child("a"), leaving=True)
     assert returns.give_back(_child("b"), leaving=True) == 0

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.worker.execution import fetch_order
-from lockwork.worker.execution.fetch_order import Allot
-from lockwork.worker.execution.queue_state import Source
+from lockwork.worker.execution.fetch_order import FetchOrder
+from lockwork.worker.execution.queue_state import QueueState
 
 
-def sources(*weights: int) -> list[Source]:
+def sources(*weights: int) -> list[QueueState]:
     nobody: Any = None
     return [
-        Source(f"q{number}", QueueKeys("lw", f"q{number}"), nobody, weight) for number, weight in enumerate(weights)
+        QueueState(f"q{number}", QueueKeys("lw", f"q{number}"), nobody, weight) for number, weight in enumerate(weights)
     ]
 
 
-def served(made: list[Source], rounds: list[int], allot: Allot) -> Counter[str]:
+def served(made: list[QueueState], rounds: list[int], allot: FetchOrder) -> Counter[str]:
     """Serve queues that never run empty."""
     got: Counter[str] = Counter()
     for places in rounds:
@@ -40,7 +40,7 @@ WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=6)
 ROUNDS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 
 
-def off_by(weights: list[int], rounds: list[int], allot: Allot) -> float:
+def off_by(weights: list[int], rounds: list[int], allot: FetchOrder) -> float:
     """How far the worst served queue is from its share, in jobs."""
     got = served(sources(*weights), rounds, allot)
     shares = [sum(rounds) * weight / sum(weights) for weight in weights]
@@ -52,7 +52,7 @@ def test_each_gets_its_share_to_within_a_few_jobs(weights: list[int], rounds: li
     assert off_by(weights, rounds, fetch_order.by_weight) <= len(weights)
 
 
-def forgets(awake: Any, places: int) -> list[tuple[Source, int]]:
+def forgets(awake: Any, places: int) -> list[tuple[QueueState, int]]:
     """The broken twin: what is no whole place is thrown away, so a light queue starves."""
     for source in awake:
         source.credit = 0.0
@@ -73,5 +73,5 @@ def test_a_queue_saves_nothing_up_while_it_is_empty() -> None:
 
 
 def test_in_strict_order_the_first_gets_all_it_has_jobs_for() -> None:
-    rounds: Callable[[Allot], Counter[str]] = lambda allot: served(sources(1, 1), [3, 4], allot)  # noqa: E731
+    rounds: Callable[[FetchOrder], Counter[str]] = lambda allot: served(sources(1, 1), [3, 4], allot)  # noqa: E731
     assert rounds(fetch_order.strict) == Counter(q0=7)

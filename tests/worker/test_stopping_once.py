@@ -6,20 +6,20 @@ import asyncio
 import threading
 
 from lockwork.errors import JobCancelled
-from lockwork.jobs.current import Desk, JobContext, Slot
+from lockwork.jobs.current import JobContext, QueueContext, SlotContext
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Leased
 from lockwork.runtime.runtime import Runtime
-from lockwork.worker.execution.threads import Run, Threads
+from lockwork.worker.execution.threads import ThreadPool, ThreadRun
 
 
-def _slot() -> Slot:
+def _slot() -> SlotContext:
     def nowhere() -> None:
         raise AssertionError("no server is needed here")
 
     runtime = Runtime(nowhere, prefix="lw", patience=1, allow_eviction=True)  # type: ignore[arg-type]
-    slot = Slot()
-    desk = Desk("default", QueueKeys("lw", "default"), runtime, "session", 1000)
+    slot = SlotContext()
+    desk = QueueContext("default", QueueKeys("lw", "default"), runtime, "session", 1000)
     slot.job = JobContext(Leased("1", b"1 1 1", b"", 1, 1), "task", desk)
     return slot
 
@@ -46,7 +46,7 @@ async def test_a_coroutine() -> None:
 
 
 async def test_a_thread() -> None:
-    slot, threads = _slot(), Threads(1)
+    slot, threads = _slot(), ThreadPool(1)
     begun, cleaning, again = threading.Event(), threading.Event(), threading.Event()
 
     def job() -> str:
@@ -60,7 +60,7 @@ async def test_a_thread() -> None:
                 threading.Event().wait(0.001)
             return "cleaned up"
 
-    run = Run(job, (), {})
+    run = ThreadRun(job, (), {})
     assert slot.job is not None
     slot.job.in_thread(run)
     ending = asyncio.create_task(threads.finish(run, None))

@@ -11,7 +11,7 @@ import pytest
 from lockwork import Lockwork
 from lockwork.runtime.clock import now
 from lockwork.worker.settings import WorkerOptions
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.supervisor import Supervisor
 
 OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
@@ -25,12 +25,12 @@ def supervisor() -> Iterator[Supervisor]:
     made._reports.close()
 
 
-def child(supervisor: Supervisor, **facts: Any) -> Child:
+def child(supervisor: Supervisor, **facts: Any) -> WorkerProcess:
     """One of its own."""
     usual = {"session": "h/1/a", "pid": 7, "ready": False, "retiring": False, "worn": "", "fresh": True, "told": []}
     usual |= {"verdicts": [], "orderly": False, "fate": "killed by SIGSEGV", "let_go": lambda: None}
     process = SimpleNamespace(returncode=-11)
-    made = cast("Child", SimpleNamespace(**{**usual, "process": process, "memory": lambda: None, **facts}))
+    made = cast("WorkerProcess", SimpleNamespace(**{**usual, "process": process, "memory": lambda: None, **facts}))
     supervisor._crew.children[made.session] = made
     return made
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from lockwork import Lockwork
-from lockwork.worker.execution.threads import Threads
+from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc.messages import Urgency
 from lockwork.worker.process.lifecycle import ready
 from lockwork.worker.settings import WorkerOptions
@@ -15,7 +15,7 @@ from lockwork.worker.settings import WorkerOptions
 async def test_it_is_not_cancelled_afterwards() -> None:
     """Else it would end as one that has died, and its jobs would have used up an attempt."""
     order, connected = asyncio.Event(), asyncio.Event()
-    app, threads = Lockwork(), Threads(1)
+    app, threads = Lockwork(), ThreadPool(1)
 
     class Control:
         async def reached(self, _urgency: Urgency) -> None:

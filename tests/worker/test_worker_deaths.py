@@ -71,7 +71,7 @@ def test_a_job_that_kills_its_worker_is_dead_after_three(
         assert "0 jobs given back" in process.errors
     assert _attempts(history) == [1, 2, 3]
     assert not history.lines("failure")
-    assert job.look().attempts == 3
+    assert job.inspect().attempts == 3
     dead = mortal.lw.queue().dead.get(job.id)
     assert (dead.attempts, dead.crashes) == (3, 3)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from history import History
-from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.slots import WorkerSlots
 from processes import alive, started, until, worker
 from sleeping import sleepers
 
@@ -128,7 +128,7 @@ def test_jobs_that_have_not_begun_keep_their_order() -> None:
 
         async def run(self, job: Any, slot: Any) -> None: ...
 
-    lanes = Lanes(3)
+    lanes = WorkerSlots(3)
     runner: Any = Runner()
     lanes._inbox.extend((job, runner) for job in (1, 2, 3))  # type: ignore[misc]
     lanes.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
 from lockwork.config import Config
 from lockwork.flows.flow import Flow, Next
@@ -22,9 +22,22 @@ class Flows:
     config: Config
     registry: Registry
 
-    def flow(self, *, on_failure: Policy = "fail") -> Flow:
-        """An empty flow; `on_failure` is for each of its jobs that does not say otherwise: see `Flow.add`."""
-        return Flow(self.runtime, self.config, self.registry.around.errors, on_failure)
+    @overload
+    def flow(self, *, on_failure: Policy = "fail") -> Flow: ...
+    @overload
+    def flow(self, *, id: str, queue: str = "default") -> FlowRun: ...
+
+    def flow(self, *, on_failure: Policy = "fail", id: str | None = None, queue: str = "default") -> Flow | FlowRun:
+        """Make an empty flow, or with `id` find an enqueued one again.
+
+        `on_failure` ("fail", "continue" or "compensate") is the policy of each job that sets none of its own: see
+        `Flow.add`. `id` and `queue` are those of the enqueued flow, as `FlowRun` has them.
+        """
+        errors = self.registry.context.errors
+        if id is None:
+            return Flow(self.runtime, self.config, errors, on_failure)
+        name = self.config.partitions.single(queue, "a flow")
+        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
 
     def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
         """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
@@ -40,8 +53,3 @@ class Flows:
         """A flow of calls, and a job that gets the list of their results; its result is that job's."""
         flow = self.flow(on_failure=on_failure)
         return flow.returning(flow.chord(calls, callback))
-
-    def find_flow(self, id: str, queue: str = "default") -> FlowRun:
-        """A flow that was enqueued elsewhere, found again by its id, and its `queue`."""
-        name, errors = self.config.partitions.single(queue, "a flow"), self.registry.around.errors
-        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)

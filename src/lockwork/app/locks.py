@@ -32,7 +32,11 @@ class Fencing:
     config: Config
 
     def fenced(self, name: str) -> Register:
-        """A value on the server that only the newest holder of a lock can write: `set(value, grant)`, `get()`."""
+        """A value on the server that only the newest holder of a lock can write: `set(value, grant)`, `get()`.
+
+        Args:
+            name: names the value.
+        """
         return Register(self.runtime, self.config, name)
 
 
@@ -51,7 +55,7 @@ class Overviews:
         return self.runtime.run(protocol.look(self.config.prefix, _pattern(pattern)))
 
     async def alocks(self, pattern: str = "*") -> Overview:
-        """The same for a task."""
+        """Async version of `locks`."""
         return await self.runtime.arun(protocol.look(self.config.prefix, _pattern(pattern)))
 
 
@@ -77,14 +81,22 @@ class Locks(Overviews):
         sticky: bool = False,
         tags: Sequence[str] = (),
     ) -> Lock:
-        """A re-entrant, fair, fenced lock; `wait` is how long to stand in line (None: until it comes, 0: not at all).
+        """A re-entrant, fair, fenced lock.
 
-        Without `lease` it is renewed for as long as this process lives; with one it ends by itself after that time.
-        `on_lost(grant)` is called from another thread when the lease ends under its holder. Released earlier than
-        `at_least` after it was granted, the lock stays taken until then. `replicas` must have a grant before it counts
-        (NotReplicated). `sticky` keeps the lock in this process after its release until somebody else asks for it, so
-        that taking it again costs nothing; such grants share a fence. `tags` are shown to whoever looks at the lock.
-        As a decorator, the name may be made of the function's arguments: `@lw.lock("order:{order_id}")`.
+        As a decorator, the name may contain arguments of the function: `@lw.lock("order:{order_id}")`.
+
+        Args:
+            name: names the lock among all processes that use this server and prefix.
+            wait: longest time to wait for it; None (default): without limit, 0: not at all. Then LockTimeout.
+            lease: None (default): the lock is renewed while this process lives. A duration: it ends after that time.
+            on_lost: called with the grant, on another thread, when the lease ends under its holder. Default None.
+            at_least: the lock stays taken for at least this long after it was granted. Default None.
+            replicas: this many replicas must confirm a grant before it counts, else NotReplicated. Default 0.
+            sticky: keep the lock in this process after its release until another process asks for it, so that taking it
+                again costs no call; such grants share a fence. Excludes `lease` and `at_least`. Default False.
+            tags: words shown when the lock is inspected. Default none.
+
+        Raises ConfigError for an option that does not fit.
         """
         if not sticky:
             return Lock(
@@ -115,9 +127,18 @@ class Locks(Overviews):
         on_lost: OnLost | None = None,
         tags: Sequence[str] = (),
     ) -> Semaphore:
-        """At most `permits` at a time, in all processes together, served in the order they came; each takes `units`.
+        """A semaphore: at most `permits` units at a time in all processes together, served in order of arrival.
 
-        Permits of a holder that died come back with the end of its lease. The newest `permits` given anywhere counts.
+        Permits of a holder that died come back when its lease ends.
+
+        Args:
+            name: names the semaphore.
+            permits: units that can be held at once. The newest value given by any process counts.
+            units: units that each acquire takes. Default 1.
+            wait: longest time to wait for them; None (default): without limit, 0: not at all. Then LockTimeout.
+            lease: None (default): renewed while this process lives. A duration: the grant ends after that time.
+            on_lost: called with the grant, on another thread, when the lease ends under its holder. Default None.
+            tags: words shown when the semaphore is inspected. Default none.
         """
         return Semaphore(
             self.runtime, self.config, name, permits, units=units, wait=wait, lease=lease, on_lost=on_lost, tags=tags
@@ -132,7 +153,16 @@ class Locks(Overviews):
         on_lost: OnLost | None = None,
         tags: Sequence[str] = (),
     ) -> RWLock:
-        """Many readers or one writer: `read()` and `write()` are acquired like locks. Served in the order they came."""
+        """A read-write lock: many readers or one writer, served in order of arrival; `read()` and `write()` give its
+        sides.
+
+        Args:
+            name: names the lock.
+            wait: longest time to wait for a side; None (default): without limit, 0: not at all. Then LockTimeout.
+            lease: None (default): renewed while this process lives. A duration: the grant ends after that time.
+            on_lost: called with the grant, on another thread, when the lease ends under its holder. Default None.
+            tags: words shown when the lock is inspected. Default none.
+        """
         return RWLock(self.runtime, self.config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 
     def multilock(
@@ -143,18 +173,26 @@ class Locks(Overviews):
         on_lost: OnLost | None = None,
         tags: Sequence[str] = (),
     ) -> MultiLock:
-        """Several locks as one, the same that `lock` gives: all are granted, or none.
+        """Several locks as one, the same locks that `lock` gives: all are granted, or none.
 
-        Who waits collects them in the order of their names, whatever order it gave, and has nothing of what comes after
-        the one it waits for: so multilocks never wait for each other in a circle. Raises ConfigError for a name given
-        twice.
+        A waiter collects the locks in the order of their names and holds none behind the one that it waits for, so
+        multilocks never wait for each other in a circle. Raises ConfigError for a name given twice.
+
+        Args:
+            names: the locks, in any order.
+            wait: longest time to wait for all; None (default): without limit, 0: not at all. Then LockTimeout.
+            lease: None (default): renewed while this process lives. A duration: the locks end after that time.
+            on_lost: called with the grant, on another thread, when one of the leases ends. Default None.
+            tags: words shown when the locks are inspected. Default none.
         """
         return MultiLock(self.runtime, self.config, names, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 
     def quorum(self, servers: Sequence[App | str], *, patience: Duration = 0.5) -> Quorum:
-        """Locks on a majority of these independent servers, Lockwork objects or URLs; this one only if it is listed.
+        """Locks on a majority of independent servers. Close it, or use it in a `with`.
 
-        A server that does not answer within `patience` counts as away. Close it, or use it in a `with`.
+        Args:
+            servers: Lockwork objects or URLs; this server takes part only if it is listed.
+            patience: seconds after which a server that does not answer counts as away. Default 0.5.
         """
         return Quorum(servers, patience=patience)
 
@@ -166,7 +204,14 @@ class Locks(Overviews):
         on_loss: Callback | None = None,
         tags: Sequence[str] = (),
     ) -> Election:
-        """One leader among all that campaign under this name, while their `with` or `async with` runs."""
+        """One leader among all candidates under this name, while their `with` or `async with` runs.
+
+        Args:
+            name: names the election.
+            on_gain: called when this candidate becomes the leader. Default None.
+            on_loss: called when it stops being the leader. Default None.
+            tags: words shown when the election is inspected. Default none.
+        """
         return Election(self.runtime, self.config, name, on_gain=on_gain, on_loss=on_loss, tags=tags)
 
     def release_all(self) -> int:
@@ -184,7 +229,7 @@ class Locks(Overviews):
         return released
 
     async def arelease_all(self) -> int:
-        """The same for a task."""
+        """Async version of `release_all`."""
         released = 0
         for grant in list(self.runtime.grants.values()):
             with contextlib.suppress(NotHeld, LockLost):

@@ -17,7 +17,7 @@ from lockwork.jobs.job import Job, Origin
 from lockwork.lifespans import Lifespans
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
-from lockwork.protocol.queues.schedules import Plan
+from lockwork.protocol.queues.schedules import SchedulePlan
 from lockwork.queues.delay_queue import DelayQueue
 from lockwork.queues.queue import PartitionedQueue, Queue
 from lockwork.queues.stock import Stock
@@ -29,16 +29,30 @@ from lockwork.tasks.registry import Registry
 class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
-    `url` is redis://, rediss:// or unix://; without one, LOCKWORK_URL, else a Valkey server of its own in this user's
-    data folder, shared by this user's processes and stopped with the last of them. Nothing is opened before it is used.
-    `client` takes the address of an existing redis-py client instead. For the settings see lockwork.config.Config.
+    Nothing is opened before it is used. Durations are seconds, a `timedelta`, or text such as "10m".
+
+    Args:
+        url: redis://, rediss:// or unix://. None (default): LOCKWORK_URL, else a Valkey server of its own in this
+        user's
+            data folder, which this user's processes share; it stops with the last of them.
+        client: a redis-py client whose address to use instead of a URL. Default None.
+        prefix: begins every key and channel; apps with different prefixes do not see each other. Default "lw".
+        lock_lease: a lock lasts this long unless it is renewed, every third of it. Default 15 s.
+        patience: a call keeps trying this long while the server is away, then ServerUnavailable. Default 10 s.
+        result_ttl: results are kept at least this long, and at most twice as long. At least 60 s. Default 10 minutes.
+        dead_ttl: a dead job is kept this long. Default 30 days.
+        dead_limit: dead jobs that a queue keeps; the oldest go first. Default 100,000.
+        max_payload: bytes of the encoded arguments of a job. Default 1 MiB.
+        max_result: bytes of an encoded result. Default 4 MiB.
+        allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.
+        partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
     """
 
     def __init__(self, url: str | None = None, *, client: object = None, **settings: Unpack[Settings]) -> None:
         self.config: Config = Config.read(settings)
         self.registry: Registry = Registry()
-        self.plans: dict[str, dict[str, Plan]] = {}
-        self._own_plans: dict[str, tuple[str, Plan]] = {}
+        self.plans: dict[str, dict[str, SchedulePlan]] = {}
+        self._own_plans: dict[str, tuple[str, SchedulePlan]] = {}
         self.lifespans: Lifespans = Lifespans()
         self.runtime: Runtime = Runtime(
             opener(url, client),
@@ -49,33 +63,51 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         )
 
     def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
-        """A stock that opens with `quantity` units when first used; `limit` is how many one buyer may have."""
+        """A stock of units that buyers reserve, confirm or release; it never oversells.
+
+        Args:
+            name: names the stock.
+            quantity: units for sale when the stock is first used.
+            limit: units that one buyer may have; None (default): no limit.
+            queue: the queue of jobs that are enqueued in one step with a reservation. Default "default".
+        """
         return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
 
     def delay_queue(self, name: str) -> DelayQueue:
-        """Unique ids in time order, each taken by one caller when it is due."""
+        """A queue of unique ids in order of time; each is taken by one caller when it is due.
+
+        Args:
+            name: names the delay queue.
+        """
         return DelayQueue(self.runtime, self.config.prefix, name)
 
     def queue(self, name: str = "default") -> Queue:
-        """A queue: to look at (what is where, who works, its dead jobs), to pause, limit, drain or clear; its locks."""
+        """The handle of a queue: its status, workers and dead jobs; pause, limit, drain or clear it; its locks.
+
+        Args:
+            name: names the queue. Default "default".
+        """
         kind = PartitionedQueue if name in self.config.partitions else Queue
-        return kind(self.runtime, self.config, name, self.registry.around.errors)
+        return kind(self.runtime, self.config, name, self.registry.context.errors)
 
     def queues(self) -> list[str]:
         """The names of the queues, and of partitions, that ever had a job on this server."""
         return self.runtime.run(browse.find(self.config.prefix))
 
     async def aqueues(self) -> list[str]:
-        """The same for a task."""
+        """Async version of `queues`."""
         return await self.runtime.arun(browse.find(self.config.prefix))
 
     def job(self, id: str, queue: str | None = None) -> Job[Any]:
-        """A job that was enqueued elsewhere, found again by its id.
+        """Find a job again by its id. `task.job(id)` also knows the type of the result.
 
-        Without its `queue`, it is looked for in the queues of the app's tasks, and in "default"; one that was enqueued
-        with a stock or a lock, or by a flow, is where those are. `task.job(id)` knows the type of the result, too.
+        Args:
+            id: the job's id.
+            queue: the queue of the job; None (default): look in the queues of the app's tasks, and in "default". A job
+            that
+                was enqueued with a stock or a lock, or by a flow, is in the queue of those.
         """
-        partitions, errors = self.config.partitions, self.registry.around.errors
+        partitions, errors = self.config.partitions, self.registry.context.errors
         if queue is None:
             found = [
                 name
@@ -92,7 +124,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         self.runtime.close()
 
     async def aclose(self) -> None:
-        """The same for a task; each event loop that used this object should call it before it ends."""
+        """Async version of `close`; each event loop that used this object should call it before it ends."""
         await self.runtime.aclose()
 
     def __enter__(self) -> Self:

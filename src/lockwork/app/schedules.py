@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from lockwork.config import Config
 from lockwork.errors import ConfigError
@@ -10,9 +10,9 @@ from lockwork.partitions import routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.schedules import Plan
+from lockwork.protocol.queues.schedules import SchedulePlan
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Rules, ScheduleSettings, call_without_arguments, checked_schedule
+from lockwork.schedules.options import ScheduleRules, ScheduleSettings, call_without_arguments, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.registry import Registry
@@ -25,29 +25,38 @@ class Schedules:
     runtime: Runtime
     config: Config
     registry: Registry
-    plans: dict[str, dict[str, Plan]]
+    plans: dict[str, dict[str, SchedulePlan]]
     """What this app's code schedules, by queue and name; the workers of the app see to it."""
-    _own_plans: dict[str, tuple[str, Plan]]
+    _own_plans: dict[str, tuple[str, SchedulePlan]]
     """Those of them that are options of a task, by its name, with the queue."""
 
-    def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
+    @overload
+    def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, /, *, queue: str = "default") -> Schedule: ...
+
+    def schedule(self, what: TaskCall | str, /, **options: Any) -> Schedule:
         """Enqueue a call, such as `send.call(42)`, by the clock: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
 
-        Each slot is enqueued once in the whole cluster, by whichever worker of the queue that has this line in its code
-        comes first. For the options see lockwork.schedules.options.ScheduleSettings. Raises ConfigError.
+        Each slot is enqueued once in the whole cluster, by the first worker of the queue that has this line in its
+        code. For the options see lockwork.schedules.options.ScheduleSettings. With the name of a schedule instead of a
+        call, return the handle of a schedule that was declared elsewhere; a task's own schedule has the task's name.
+        Raises ConfigError.
         """
+        return self._named(what, **options) if isinstance(what, str) else self._declared(what, **options)
+
+    def _declared(self, call: TaskCall, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
         if not isinstance(call, TaskCall):
             raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
-        plan = Rules.read(options).plan(name, call)
+        plan = ScheduleRules.read(options).plan(name, call)
         home = self._home(call, plan)
         self.plans.setdefault(home, {}).setdefault(name, plan)
-        return self.named_schedule(name, home)
+        return self._named(name, home)
 
-    def named_schedule(self, name: str, queue: str = "default") -> Schedule:
-        """A schedule that was declared elsewhere, by its name; a task's own has the task's name."""
+    def _named(self, name: str, queue: str = "default") -> Schedule:
         whole, name = checked_queue(queue), checked_schedule(name)
         home = self._known(whole, name) or self.config.partitions.place(whole, name)
-        return Schedule(self.runtime, self.config.prefix, name, home, self.registry.around.errors)
+        return Schedule(self.runtime, self.config.prefix, name, home, self.registry.context.errors)
 
     def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """List the schedules that living workers have in their code, each with its next `count` slots.
@@ -57,7 +66,7 @@ class Schedules:
         return self.runtime.run(self._listed(queue, count))
 
     async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
-        """The same for a task."""
+        """Async version of `schedules`."""
         return await self.runtime.arun(self._listed(queue, count))
 
     def _own_schedule(self, task: Task[Any, Any, Any], timing: ScheduleSettings, *, again: bool) -> None:
@@ -66,17 +75,17 @@ class Schedules:
         `again`: its module was loaded again, so what its options were before does not count any more.
         """
         name, before = task.name, self._own_plans.get(task.name) if again else None
-        own: tuple[str, Plan] | None = None
+        own: tuple[str, SchedulePlan] | None = None
         if timing:
             call = call_without_arguments(task)
-            plan = Rules.read(timing).plan(name, call)
+            plan = ScheduleRules.read(timing).plan(name, call)
             own = self._home(call, plan, None if before is None else before[1]), plan
         if before is not None:
             del self.plans[before[0]][name], self._own_plans[name]
         if own is not None and self.plans.setdefault(own[0], {}).setdefault(name, own[1]) is own[1]:
             self._own_plans[name] = own
 
-    def _home(self, call: TaskCall, plan: Plan, before: Plan | None = None) -> str:
+    def _home(self, call: TaskCall, plan: SchedulePlan, before: SchedulePlan | None = None) -> str:
         """Where a plan belongs; raises ConfigError when another one, but for `before`, has its name."""
         known = self._known(call.queue, plan.name)
         if known is None or self.plans[known][plan.name] is before:

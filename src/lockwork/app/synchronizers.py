@@ -21,33 +21,47 @@ class Synchronizers:
     def latch(self, name: str, count: int, *, ttl: Duration = "1d") -> Latch:
         """A latch that opens when it has been counted down from `count` to zero, and then stays open.
 
-        The first to touch it, by whatever call, closes it with `count`; it is forgotten `ttl` after its last change.
+        Args:
+            name: names the latch.
+            count: where the count begins; the first call of any process that uses the latch sets it.
+            ttl: the latch is forgotten this long after its last change. Default "1d".
         """
         return Latch(self.runtime, self.config, name, count, ttl)
 
     def barrier(self, name: str, parties: int) -> Barrier:
         """A barrier at which `parties` wait for each other, again and again.
 
-        A party whose process died counts for 15 s at most.
+        Args:
+            name: names the barrier.
+            parties: callers of `wait` that open it. A party whose process died counts for 15 s at most.
         """
         return Barrier(self.runtime, self.config, name, parties)
 
     def limiter(self, name: str, rate: str, *, burst: int | None = None, algorithm: Algorithm = "bucket") -> Limiter:
-        """Let at most `rate` through, such as "100/s", "5/m" or "10/30s", in all processes together.
+        """A rate limit for all processes together.
 
-        A "bucket" refills evenly and lets `burst` units through at once (None: as many as the rate has). A "window"
-        never lets more than the rate's units through in any period, and remembers each for that long.
-        As a decorator, the name may be made of the function's arguments: `@lw.limiter("user:{user_id}", "5/m")`.
+        As a decorator, the name may contain arguments of the function: `@lw.limiter("user:{user_id}", "5/m")`.
+
+        Args:
+            name: names the limiter.
+            rate: units per time, such as "100/s", "5/m" or "10/30s".
+            burst: units that a "bucket" lets through at once; None (default): as many as the rate has.
+            algorithm: "bucket" (default) refills evenly. "window" never lets more than the rate's units through in any
+                period, and remembers each unit for that long.
         """
         return Limiter(self.runtime, self.config, name, rate, burst, algorithm)
 
     def once(
         self, name: str, every: Duration = "1d", *, wait: Duration | None = None, again_if_lost: bool = False
     ) -> Once:
-        """What runs at most once per period, anywhere: everybody else gets the result of that run, or its failure.
+        """Run something at most once per period, anywhere: other callers get the result of that run, or its failure.
 
-        `wait` is how long to wait for a run that goes on (None: until it ends, 0: not at all). A run whose process died
-        is not repeated in its period, unless `again_if_lost`.
-        As a decorator, the name may be made of the function's arguments: `@lw.once("report:{day}", every="1d")`.
+        As a decorator, the name may contain arguments of the function: `@lw.once("report:{day}", every="1d")`.
+
+        Args:
+            name: names what runs once.
+            every: the period, counted from 1970 in UTC. Default "1d".
+            wait: longest time to wait for a run in progress; None (default): until it ends, 0: not at all.
+            again_if_lost: run again in the same period if the process of the first run died. Default False.
         """
         return Once(self.runtime, self.config, name, every, wait=wait, again_if_lost=again_if_lost)

@@ -1,4 +1,4 @@
-"""The methods of Lockwork that make tasks of functions, and say what is around all of them."""
+"""The methods of Lockwork that make tasks of functions, and register their hooks, errors and lifespans."""
 
 from __future__ import annotations
 
@@ -54,11 +54,49 @@ class Tasks(Schedules):
         linger: Duration | None = None,
         **options: Unpack[ScheduledTaskSettings],
     ) -> Any:
-        """Register a function, `async def` or `def`, to be run by workers; `def` runs in a thread there.
+        """Register a function, `async def` or `def`, whose calls workers run; a `def` runs in a thread.
 
-        With `batch`, one call runs up to so many jobs: see lockwork.tasks.batch.BatchSettings.
-        For the other options see lockwork.tasks.options.TaskSettings; with `cron` or `every`, and what else
-        lockwork.schedules.options.ScheduleSettings has, it is also enqueued by the clock. Raises ConfigError.
+        Durations are seconds, a `timedelta`, or text such as "10m". `task.options(...)` sets most options for one call.
+
+        Args:
+            name: the task's name in jobs. Default: the function's name.
+            queue: the queue of its jobs. Default "default".
+            retries: times that a failed job runs again. Default 3.
+            backoff: pause before the first retry, doubled each time, half of it jitter (default 1 s); or an
+                `Exponential`, a list of pauses, or a function of the attempt that failed.
+            retry_on: retry only after these exceptions; None (default): after all.
+            give_up_on: never retry after these. Default none.
+            max_deliveries: times that a worker may start the job, whatever ends it; 1 never starts it twice. None
+                (default): failures are limited by `retries`, deaths of its worker by 3.
+            expires: a job that has not started by then ends as expired. Default None: never.
+            timeout: longest time of an attempt; then it is cancelled or interrupted, and fails. Default None.
+            hard_timeout: longest time of an attempt before its process is killed. Default None.
+            executor: "process" runs each job alone in a process. Default None: event loop or thread.
+            priority: "high", "normal" (default) or "low", strictly in this order.
+            key: jobs with the same key run one at a time, in order, such as "order:{order_id}". Default None.
+            group: groups take turns, such as "tenant:{tenant}". Default None.
+            group_concurrency: jobs of one group that may run at once. Default None: no limit.
+            group_rate: jobs of one group that may start in a time, such as "10/s". Default None: no limit.
+            replicas: replicas that must have a job before its enqueue returns, else JobNotReplicated. Default 0.
+            unique: a name that only one waiting job has, such as "report:{user_id}"; True: all arguments. Default None.
+            unique_until: the name is free when the job is "done" (default), at its "start", or after a duration.
+            on_duplicate: "keep" (default) the waiting job, or "replace" its call.
+            debounce: run the last call once none has come for so long. Default: off.
+            debounce_max: at the latest so long after the first call. Default: no limit.
+            keep_result: keep results for `job.result()`. Default True.
+            result_ttl: time that a result is kept. Default: the app's.
+            tags: words that go with the job. Default none.
+            batch: up to so many jobs share one call, whose argument is the list of their arguments. Default: off.
+            linger: longest time that a job waits for its batch to fill.
+            cron: also enqueue the task by the clock: five fields, or @hourly, @daily, @weekly, @monthly, @yearly.
+            tz: time zone of `cron`, such as "Europe/Berlin". Default UTC.
+            every: instead of `cron`, a period of at least 1 s, counted from 1970 in UTC.
+            misfire: missed slots: "once" (default) enqueues the newest, "skip" none later than `grace`, "all" each.
+            grace: for "skip", how late a slot may be. Default 1 minute.
+            catch_up: for "all", slots that are enqueued at most, the newest. Default 100.
+            overlap: "allow" (default), or "skip" a slot while the job of the last one has not ended.
+
+        Raises ConfigError, with a suggestion for an unknown option.
         """
         single = get_annotations(CallSettings), "give it to single jobs, task.options({name}=...)"
         check_names(options, _TaskSettings, "a task has no option", single)
@@ -81,12 +119,12 @@ class Tasks(Schedules):
     def _made(
         self, name: str, function: Callable[..., Any], options: TaskOptions, batching: Batching | None
     ) -> Task[Any, Any, Any]:
-        partitions, around = self.config.partitions, self.registry.around
+        partitions, context = self.config.partitions, self.registry.context
         places = [
-            self.registry.gathering(self.runtime, QueueKeys(self.config.prefix, each))
+            self.registry.batcher(self.runtime, QueueKeys(self.config.prefix, each))
             for each in partitions.names(options.queue)
         ]
-        parts = self.config, name, function, options, around
+        parts = self.config, name, function, options, context
         if options.queue in partitions:
             if batching is None:
                 return PartitionedTask(places, *parts)
@@ -96,7 +134,7 @@ class Tasks(Schedules):
     @property
     def hooks(self) -> Hooks:
         """Decorators for functions that are told what becomes of jobs: `@lw.hooks.dead`, and so on."""
-        return self.registry.around.hooks
+        return self.registry.context.hooks
 
     def lifespan(self, function: L, /) -> L:
         """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to take it down.
@@ -106,21 +144,21 @@ class Tasks(Schedules):
         return self.lifespans.add(function)
 
     @overload
-    def error(self, error: ErrorClass, /) -> ErrorClass: ...
+    def error_type(self, error: ErrorClass, /) -> ErrorClass: ...
     @overload
-    def error(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
+    def error_type(self, error: None = None, /, *, name: str) -> Callable[[ErrorClass], ErrorClass]: ...
 
-    def error(self, error: Any = None, /, *, name: str | None = None) -> Any:
+    def error_type(self, error: Any = None, /, *, name: str | None = None) -> Any:
         """Register an exception class, as a decorator or by call: `job.result()` raises it when a task raised it.
 
         All others arrive as JobFailed. Arguments and attributes travel as JSON; `__init__` does not run again.
         """
-        errors = self.registry.around.errors
+        errors = self.registry.context.errors
         return partial(errors.add, name=name) if error is None else errors.add(error, name)
 
     def override(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> AbstractContextManager[None]:
         """Within the `with` block, inject what `instead` provides wherever `provider` would have; for tests."""
-        return self.registry.around.overrides.put(provider, instead)
+        return self.registry.context.overrides.put(provider, instead)
 
 
 class _TaskSettings(ScheduledTaskSettings, BatchSettings):

@@ -13,7 +13,7 @@ _COMMANDS = {
     "acl": "Print the rights that a user of the server needs.",
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
-    "locks": "Show locks, who waits for whom, and deadlocks; release one.",
+    "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
     "queue": "Show how queues stand; pause, limit or drain one.",
     "run": "Run a program under a lock.",
     "worker": "Run the jobs of an app.",

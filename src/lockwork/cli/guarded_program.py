@@ -157,7 +157,7 @@ class Guarded:
         self._program.watch(since + remaining - margin / 2, since + remaining)
 
     def _margin(self, grant: Grant) -> float:
-        """Seconds before the lease's end at which a program that has to end by then is told so."""
+        """Seconds before the lease's end at which the program is asked to end."""
         self._longest = max(self._longest, grant.remaining)
         return min(self._grace, self._longest / 3)
 

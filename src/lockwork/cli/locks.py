@@ -29,7 +29,7 @@ def who(holder: Holder) -> str:
 
 
 def show(overview: Overview, console: Console | None = None, *, pattern: str = "") -> None:
-    """Print the table, who waits for whom, and the deadlocks; `pattern` is what was asked for."""
+    """Print the table, the waiters, and the deadlocks; `pattern` is what was asked for."""
     out = console or Console(highlight=False)
     if not overview.locks:
         out.print(Text(f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"))
@@ -215,9 +215,9 @@ def _edge(edge: Edge) -> dict[str, Any]:
 @click.option("--yes", is_flag=True, help="Release without asking.")
 @click.argument("words", nargs=-1, metavar="[NAME-PATTERN | release NAME]")
 def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
-    """Show all locks that somebody holds or waits for, who waits for whom, and every deadlock.
+    """Show all locks that are held or waited for, which waiter waits for which holder, and every deadlock.
 
-    `lockwork locks release NAME` takes a lock away from whoever holds it; the next in line gets it.
+    `lockwork locks release NAME` takes a lock away from its holder; the next waiter gets it.
     """
     with connected(url, prefix) as lw:
         if words[:1] == ("release",) and len(words) == 2:

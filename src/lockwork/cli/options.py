@@ -35,7 +35,7 @@ def opened(
     """An app that knows the partitions of this queue.
 
     Raises ConfigError for a queue that does not exist, unless it shall be created, and for one of which only partitions
-    exist, unless the command only `looks`: then it is told. `create` is None where that makes no sense.
+    exist, unless the command only `looks`: then it says so. `create` is None where that makes no sense.
     """
     if partitions is not None and queue is None:
         raise click.UsageError("--partitions goes with the name of a queue")

@@ -117,7 +117,7 @@ class Program:
             process = subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-I", "-S", str(Path(watcher.__file__)), str(self._grace)],
                 stdin=subprocess.PIPE,
-                # whoever reads the program's output waits for its end, not for the watcher's
+                # a reader of the program's output waits for its end, not for the watcher's
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,

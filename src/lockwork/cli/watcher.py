@@ -5,7 +5,7 @@ says until when the watcher shall wait for the next word: when to end the progra
 program's number, 0 when there is none yet.
 
 It leads the process group that the program joins. So the group's number is nobody else's for as long as the watcher
-is there. All signals are blocked by whoever starts it. Standard library only, and run by its path: it starts fast.
+is there. Its parent blocks all signals before the start. Standard library only, and run by its path: it starts fast.
 """
 
 from __future__ import annotations

@@ -41,21 +41,21 @@ class PlainLock(PolledLock):
         super().__init__(lw, key, wait=wait, lease=lease, on_lost=on_lost)
         self._missing_ms = 0 if missing_expiry is None else milliseconds(missing_expiry, "missing_expiry")
 
-    def state(self) -> PlainState:
+    def inspect(self) -> PlainState:
         """Read from the server which token the key holds, and for how long."""
         return self._runtime.run(protocol.state(self._key))
 
-    async def astate(self) -> PlainState:
-        """The same for a task."""
+    async def ainspect(self) -> PlainState:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
         """Whether anybody holds the lock."""
-        return self.state().token is not None
+        return self.inspect().token is not None
 
     async def alocked(self) -> bool:
-        """The same for a task."""
-        return (await self.astate()).token is not None
+        """Async version of `locked`."""
+        return (await self.ainspect()).token is not None
 
     def token(self) -> str:
         """What the key holds while this thread or task holds the lock, for the other side to go on with.
@@ -67,11 +67,14 @@ class PlainLock(PolledLock):
         return lease.renewal.owner
 
     def force_release(self) -> bool:
-        """Take the lock away from whoever holds it; True if somebody did. A holder of ours learns it when it renews."""
+        """Take the lock away from its holder; True if there was one.
+
+        A holder with Lockwork learns it when it renews.
+        """
         return self._runtime.run(protocol.force(self._key))
 
     async def aforce_release(self) -> bool:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._key))
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:

@@ -43,28 +43,31 @@ class TimestampLock(PolledLock):
             raise ConfigError(f'unit must be "s" or "ms", not {unit!r}')
         self._unit: Unit = unit
 
-    def state(self) -> TimestampState:
+    def inspect(self) -> TimestampState:
         """Read from the server what the key holds."""
         return self._runtime.run(protocol.state(self._key))
 
-    async def astate(self) -> TimestampState:
-        """The same for a task."""
+    async def ainspect(self) -> TimestampState:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.state(self._key))
 
     def locked(self) -> bool:
         """Whether anybody holds the lock: its time lies ahead."""
-        return self.state().expires_in > 0
+        return self.inspect().expires_in > 0
 
     async def alocked(self) -> bool:
-        """The same for a task."""
-        return (await self.astate()).expires_in > 0
+        """Async version of `locked`."""
+        return (await self.ainspect()).expires_in > 0
 
     def force_release(self) -> bool:
-        """Take the lock away from whoever holds it; True if somebody did. A holder of ours learns it when it renews."""
+        """Take the lock away from its holder; True if there was one.
+
+        A holder with Lockwork learns it when it renews.
+        """
         return self._runtime.run(protocol.force(self._key))
 
     async def aforce_release(self) -> bool:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._key))
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:

@@ -14,21 +14,21 @@ from weakref import WeakKeyDictionary
 
 from lockwork.errors import ConfigError
 from lockwork.tasks import on_commit
-from lockwork.tasks.pending_jobs import Kept, asend, deliver, send
+from lockwork.tasks.pending_jobs import PendingJob, asend, deliver, send
 
 
 class SessionJobs:
     """The jobs of one session, by its transactions; a savepoint's go to what is around it when it is released."""
 
     def __init__(self, session: Any) -> None:
-        self._of: dict[Any, list[Kept]] = {}
+        self._of: dict[Any, list[PendingJob]] = {}
         self._committed: Any = None
         listen = import_module("sqlalchemy.event").listen
         listen(session, "after_commit", self._after_commit)
         # not at `after_commit`: if enqueuing fails then, the session must be as it is after a commit
         listen(session, "after_transaction_end", self._ended)
 
-    def add(self, session: Any, kept: Sequence[Kept]) -> None:
+    def add(self, session: Any, kept: Sequence[PendingJob]) -> None:
         """Keep jobs for the innermost transaction; one begins if there is none, or no rollback would forget them."""
         self._of.setdefault(_innermost(session) or session.begin(), []).extend(kept)
 
@@ -55,7 +55,7 @@ class ConnectionJobs:
     """The jobs of one connection's transaction, in order, and where in them its savepoints began."""
 
     def __init__(self, connection: Any) -> None:
-        self._jobs: list[Kept] = []
+        self._jobs: list[PendingJob] = []
         self._marks: list[tuple[str, int]] = []
         """The savepoints by name. Of those that were there before, nothing is known: then all jobs are younger."""
         listen = import_module("sqlalchemy.event").listen
@@ -76,7 +76,7 @@ class ConnectionJobs:
                 raise ConfigError("this SQLAlchemy does not say when a connection has committed: use a session")
             setattr(connection, name, _followed(method, then))
 
-    def add(self, connection: Any, kept: Sequence[Kept]) -> None:
+    def add(self, connection: Any, kept: Sequence[PendingJob]) -> None:
         """Keep jobs for the transaction; raises ConfigError if there is none, for no rollback would forget them."""
         if not connection.in_transaction():
             raise ConfigError("this connection is in no transaction: begin one before a job waits for its commit")
@@ -141,7 +141,7 @@ def _innermost(session: Any) -> Any:
     return session.get_nested_transaction() or session.get_transaction()
 
 
-def _deliver(kept: Sequence[Kept]) -> None:
+def _deliver(kept: Sequence[PendingJob]) -> None:
     if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and much cheaper than an exception
         send(kept)
         return
@@ -170,7 +170,7 @@ class SQLAlchemyTransactions:
             return True
         return False if _is(where, *_MAKERS) else None
 
-    def keep(self, where: Any, kept: Sequence[Kept]) -> None:
+    def keep(self, where: Any, kept: Sequence[PendingJob]) -> None:
         """See TransactionAdapter."""
         if _is(where, *_SCOPED):
             where = where.registry()

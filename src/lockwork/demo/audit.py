@@ -22,7 +22,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditResult:
     """What the audit found; `repeated` deliveries are those that the killed worker explains."""
 
     sold: int
@@ -36,13 +36,13 @@ class Verdict:
         return sum(finding.count for finding in self.findings if finding.kind == kind)
 
 
-def audit(evidence: Evidence) -> Verdict:
+def audit(evidence: Evidence) -> AuditResult:
     """Judge a sale that is over."""
     events: dict[str, Counter[str]] = defaultdict(Counter)
     for entry in evidence.entries:
         events[entry.reservation][entry.event] += 1
     repeats = [_explained(evidence, *pair) for pair in _repeats(evidence.deliveries)]
-    return Verdict(
+    return AuditResult(
         sold=sum(1 for written in events.values() if written["paid"]),
         expired=sum(1 for written in events.values() if written["expired"]),
         settled=sum(1 for written in events.values() if set(written) in SETTLED),

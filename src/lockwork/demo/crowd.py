@@ -18,7 +18,7 @@ class Seen:
     p99: float = 0.0
 
 
-class Crowd:
+class Load:
     """The load process as its reports show it; `reports` is the descriptor they come from."""
 
     def __init__(self, reports: int) -> None:

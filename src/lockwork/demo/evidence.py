@@ -14,7 +14,7 @@ from lockwork.protocol.queues.stock import StockStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """The shop's answer to a buyer, as the buyer wrote it down: "reserved", "paid" or "expired"."""
 
     word: str
@@ -23,7 +23,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """A line of the ledger: a reservation was "placed" as an order, "paid" or "expired"; placed ones name the buyer."""
 
     reservation: str
@@ -43,7 +43,7 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
+class KilledWorker:
     """A worker process that the demo killed, and how many jobs it had in its hands then."""
 
     pid: int
@@ -55,28 +55,28 @@ class Evidence:
     """Everything that an audit looks at; each part was written by somebody else."""
 
     stock: int
-    told: list[Told]
-    entries: list[Entry]
+    told: list[Reported]
+    entries: list[LedgerEntry]
     deliveries: list[Delivery]
     books: StockStatus
     queue: QueueStatus
-    victims: list[Victim]
+    victims: list[KilledWorker]
 
 
-def read_told(path: Path) -> list[Told]:
+def read_told(path: Path) -> list[Reported]:
     """Read what buyers were told."""
     lines = map(json.loads, path.read_text().splitlines())
-    return [Told(line["told"], line["buyer"], line["reservation"]) for line in lines]
+    return [Reported(line["told"], line["buyer"], line["reservation"]) for line in lines]
 
 
-def read_ledger(path: Path) -> tuple[list[Entry], list[Delivery]]:
+def read_ledger(path: Path) -> tuple[list[LedgerEntry], list[Delivery]]:
     """Read the whole ledger, oldest lines first."""
     with closing(sqlite3.connect(path)) as ledger:
         entries = ledger.execute("SELECT reservation, event, buyer FROM entries ORDER BY rowid").fetchall()
         deliveries = ledger.execute(
             "SELECT job, attempt, worker, reservation, event FROM deliveries ORDER BY rowid"
         ).fetchall()
-    return [Entry(*line) for line in entries], [Delivery(*line) for line in deliveries]
+    return [LedgerEntry(*line) for line in entries], [Delivery(*line) for line in deliveries]
 
 
 def count_events(path: Path) -> Counter[str]:

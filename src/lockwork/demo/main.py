@@ -13,8 +13,8 @@ from rich.console import Console
 import lockwork
 from lockwork.demo.failure import DemoFailed, Interrupted
 from lockwork.demo.live import LiveScreen
-from lockwork.demo.sale import Plan, play
-from lockwork.demo.screen import Lines, Screen
+from lockwork.demo.sale import SalePlan, play
+from lockwork.demo.screen import PlainScreen, Screen
 from lockwork.demo.signals import Signals
 from lockwork.demo.summary import as_json, findings, print_table
 from lockwork.errors import ConfigError, LockworkError
@@ -34,7 +34,7 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
     missing = [name for name in ("aiohttp", "starlette", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise DemoFailed(f'the demo needs {" and ".join(missing)}: pip install "lockwork[demo]"')
-    plan = Plan(buyers, stock, seed, _home(home))
+    plan = SalePlan(buyers, stock, seed, _home(home))
     console = Console(stderr=as_object, highlight=False)
     try:
         if not as_object:
@@ -70,7 +70,7 @@ def _home(given: Path | None) -> Path:
     raise ConfigError(f"a shop is a folder with {', '.join(_PROGRAMS)}, which {places[-1]} is not")
 
 
-def _screen(console: Console, plan: Plan, *, quiet: bool) -> Screen:
+def _screen(console: Console, plan: SalePlan, *, quiet: bool) -> Screen:
     if console.is_terminal:
         return LiveScreen(console, plan.buyers)
-    return Lines(None if quiet else sys.stdout, plan.buyers)
+    return PlainScreen(None if quiet else sys.stdout, plan.buyers)

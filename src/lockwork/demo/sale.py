@@ -8,12 +8,12 @@ from pathlib import Path
 from time import monotonic
 
 from lockwork import Lockwork
-from lockwork.demo.audit import Verdict, audit
-from lockwork.demo.crowd import Crowd, Seen
-from lockwork.demo.evidence import Evidence, Victim, count_events, read_ledger, read_told
+from lockwork.demo.audit import AuditResult, audit
+from lockwork.demo.crowd import Load, Seen
+from lockwork.demo.evidence import Evidence, KilledWorker, count_events, read_ledger, read_told
 from lockwork.demo.screen import Moment, Screen, counted
 from lockwork.demo.signals import Signals
-from lockwork.demo.stage import Program, Stage
+from lockwork.demo.stage import DemoProgram, Stage
 from lockwork.demo.victim import kill_one_at_work
 
 PROCESSES = 2
@@ -29,7 +29,7 @@ _STUCK = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SalePlan:
     """What is to be played; `home` is the folder of the shop's programs."""
 
     buyers: int
@@ -44,15 +44,15 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SaleOutcome:
     """A sale that is over."""
 
-    plan: Plan
+    plan: SalePlan
     seen: Seen
-    victim: Victim | None
+    victim: KilledWorker | None
     recovered: int
     seconds: float
-    verdict: Verdict
+    verdict: AuditResult
 
     @property
     def good(self) -> bool:
@@ -60,7 +60,7 @@ class Outcome:
         return self.victim is not None and not self.verdict.findings
 
 
-def play(plan: Plan, screen: Screen, signals: Signals) -> Outcome:
+def play(plan: SalePlan, screen: Screen, signals: Signals) -> SaleOutcome:
     """Play a sale; raises DemoFailed, Interrupted, or a LockworkError of the server."""
     began = monotonic()
     signals.wait(0)
@@ -71,16 +71,16 @@ def play(plan: Plan, screen: Screen, signals: Signals) -> Outcome:
         sale.settle()
         evidence = sale.close()
     victim = next(iter(evidence.victims), None)
-    return Outcome(plan, sale.seen, victim, evidence.queue.recovered, monotonic() - began, audit(evidence))
+    return SaleOutcome(plan, sale.seen, victim, evidence.queue.recovered, monotonic() - began, audit(evidence))
 
 
 class _Sale:
-    def __init__(self, plan: Plan, screen: Screen, signals: Signals, stage: Stage, lw: Lockwork) -> None:
+    def __init__(self, plan: SalePlan, screen: Screen, signals: Signals, stage: Stage, lw: Lockwork) -> None:
         self._plan, self._screen, self._signals, self._stage = plan, screen, signals, stage
         self._ledger, self._told = stage.folder / "ledger.sqlite3", stage.folder / "told.jsonl"
         self._stock = lw.stock("phone", plan.stock, limit=1, queue="orders")
         self._queue = lw.queue("orders")
-        self._victim: Victim | None = None
+        self._victim: KilledWorker | None = None
         self._given_back = False
         self._aiming_since: float | None = None
         self._phase = "the doors are open"
@@ -101,7 +101,7 @@ class _Sale:
         load = self._start("load", "load.py", self._url, *options, output=subprocess.PIPE)
         assert load.process.stdout is not None
         with load.process.stdout as output:
-            crowd = Crowd(output.fileno())
+            crowd = Load(output.fileno())
             moment = self._look()
             while not crowd.gone:
                 aiming = self._victim is None and self._in_the_middle(moment)
@@ -135,12 +135,12 @@ class _Sale:
             told=read_told(self._told),
             entries=entries,
             deliveries=deliveries,
-            books=self._stock.status(),
+            books=self._stock.inspect(),
             queue=self._queue.status(),
             victims=[self._victim] if self._victim else [],
         )
 
-    def _start(self, name: str, *command: str, output: int | None = None, keep: int | None = None) -> Program:
+    def _start(self, name: str, *command: str, output: int | None = None, keep: int | None = None) -> DemoProgram:
         self._signals.wait(0)
         environment = {
             "LOCKWORK_URL": self._stage.url,
@@ -155,7 +155,7 @@ class _Sale:
             seconds=self._seconds(),
             phase=self._phase,
             seen=self.seen,
-            stock=self._stock.status(),
+            stock=self._stock.inspect(),
             jobs=self._queue.status(),
             orders=count_events(self._ledger),
         )

@@ -45,7 +45,7 @@ class Screen(Protocol):
         """Tell of something that happened."""
 
 
-class Lines:
+class PlainScreen:
     """Writes a line every few seconds, and one when something happens; without a file it writes nothing."""
 
     EVERY = 5.0

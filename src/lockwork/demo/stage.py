@@ -25,7 +25,7 @@ _PATIENCE = 4.0
 
 
 @dataclass(frozen=True)
-class Program:
+class DemoProgram:
     """One of the demo's programs, in a process of its own; `log` is what it wrote to standard error."""
 
     name: str
@@ -38,7 +38,7 @@ class Stage:
 
     def __init__(self, home: Path) -> None:
         self._home = home
-        self._programs: list[Program] = []
+        self._programs: list[DemoProgram] = []
 
     def __enter__(self) -> Self:
         with ExitStack() as undo:
@@ -77,7 +77,7 @@ class Stage:
         environment: Mapping[str, str],
         output: int | None = None,
         keep: int | None = None,
-    ) -> Program:
+    ) -> DemoProgram:
         """Start a program in a process group of its own: the terminal's Ctrl-C is for the demo alone.
 
         `output` is a descriptor for its standard output, `keep` one that it inherits.
@@ -94,11 +94,11 @@ class Stage:
                 pass_fds=[self._alive, *([] if keep is None else [keep])],
                 process_group=0,
             )
-        program = Program(name, process, log)
+        program = DemoProgram(name, process, log)
         self._programs.append(program)
         return program
 
-    def check(self, *programs: Program) -> None:
+    def check(self, *programs: DemoProgram) -> None:
         """Raise DemoFailed if one of these programs, which should run, has ended."""
         for program in programs:
             status = program.process.poll()
@@ -107,7 +107,7 @@ class Stage:
                     f"the {program.name} ended in the middle of the sale ({_how(status)}){_last_words(program)}"
                 )
 
-    def finish(self, program: Program) -> None:
+    def finish(self, program: DemoProgram) -> None:
         """Take note that a program has done its work; raises DemoFailed unless it ended well."""
         self._programs.remove(program)
         status = program.process.wait()
@@ -115,7 +115,7 @@ class Stage:
         if status:
             raise DemoFailed(f"the {program.name} failed ({_how(status)}){_last_words(program)}")
 
-    def end(self, program: Program) -> None:
+    def end(self, program: DemoProgram) -> None:
         """Stop a program: politely, then urgently, then for certain."""
         self._programs.remove(program)
         process = program.process
@@ -144,7 +144,7 @@ def _temporary_folder() -> Path:
         raise DemoFailed(f"no temporary folder can be made: {error}; set TMPDIR to one that can be written") from error
 
 
-def _close_input(program: Program) -> None:
+def _close_input(program: DemoProgram) -> None:
     assert program.process.stdin is not None
     program.process.stdin.close()
 
@@ -153,7 +153,7 @@ def _how(status: int) -> str:
     return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
-def _last_words(program: Program) -> str:
+def _last_words(program: DemoProgram) -> str:
     # the traceback of an exception group is drawn with these, and ends with a line of them
     lines = [line.strip(" |+-") for line in program.log.read_text(errors="replace").splitlines()]
     said = [line for line in lines if line]

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lockwork.demo.sale import Outcome
+from lockwork.demo.sale import SaleOutcome
 from lockwork.demo.screen import counted
 
 _SHOWN = 10
 
 
-def as_json(outcome: Outcome) -> dict[str, Any]:
+def as_json(outcome: SaleOutcome) -> dict[str, Any]:
     """The figures by name; times of requests are in milliseconds, `seconds` is the whole demo."""
     verdict = outcome.verdict
     return {
@@ -38,14 +38,14 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def findings(outcome: Outcome) -> list[str]:
+def findings(outcome: SaleOutcome) -> list[str]:
     """What is wrong, in words; the first of it, if it is much."""
     found = [f"{finding.kind}: {finding.text}" for finding in outcome.verdict.findings]
     more = [f"and {len(found) - _SHOWN:,} findings more"] if len(found) > _SHOWN else []
     return found[:_SHOWN] + more
 
 
-def print_table(console: Console, outcome: Outcome) -> None:
+def print_table(console: Console, outcome: SaleOutcome) -> None:
     """Say how it ended, and what each figure means."""
     figures, seen, verdict, victim = as_json(outcome), outcome.seen, outcome.verdict, outcome.victim
     table = Table(box=box.SIMPLE, show_header=False, padding=(0, 1))

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 LONGEST = 20.0
-"""Seconds that the server's guardian may take to end after everybody else; then the folder goes all the same."""
+"""Seconds that the server's guardian may take to end after everybody else; then the folder is deleted anyway."""
 
 
 def main() -> None:

@@ -7,10 +7,10 @@ import signal
 import time
 
 from lockwork import Queue
-from lockwork.demo.evidence import Victim
+from lockwork.demo.evidence import KilledWorker
 
 
-def kill_one_at_work(queue: Queue, least: int = 1) -> Victim | None:
+def kill_one_at_work(queue: Queue, least: int = 1) -> KilledWorker | None:
     """Kill the busiest worker process by SIGKILL; None when none has at least `least` jobs in its hands just now."""
     workers = sorted(queue.workers(), key=lambda worker: worker.running, reverse=True)
     for worker in workers:
@@ -26,7 +26,7 @@ def kill_one_at_work(queue: Queue, least: int = 1) -> Victim | None:
         in_hand = _in_hand(queue, worker.session)
         os.kill(worker.pid, signal.SIGKILL if in_hand >= least else signal.SIGCONT)
         if in_hand >= least:
-            return Victim(worker.pid, in_hand)
+            return KilledWorker(worker.pid, in_hand)
     return None
 
 

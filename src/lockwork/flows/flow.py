@@ -18,12 +18,12 @@ from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import ResultCall
-from lockwork.tasks.result_refs import Promise
+from lockwork.tasks.result_refs import ResultRef
 from lockwork.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class FlowPlacement:
     """What is known of it from the calls that the flow has so far; its jobs end and begin in one atomic step."""
 
     partitions: Partitions
@@ -32,7 +32,7 @@ class Home:
     """The partition, once it is decided."""
     decided_by: str = ""
 
-    def with_call(self, call: object) -> Home:
+    def with_call(self, call: object) -> FlowPlacement:
         """The same for a flow that has this call, too; raises ConfigError for one that belongs elsewhere."""
         if not isinstance(call, ResultCall):
             raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
@@ -64,7 +64,7 @@ Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
 """What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
 
 
-class Node(Promise, Generic[R]):
+class Node(ResultRef, Generic[R]):
     """A job of a flow, to be used as an argument of calls that are added later: they get its result."""
 
     __slots__ = ("flow", "may_fail", "number", "task")
@@ -92,7 +92,7 @@ class Flow:
         self._runtime = runtime
         self._errors = errors
         self._prefix = config.prefix
-        self._home = Home(config.partitions)
+        self._home = FlowPlacement(config.partitions)
         self._jobs: list[FlowJob] = []
         self._returns: dict[int, Any] = {}
         self._links = 0
@@ -104,7 +104,7 @@ class Flow:
         self,
         call: ResultCall[R],
         *,
-        after: Promise | Iterable[Promise] = (),
+        after: ResultRef | Iterable[ResultRef] = (),
         on_failure: Policy | None = None,
         compensate: Next[R, Any] | None = None,
     ) -> Node[R]:
@@ -166,9 +166,9 @@ class Flow:
 
         Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
         """
-        if isinstance(calls, ResultCall | Promise):
+        if isinstance(calls, ResultCall | ResultRef):
             raise ConfigError("a group is a list of calls, such as [fetch.call(1), fetch.call(2)], and this is one")
-        return [call if isinstance(call, Promise | list | tuple) else self.add(call) for call in calls]
+        return [call if isinstance(call, ResultRef | list | tuple) else self.add(call) for call in calls]
 
     def chord(self, calls: Iterable[Any], callback: Next[Any, R]) -> Node[R]:
         """Add a group, and a job that gets the list of its results."""
@@ -188,7 +188,7 @@ class Flow:
         return self._enqueued(run, self._runtime.run(self._push(run)))
 
     async def aenqueue(self) -> FlowRun:
-        """The same for a task."""
+        """Async version of `enqueue`."""
         run = self._run()
         return self._enqueued(run, await self._runtime.arun(self._push(run)))
 
@@ -225,7 +225,7 @@ class Flow:
         self._needs_results(call, own)
         return call
 
-    def _number(self, node: Promise) -> int:
+    def _number(self, node: ResultRef) -> int:
         if not isinstance(node, Node) or node.flow is not self:
             raise ConfigError(f"{node!r:.60} is no job of this flow: what waits for it must be added to the same flow")
         return node.number
@@ -261,7 +261,7 @@ def _made(step: Any, last: Any) -> ResultCall[Any]:
     return call
 
 
-def _nodes(value: Any) -> list[Promise]:
+def _nodes(value: Any) -> list[ResultRef]:
     """All nodes in a node or in nested lists of them."""
     if isinstance(value, list | tuple):
         return [node for one in value for node in _nodes(one)]

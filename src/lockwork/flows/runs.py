@@ -1,4 +1,4 @@
-"""A flow that was enqueued, as its producer sees it: how it stands, its result, its jobs."""
+"""The handle of an enqueued flow: its state, its result, its jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowSight
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.result_refs import Promise
+from lockwork.tasks.result_refs import ResultRef
 
 R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
@@ -43,7 +43,7 @@ class FlowStatus:
 
 
 class FlowRun:
-    """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.find_flow`."""
+    """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.flow(id=...)`."""
 
     __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
 
@@ -72,15 +72,15 @@ class FlowRun:
         return self._read(*self._runtime.run(self._outcome(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> Any:
-        """The same for a task."""
+        """Async version of `result`."""
         return self._read(*await self._runtime.arun(self._outcome(timeout)))
 
-    def status(self) -> FlowStatus:
+    def inspect(self) -> FlowStatus:
         """Read how the flow stands."""
         return _status(self._runtime.run(protocol.look(self._keys, self.id)))
 
-    async def astatus(self) -> FlowStatus:
-        """The same for a task."""
+    async def ainspect(self) -> FlowStatus:
+        """Async version of `inspect`."""
         return _status(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def cancel(self) -> bool:
@@ -91,12 +91,12 @@ class FlowRun:
         return self._runtime.run(self._cancel())
 
     async def acancel(self) -> bool:
-        """The same for a task."""
+        """Async version of `cancel`."""
         return await self._runtime.arun(self._cancel())
 
-    def job(self, node: Promise | int) -> Job[Any]:
+    def job(self, node: ResultRef | int) -> Job[Any]:
         """The job of a node, or of a number, counted from 1 in the order of `add`. Raises ConfigError."""
-        number = node.number if isinstance(node, Promise) else node
+        number = node.number if isinstance(node, ResultRef) else node
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= protocol.MOST_JOBS:
             raise ConfigError(f"a flow's job is a node of its plan, or a number from 1 on, not {node!r:.60}")
         origin = Origin(self._runtime, self._keys, self._returns.get(number, Any), self._errors)
@@ -107,7 +107,7 @@ class FlowRun:
         return self._all(self._runtime.run(protocol.look(self._keys, self.id)))
 
     async def ajobs(self) -> list[Job[Any]]:
-        """The same for a task."""
+        """Async version of `jobs`."""
         return self._all(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def _all(self, sight: FlowSight | None) -> list[Job[Any]]:
@@ -133,7 +133,7 @@ class FlowRun:
         if sight is None or not all(blobs.values()):
             raise ResultUnavailable(
                 f"nothing is known of {name}: its results have expired, or it never was there; one of another queue is "
-                "found by lw.find_flow(id, queue=...)"
+                "found by lw.flow(id=..., queue=...)"
             )
         if sight.state != "ended":
             done = sight.succeeded + sight.failed + sight.cancelled

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any, TypeVar
 
-from lockwork.injection.plan import Injection, Plan
+from lockwork.injection.plan import Injection, InjectionPlan
 from lockwork.injection.scopes import ProviderRunner, ThreadRunner, Values, WorkerScope, enter, enter_here
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Caller:
         self,
         function: Callable[..., Any],
         injection: Injection,
-        plan: Plan,
+        plan: InjectionPlan,
         args: list[Any],
         kwargs: dict[str, Any],
         timeout: float | None,
@@ -67,7 +67,7 @@ class Caller:
         self,
         function: Callable[..., Any],
         injection: Injection,
-        plan: Plan,
+        plan: InjectionPlan,
         args: list[Any],
         kwargs: dict[str, Any],
         timeout: float | None,
@@ -96,7 +96,7 @@ class Caller:
                     self._abandoned.append(stack.pop_all())
                 raise
 
-    async def _provide(self, plan: Plan, stack: AsyncExitStack) -> Values:
+    async def _provide(self, plan: InjectionPlan, stack: AsyncExitStack) -> Values:
         if plan.worker:
             await self.worker.provide(plan.worker)
         values = dict(self.worker.values)

@@ -32,7 +32,7 @@ class Provider:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class InjectionPlan:
     """What to provide for one call, each after what it needs."""
 
     parameters: dict[str, Provider]
@@ -70,7 +70,7 @@ class Injection:
         marks = {name: mark for name, mark in self._marks.items() if name not in given}
         return Injection(self._function, self._overrides, is_async=self._is_async, marks=marks)
 
-    def plan(self) -> Plan:
+    def plan(self) -> InjectionPlan:
         """The plan with the overrides of this moment."""
         if self._version != self._overrides.version:
             self._plan, self._version = self._make(), self._overrides.version
@@ -93,12 +93,12 @@ class Injection:
         filled.extend(given)
         return filled, {**kwargs, **rest}
 
-    def _make(self) -> Plan:
+    def _make(self) -> InjectionPlan:
         graph = _Graph(self._overrides)
         parameters = {name: graph.add(mark, ()) for name, mark in self._marks.items()}
         job = [provider for provider in graph.order if provider.scope == "job"]
         outer = set(job) if self._is_async else _above(provider for provider in job if provider.is_async)
-        return Plan(
+        return InjectionPlan(
             parameters,
             tuple(provider for provider in graph.order if provider.scope == "worker"),
             tuple(provider for provider in job if provider in outer),

@@ -32,7 +32,7 @@ class ProviderRunner(ThreadRunner, Protocol):
     """Who runs blocking providers, too."""
 
     async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
-        """Run a call in a thread; whoever is cancelled meanwhile hastens its end, and waits for it."""
+        """Run a call in a thread; if cancelled, hasten its end, and wait for it."""
 
 
 class WorkerScope:
@@ -45,7 +45,7 @@ class WorkerScope:
         self._turn = asyncio.Lock()
 
     async def provide(self, providers: Iterable[Provider]) -> None:
-        """Provide what is not there yet; one that fails is tried again by whoever needs it next."""
+        """Provide what is not there yet; one that fails is tried again for the next call that needs it."""
         async with self._turn:
             for provider in providers:
                 if provider not in self.values:
@@ -102,7 +102,7 @@ async def _tried(call: Awaitable[Any]) -> tuple[BaseException | None, Any]:
     """What it raises is returned: a task that raises SystemExit takes the whole event loop along."""
     try:
         return None, await call
-    except BaseException as error:  # noqa: BLE001 - whoever waits for it raises it
+    except BaseException as error:  # noqa: BLE001 - the caller that waits for it raises it
         return error, None
 
 

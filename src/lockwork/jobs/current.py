@@ -20,7 +20,7 @@ from lockwork.runtime.runtime import Runtime
 _STEP = 200
 
 
-class Desk:
+class QueueContext:
     """What all jobs of one queue in one worker process share."""
 
     __slots__ = ("cap", "keys", "queue", "runtime", "session")
@@ -59,7 +59,7 @@ class JobContext:
 
     __slots__ = ("_desk", "_leased", "_note", "cancelled", "over", "tags", "task", "thread")
 
-    def __init__(self, leased: Leased, task: str, desk: Desk, tags: tuple[str, ...] = ()) -> None:
+    def __init__(self, leased: Leased, task: str, desk: QueueContext, tags: tuple[str, ...] = ()) -> None:
         self._leased = leased
         self._desk = desk
         self._note: control.Note | None = None
@@ -101,14 +101,14 @@ class JobContext:
         return self._leased
 
     def progress(self, value: object) -> None:
-        """Tell how far the job is, as JSON: whoever watches it is told at once.
+        """Store the job's progress, as JSON, and notify its watchers at once.
 
         Raises DeliveryOver when another delivery has taken its place, ConfigError, PayloadTooLarge.
         """
         self._written(self._desk.runtime.run(self._write("", value)))
 
     async def aprogress(self, value: object) -> None:
-        """The same for a task."""
+        """Async version of `progress`."""
         self._written(await self._desk.runtime.arun(self._write("", value)))
 
     def checkpoint(self, name: str, value: object = None) -> None:
@@ -120,7 +120,7 @@ class JobContext:
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
 
     async def acheckpoint(self, name: str, value: object = None) -> None:
-        """The same for a task."""
+        """Async version of `checkpoint`."""
         self._written(await self._desk.runtime.arun(self._write(_step(name), value)))
         self._notes().steps[name] = codecs.encode(value, "a checkpoint", self._desk.cap).decode()
 
@@ -159,7 +159,7 @@ class JobContext:
         return f"<JobContext {self.id} task={self.task!r} attempt={self.attempt}>"
 
 
-class Slot:
+class SlotContext:
     """Where one lane of a worker keeps the job in its hands; tasks and threads that the job starts see it too."""
 
     __slots__ = ("batch", "job", "task")
@@ -183,7 +183,7 @@ class Slot:
             self.task.cancel()  # only once, so that it can clean up as long as it takes
 
 
-slot: ContextVar[Slot | None] = ContextVar("lockwork_job", default=None)
+slot: ContextVar[SlotContext | None] = ContextVar("lockwork_job", default=None)
 
 
 def current_job() -> JobContext:

@@ -35,7 +35,7 @@ class FoundJob(Job[R]):
 
     def _find(self) -> Protocol[None]:
         for origin in self._left:
-            found = yield from protocol.standing(origin.keys, self.id)
+            found = yield from protocol.job_state(origin.keys, self.id)
             if found.state != "unknown":
                 self._from, self._left = origin, ()
                 return

@@ -1,4 +1,4 @@
-"""The job as its producer sees it: an id, how it stands, its result, and what can still be done about it."""
+"""The handle of a job: its id, its state, its result, and ways to cancel, retry or reschedule it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from lockwork.errors import (
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
-from lockwork.jobs.snapshot import ENDINGS, JobError, JobView, State, view
+from lockwork.jobs.snapshot import ENDINGS, JobError, JobSnapshot, State, snapshot
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases as protocol
 from lockwork.protocol.queues import sessions
-from lockwork.protocol.queues.leases import Standing
+from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
@@ -74,32 +74,32 @@ class Job(Generic[R]):
     def result(self, timeout: Duration | None = None) -> R:
         """Wait for the job and return what its function returned; `timeout` None waits as long as it takes.
 
-        Raises the task's own error if its class is registered (`lw.error`), else JobFailed (JobCancelled, JobExpired).
-        Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what the function
-        is annotated to return.
+        Raises the task's own error if its class is registered (`lw.error_type`), else JobFailed (JobCancelled,
+        JobExpired). Raises ResultTimeout, or ResultUnavailable when the result is not kept (any more), or is not what
+        the function is annotated to return.
         """
         return self._read(*self._from.runtime.run(self._outcome(timeout)))
 
     async def aresult(self, timeout: Duration | None = None) -> R:
-        """The same for a task."""
+        """Async version of `result`."""
         return self._read(*await self._from.runtime.arun(self._outcome(timeout)))
 
     def state(self) -> State:
-        """Read how it stands: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
+        """Read its state: scheduled, blocked (it waits for others of its flow), ready, running, succeeded, dead,
         cancelled, expired, or unknown.
         """
         return self._from.runtime.run(self._at(self._state))
 
     async def astate(self) -> State:
-        """The same for a task."""
+        """Async version of `state`."""
         return await self._from.runtime.arun(self._at(self._state))
 
-    def look(self) -> JobView:
+    def inspect(self) -> JobSnapshot:
         """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
         return self._seen(self._from.runtime.run(self._placed()))
 
-    async def alook(self) -> JobView:
-        """The same for a task."""
+    async def ainspect(self) -> JobSnapshot:
+        """Async version of `inspect`."""
         return self._seen(await self._from.runtime.arun(self._placed()))
 
     def attempts(self) -> int | None:
@@ -107,7 +107,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._look())).attempts
 
     async def aattempts(self) -> int | None:
-        """The same for a task."""
+        """Async version of `attempts`."""
         return self._seen(await self._from.runtime.arun(self._look())).attempts
 
     def progress(self) -> Any:
@@ -115,7 +115,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._look())).progress
 
     async def aprogress(self) -> Any:
-        """The same for a task."""
+        """Async version of `progress`."""
         return self._seen(await self._from.runtime.arun(self._look())).progress
 
     def error(self) -> JobError | None:
@@ -123,7 +123,7 @@ class Job(Generic[R]):
         return self._seen(self._from.runtime.run(self._look())).error
 
     async def aerror(self) -> JobError | None:
-        """The same for a task."""
+        """Async version of `error`."""
         return self._seen(await self._from.runtime.arun(self._look())).error
 
     def watch(self) -> Iterator[Any]:
@@ -142,7 +142,7 @@ class Job(Generic[R]):
             self._from.runtime.run(control.changed(self.id, hints))
 
     async def awatch(self) -> AsyncIterator[Any]:
-        """The same for a task: `async for progress in job.awatch()`."""
+        """Async version of `watch`: `async for progress in job.awatch()`."""
         last, hints = "", Hints()
         while True:
             found = await self._from.runtime.arun(self._look(self._from.runtime.channel))
@@ -157,12 +157,12 @@ class Job(Generic[R]):
         """Cancel the job; False when it had ended already, or is unknown.
 
         One that waits ends at once. One that runs is cancelled by its worker, at its next `await` (a `def` between two
-        of Python's instructions); if it finishes all the same, it has succeeded. Either way it does not run again.
+        of Python's instructions); if it finishes anyway, it has succeeded. Either way it does not run again.
         """
         return self._from.runtime.run(self._cancel()) in ("cancelled", "running")
 
     async def acancel(self) -> bool:
-        """The same for a task."""
+        """Async version of `cancel`."""
         return await self._from.runtime.arun(self._cancel()) in ("cancelled", "running")
 
     def retry(self, delay: Duration = 0) -> bool:
@@ -174,7 +174,7 @@ class Job(Generic[R]):
         return self._from.runtime.run(self._revive(delay)) == "revived"
 
     async def aretry(self, delay: Duration = 0) -> bool:
-        """The same for a task."""
+        """Async version of `retry`."""
         return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
@@ -185,17 +185,17 @@ class Job(Generic[R]):
         return self._from.runtime.run(self._reschedule(delay, at)) == "scheduled"
 
     async def areschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
-        """The same for a task."""
+        """Async version of `reschedule`."""
         return await self._from.runtime.arun(self._reschedule(delay, at)) == "scheduled"
 
     def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
         """Run a protocol on the job's queue."""
         return made(self._from.keys)
 
-    def _look(self, told: str = "") -> Protocol[control.Sight]:
+    def _look(self, told: str = "") -> Protocol[control.JobSight]:
         return self._at(lambda keys: control.look(keys, self.id, told, self._from.runtime.window_ms))
 
-    def _placed(self) -> Protocol[control.Sight]:
+    def _placed(self) -> Protocol[control.JobSight]:
         """Look, and tell ready from running: that takes another call."""
         while True:
             sight = yield from self._look()
@@ -207,15 +207,15 @@ class Job(Generic[R]):
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
-            found = yield from protocol.standing(keys, self.id)
+            found = yield from protocol.job_state(keys, self.id)
             if found.state != "active":
                 return _state(found)
             place = yield from control.where(keys, self.id)
             if place.state != "gone":
                 return cast("State", place.state)
 
-    def _seen(self, sight: control.Sight) -> JobView:
-        return view(self.id, self.queue, sight)
+    def _seen(self, sight: control.JobSight) -> JobSnapshot:
+        return snapshot(self.id, self.queue, sight)
 
     def _cancel(self) -> Protocol[str]:
         runtime = self._from.runtime
@@ -232,13 +232,13 @@ class Job(Generic[R]):
             raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
         return self._at(lambda keys: control.reschedule(keys, self.id, due))
 
-    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[Standing, control.Whereabouts | None]]:
+    def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         return self._at(lambda keys: self._outcome_in(keys, limit))
 
     def _outcome_in(
         self, keys: QueueKeys, limit: float | None
-    ) -> Protocol[tuple[Standing, control.Whereabouts | None]]:
+    ) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
         """Wait for the outcome; if there is none in time, find out where the job is, for the error to say."""
         runtime = self._from.runtime
         found = yield from protocol.outcome(keys, self.id, runtime.channel, limit, runtime.window_ms)
@@ -249,7 +249,7 @@ class Job(Generic[R]):
         except LockworkError:
             return found, None
 
-    def _read(self, found: Standing, place: control.Whereabouts | None) -> R:
+    def _read(self, found: JobState, place: control.Whereabouts | None) -> R:
         if found.state == "unknown":
             raise ResultUnavailable(
                 f"nothing is known of job {self.id} in {self._searched}: its result has expired, or it never was "
@@ -290,7 +290,7 @@ class Job(Generic[R]):
         return f"<Job {self.id} queue={self.queue!r}>"
 
 
-def _state(found: Standing) -> State:
+def _state(found: JobState) -> State:
     if found.state == "overdue":
         return "expired"
     if found.state == "ended":

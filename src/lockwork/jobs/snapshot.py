@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from lockwork.protocol.queues import record_header, records
-from lockwork.protocol.queues.job_control import Sight
+from lockwork.protocol.queues.job_control import JobSight
 
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}
@@ -24,7 +24,7 @@ class JobError:
 
 
 @dataclass(frozen=True, slots=True)
-class JobView:
+class JobSnapshot:
     """What was known of a job; what is not known is None."""
 
     id: str
@@ -41,12 +41,12 @@ class JobView:
     tags: tuple[str, ...]
 
 
-def view(id: str, queue: str, sight: Sight) -> JobView:
+def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
     """Read what the server said of a job."""
     state: Any = ENDINGS.get(sight.blob[:1], "unknown") if sight.state == "ended" else sight.state
     task, tags = _named(sight.record)
     error = sight.blob if sight.state == "dead" else sight.blob[1:] if state == "dead" else b""
-    return JobView(
+    return JobSnapshot(
         id=id,
         queue=queue,
         task=task,

@@ -19,7 +19,7 @@ from lockwork.runtime.runtime import Runtime
 T = TypeVar("T")
 
 
-class Stopped(Exception):
+class CampaignStopped(Exception):
     """The campaign was stopped while it stood in line."""
 
 
@@ -44,7 +44,7 @@ class Changes:
             return self._condition.wait_for(condition, timeout)
 
     async def await_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """The same for a task."""
+        """Async version of `wait_for`."""
         place = asyncio.get_running_loop(), asyncio.Event()
         with self._condition:
             self._tasks.add(place)
@@ -112,7 +112,7 @@ def stoppable(protocol: Protocol[T], campaign: Campaign) -> Protocol[T]:
             result: T = done.value
             return result
         if campaign.stopped and isinstance(effect, Park):
-            step, value = protocol.throw, Stopped()
+            step, value = protocol.throw, CampaignStopped()
             continue
         try:
             value, step = (yield effect), protocol.send
@@ -148,7 +148,7 @@ class Candidate:
             while not campaign.stopped:
                 if not self._term(campaign):
                     campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
-        except Stopped:
+        except CampaignStopped:
             pass
         finally:
             campaign.end()
@@ -159,7 +159,7 @@ class Candidate:
             while not campaign.stopped:
                 if not await self._aterm(campaign):
                     await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
-        except Stopped:
+        except CampaignStopped:
             pass
         finally:
             campaign.end()

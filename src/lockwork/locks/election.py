@@ -1,6 +1,6 @@
 """One leader among many processes: `with lw.election("scheduler", on_gain=..., on_loss=...)`.
 
-Who campaigns stands in the line of a lock; who holds the lock leads. A leader that dies is followed by the next in line
+Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next in line
 when its lease ends. Nobody takes itself for the leader longer than its lease runs.
 """
 
@@ -75,7 +75,7 @@ class Election:
         return self._lock.owner()
 
     async def awho(self) -> Holder | None:
-        """The same for a task."""
+        """Async version of `who`."""
         return await self._lock.aowner()
 
     def wait(self, timeout: Duration | None = None) -> bool:
@@ -86,7 +86,7 @@ class Election:
         return campaign.changes.wait_for(lambda: self.leader or campaign.over, limit) and self.leader
 
     async def await_(self, timeout: Duration | None = None) -> bool:
-        """The same for a task."""
+        """Async version of `wait_`."""
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)
         campaign = self._running()
         return await campaign.changes.await_for(lambda: self.leader or campaign.over, limit) and self.leader
@@ -102,7 +102,7 @@ class Election:
         return grant is not None
 
     async def aresign(self) -> bool:
-        """The same for a task."""
+        """Async version of `resign`."""
         campaign, grant = self._running(), self._resigned()
         if grant is not None and asyncio.current_task() is not self._task:
             await campaign.changes.await_for(lambda: campaign.grant is not grant or campaign.over, None)
@@ -119,7 +119,7 @@ class Election:
             self._thread = None
 
     async def astop(self) -> None:
-        """The same for a task."""
+        """Async version of `stop`."""
         task = self._task
         if self._campaign is not None:
             self._campaign.stop()

@@ -54,7 +54,7 @@ class Register:
         self._runtime.run(self._write(value, fence, strict=strict))
 
     async def aset(self, value: object, fence: Grant | int, *, strict: bool = False) -> None:
-        """The same for a task."""
+        """Async version of `set`."""
         await self._runtime.arun(self._write(value, fence, strict=strict))
 
     def get(self) -> Written | None:
@@ -62,7 +62,7 @@ class Register:
         return _written(self._runtime.run(protocol.read(self._key)))
 
     async def aget(self) -> Written | None:
-        """The same for a task."""
+        """Async version of `get`."""
         return _written(await self._runtime.arun(protocol.read(self._key)))
 
     def _write(self, value: object, fence: Grant | int, *, strict: bool) -> Protocol[None]:

@@ -40,7 +40,7 @@ class Passed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 
 
 def export(handle: Holding, grant: Grant, lease: Lease, lease_ms: int) -> Protocol[str]:
-    """Hand `grant`, which this process has just forgotten, to whoever has the text; without that, it is released."""
+    """Transfer `grant`, which this process has just forgotten, to the adopter of the text; on failure, release it."""
     asked = handle._request(grant._owner)
     # Nobody's owner: were it the exporter's, then the exporter, asking again, would look to the server like the holder.
     transit = replace(asked, owner=f"{asked.owner}~{asked.request}", lease_ms=lease_ms, kind="lock")
@@ -135,7 +135,7 @@ class Grant:
         self._handle._runtime.run(self._handle._lengthen(self, lease))
 
     async def aextend(self, lease: Duration | None = None) -> None:
-        """The same for a task."""
+        """Async version of `extend`."""
         await self._handle._runtime.arun(self._handle._lengthen(self, lease))
 
     def release(self) -> None:
@@ -143,7 +143,7 @@ class Grant:
         self._handle._release_whole(self)
 
     async def arelease(self) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         await self._handle._arelease_whole(self)
 
     def __enter__(self) -> Self:

@@ -31,7 +31,7 @@ class Handle(Holding):
         return self._runtime.run(self._getting(owner, wait))
 
     async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """The same for a task; cancelled, it leaves the line, or gives back what it got."""
+        """Async version of `acquire`; cancelled, it leaves the line, or gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return again
@@ -45,7 +45,7 @@ class Handle(Holding):
             return None
 
     async def atry_acquire(self) -> Grant | None:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         try:
             return await self.aacquire(wait=0)
         except LockTimeout:
@@ -60,7 +60,7 @@ class Handle(Holding):
             grant._handle._release_whole(grant)
 
     async def arelease(self) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         grant = self._mine()
         grant.depth -= 1
         if not grant.depth:
@@ -73,7 +73,7 @@ class Handle(Holding):
         grant._handle._release_whole(grant)
 
     async def arelease_all(self) -> None:
-        """The same for a task."""
+        """Async version of `release_all`."""
         grant = self._mine()
         await grant._handle._arelease_whole(grant)
 
@@ -82,7 +82,7 @@ class Handle(Holding):
         self._mine().extend(lease)
 
     async def aextend(self, lease: Duration | None = None) -> None:
-        """The same for a task."""
+        """Async version of `extend`."""
         await self._mine().aextend(lease)
 
     def held(self) -> bool:

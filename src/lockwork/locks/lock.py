@@ -45,12 +45,12 @@ class Lock(Handle):
         self._at_once = at_least is not None
         self._lease_ms = max(self._lease_ms, at_least_ms)
 
-    def state(self) -> LockState:
+    def inspect(self) -> LockState:
         """Read from the server who holds the lock and how many wait (see `LockState.waiters`)."""
         return self._runtime.run(protocol.state(self._used_key()))
 
-    async def astate(self) -> LockState:
-        """The same for a task."""
+    async def ainspect(self) -> LockState:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.state(self._used_key()))
 
     def locked(self) -> bool:
@@ -58,7 +58,7 @@ class Lock(Handle):
         return self._runtime.run(self._looking()).expires_in > 0
 
     async def alocked(self) -> bool:
-        """The same for a task."""
+        """Async version of `locked`."""
         return (await self._runtime.arun(self._looking())).expires_in > 0
 
     def owner(self) -> Holder | None:
@@ -66,27 +66,27 @@ class Lock(Handle):
         return _owner(self._runtime.run(self._looking()))
 
     async def aowner(self) -> Holder | None:
-        """The same for a task."""
+        """Async version of `owner`."""
         return _owner(await self._runtime.arun(self._looking()))
 
     def remaining(self) -> float:
-        """Seconds that the holder's lease lasts unless it is renewed, whoever holds it; 0 when the lock is free."""
+        """Seconds that the lease of the present holder lasts unless it is renewed; 0 if the lock is free."""
         return self._runtime.run(self._looking()).expires_in
 
     async def aremaining(self) -> float:
-        """The same for a task."""
+        """Async version of `remaining`."""
         return (await self._runtime.arun(self._looking())).expires_in
 
     def force_release(self) -> bool:
-        """Take the lock away from whoever holds it; True if somebody did.
+        """Take the lock away from its holder; True if there was one.
 
-        The next in line gets it at once, and the holder is told that its lease is lost. What the holder still writes,
-        only a store that checks the fence refuses.
+        The next waiter gets it at once, and the holder is notified that its lease is lost. What the holder still
+        writes, only a store that checks the fence refuses.
         """
         return self._runtime.run(self._force())
 
     async def aforce_release(self) -> bool:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(self._force())
 
     def export(self, lease: Duration | None = None) -> str:
@@ -98,7 +98,7 @@ class Lock(Handle):
         return self._runtime.run(self._exporting(lease))
 
     async def aexport(self, lease: Duration | None = None) -> str:
-        """The same for a task."""
+        """Async version of `export`."""
         return await self._runtime.arun(self._exporting(lease))
 
     def adopt(self, exported: str) -> Grant:
@@ -107,7 +107,7 @@ class Lock(Handle):
         return self._runtime.run(self._adopting(exported))
 
     async def aadopt(self, exported: str) -> Grant:
-        """The same for a task."""
+        """Async version of `adopt`."""
         return await self._runtime.arun(self._adopting(exported))
 
     def _looking(self) -> Protocol[LockState]:

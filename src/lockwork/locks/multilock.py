@@ -70,7 +70,7 @@ class MultiGrant(Grant):
             unwatch(part, self._part_lost)
 
 
-class _Watched:
+class _WatchedLease:
     """What a lease calls when it is lost while others than its own grant want to know."""
 
     __slots__ = ("first", "others")
@@ -90,8 +90,8 @@ def watch(part: Grant, told: Callable[[], None]) -> None:
     lease = part._lease
     if lease is not None:
         watched = lease.on_lost
-        if not isinstance(watched, _Watched):
-            watched = lease.on_lost = _Watched(watched)
+        if not isinstance(watched, _WatchedLease):
+            watched = lease.on_lost = _WatchedLease(watched)
         watched.others[told] = None
     if lease is None or lease.lost:
         told()
@@ -100,7 +100,7 @@ def watch(part: Grant, told: Callable[[], None]) -> None:
 def unwatch(part: Grant, told: Callable[[], None]) -> None:
     """Do not call `told` any more."""
     lease = part._lease
-    if lease is not None and isinstance(lease.on_lost, _Watched):
+    if lease is not None and isinstance(lease.on_lost, _WatchedLease):
         lease.on_lost.others.pop(told, None)
 
 
@@ -165,7 +165,7 @@ class MultiLock(Handle):
         return self._runtime.run(self._collecting(owner, self._patience(wait)))
 
     async def aacquire(self, wait: Duration | None = None) -> MultiGrant:
-        """The same for a task; cancelled, it leaves the line, and gives back what it got."""
+        """Async version of `acquire`; cancelled, it leaves the line, and gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return cast("MultiGrant", again)
@@ -310,7 +310,7 @@ class MultiLock(Handle):
         return cast("MultiGrant | None", super().try_acquire())
 
     async def atry_acquire(self) -> MultiGrant | None:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         return cast("MultiGrant | None", await super().atry_acquire())
 
     def __enter__(self) -> MultiGrant:

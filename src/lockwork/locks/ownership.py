@@ -32,7 +32,7 @@ from lockwork.runtime.sync_driver import no_running_loop
 def extend(engine: Engine, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
     """Let these leases last for so long from now on; False when one was over.
 
-    Interrupted, it is sent once more: whoever goes on must know for how long the server keeps it.
+    Interrupted, it is sent once more: the next caller must know for how long the server keeps it.
     """
     renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
     try:
@@ -121,7 +121,7 @@ class Holding(Decorating):
     # -- the grants of this process ---------------------------------------------------------------------------------
 
     def _enter(self) -> tuple[Owner, Grant | None]:
-        """Who asks, and its grant entered once more if it has one."""
+        """The owner that asks, and its grant entered once more if it has one."""
         self._used_key()
         owner = owners.current()
         grant = self._runtime.grants.get((self._key, owner))
@@ -193,13 +193,13 @@ class Holding(Decorating):
         return lease, in_time
 
     def _give_up(self, grant: Grant) -> None:
-        """It is over for its holder; the server, which may count on a later end, is told by the engine."""
+        """It is over for its holder; the engine tells the server, which may count on a later end."""
         ended = self._forget(grant)
         if ended is not None:
             self._runtime.engine.give_back(ended[0])
 
     def _strike_out(self, grant: Grant, lease: Lease) -> None:
-        grant._lease = None  # whoever still looks at the grant must not take it for held
+        grant._lease = None  # code that still looks at the grant must not take it for held
         if not grant._bodies:  # else the end of the body will look for it
             self._runtime.grants.pop((lease.renewal.key, grant._owner), None)
 

@@ -82,7 +82,7 @@ class Quorum:
             runtime.close()
 
     async def aclose(self) -> None:
-        """The same for a task."""
+        """Async version of `close`."""
         self._fleet.close()
         for runtime in self._own:
             await runtime.aclose()

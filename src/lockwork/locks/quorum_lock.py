@@ -113,7 +113,7 @@ class QuorumLock(Handle):
         return self._fleet.run(self._rounds(owner, self._patience(wait)))
 
     async def aacquire(self, wait: Duration | None = None) -> QuorumGrant:
-        """The same for a task; cancelled, it gives back what it got."""
+        """Async version of `acquire`; cancelled, it gives back what it got."""
         owner, again = self._enter()
         if again is not None:
             return cast("QuorumGrant", again)
@@ -124,7 +124,7 @@ class QuorumLock(Handle):
         return cast("QuorumGrant | None", super().try_acquire())
 
     async def atry_acquire(self) -> QuorumGrant | None:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         return cast("QuorumGrant | None", await super().atry_acquire())
 
     def __enter__(self) -> QuorumGrant:
@@ -228,7 +228,7 @@ class QuorumLock(Handle):
         except GeneratorExit:
             raise
         except BaseException:
-            yield from extending()  # whoever goes on must know for how long the servers keep it
+            yield from extending()  # the next caller must know for how long the servers keep it
             raise
         if extended < majority(self._servers) or grant.lost:
             raise LockLost(f"{self.noun} {grant.name!r} was not extended by a majority of its servers")

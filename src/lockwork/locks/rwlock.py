@@ -44,7 +44,7 @@ class RWGrant(Grant):
         self._side()._runtime.run(self._side()._downgraded(self))
 
     async def adowngrade(self) -> None:
-        """The same for a task."""
+        """Async version of `downgrade`."""
         await self._side()._runtime.arun(self._side()._downgraded(self))
 
     def _side(self) -> Side:
@@ -67,7 +67,7 @@ class Side(Handle):
         return cast("RWGrant", super().acquire(wait))
 
     async def aacquire(self, wait: Duration | None = None) -> RWGrant:
-        """The same for a task; cancelled, it leaves the line, or gives back what it got."""
+        """Async version of `acquire`; cancelled, it leaves the line, or gives back what it got."""
         return cast("RWGrant", await super().aacquire(wait))
 
     def try_acquire(self) -> RWGrant | None:
@@ -75,7 +75,7 @@ class Side(Handle):
         return cast("RWGrant | None", super().try_acquire())
 
     async def atry_acquire(self) -> RWGrant | None:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         return cast("RWGrant | None", await super().atry_acquire())
 
     def __enter__(self) -> RWGrant:
@@ -94,7 +94,7 @@ class Side(Handle):
             self._runtime.run(self._downgraded(grant))
 
     async def arelease(self) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         grant = self._mine()
         if not self._left(grant, 1):
             await self._arelease_whole(grant)
@@ -111,7 +111,7 @@ class Side(Handle):
             self._runtime.run(self._downgraded(grant))
 
     async def arelease_all(self) -> None:
-        """The same for a task."""
+        """Async version of `release_all`."""
         grant = self._mine()
         if not self._left(grant, grant._entered[self.mode]):
             await self._arelease_whole(grant)
@@ -202,7 +202,7 @@ class WriteSide(Side):
 
 @dataclass(frozen=True, slots=True)
 class RWLockState:
-    """Who writes or reads now, and who waits in line; at most so many of each are named as were asked for."""
+    """The writer or readers, and the waiters; at most as many of each as were asked for."""
 
     writer: PermitHolder | None
     readers: int
@@ -238,20 +238,20 @@ class RWLock:
         """The writing side, a handle that threads and tasks may share."""
         return self._write
 
-    def state(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
-        """Read from the server who holds it and who waits; at most so many readers and waiters are named."""
+    def inspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
+        """Read the holders and waiters from the server, at most as many readers and waiters as asked for."""
         return _shown(self._runtime.run(self._look(readers, waiters)))
 
-    async def astate(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
-        """The same for a task."""
+    async def ainspect(self, *, readers: int = 100, waiters: int = 100) -> RWLockState:
+        """Async version of `inspect`."""
         return _shown(await self._runtime.arun(self._look(readers, waiters)))
 
     def force_release(self) -> int:
-        """Take it away from the writer, or from all readers; returns how many lost it. Who waits in line comes next."""
+        """Take it away from the writer, or from all readers; returns how many lost it. The waiters come next."""
         return self._runtime.run(protocol.force(self._key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._key(), self._runtime.channels))
 
     def _look(self, readers: int, waiters: int) -> Protocol[PermitsState]:

@@ -29,7 +29,7 @@ from lockwork.validation import whole
 class Semaphore(Handle):
     """A handle to one named semaphore; it holds nothing itself, so threads and tasks may share it.
 
-    It is not re-entrant: each acquire takes permits of its own, and returns a grant that can be released by itself,
+    It is not re-entrant: each acquire takes permits of its own, and returns a grant that can be released on its own,
     from any thread. `release` and the end of a `with` block give back what this thread or task took last.
     """
 
@@ -61,7 +61,7 @@ class Semaphore(Handle):
         return super().acquire(wait)
 
     async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """The same for a task; cancelled, it leaves the line, or gives back what it got."""
+        """Async version of `acquire`; cancelled, it leaves the line, or gives back what it got."""
         return await super().aacquire(wait)
 
     def release(self) -> None:
@@ -69,7 +69,7 @@ class Semaphore(Handle):
         super().release()
 
     async def arelease(self) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         await super().arelease()
 
     def release_all(self) -> None:
@@ -85,7 +85,7 @@ class Semaphore(Handle):
             raise lost
 
     async def arelease_all(self) -> None:
-        """The same for a task."""
+        """Async version of `release_all`."""
         lost = None
         for grant in self._all_mine():
             try:
@@ -100,27 +100,27 @@ class Semaphore(Handle):
         return any(not grant.lost for grant in tuple(self._stack()))
 
     def available(self) -> int:
-        """How many permits nobody has now; somebody who waits in line may be about to get them."""
-        return _available(self.state())
+        """The number of free permits; a waiter may be about to get them."""
+        return _available(self.inspect())
 
     async def aavailable(self) -> int:
-        """The same for a task."""
-        return _available(await self.astate())
+        """Async version of `available`."""
+        return _available(await self.ainspect())
 
-    def state(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
+    def inspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
         """Read how many permits there are and are in use; at most so many holders and waiters are named."""
         return self._shown(self._runtime.run(self._look(holders, waiters)))
 
-    async def astate(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
-        """The same for a task."""
+    async def ainspect(self, *, holders: int = 100, waiters: int = 100) -> PermitsState:
+        """Async version of `inspect`."""
         return self._shown(await self._runtime.arun(self._look(holders, waiters)))
 
     def force_release(self) -> int:
-        """Take all permits away from whoever has them; returns how many grants ended. Who waits in line comes next."""
+        """Take all permits away from their holders; returns how many grants ended. The waiters come next."""
         return self._runtime.run(protocol.force(self._used_key(), self._runtime.channels))
 
     async def aforce_release(self) -> int:
-        """The same for a task."""
+        """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._used_key(), self._runtime.channels))
 
     # -- each permit is a place of its own --------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class StickyLock(Lock):
         return self._at_hand() or super().acquire(wait)
 
     async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """The same for a task."""
+        """Async version of `acquire`."""
         return self._at_hand() or await super().aacquire(wait)
 
     def release(self) -> None:
@@ -41,20 +41,20 @@ class StickyLock(Lock):
             super()._release_whole(grant)
 
     async def arelease(self) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         grant = self._mine()
         grant.depth -= 1
         if not grant.depth and not self._put_down(grant):
             await super()._arelease_whole(grant)
 
     def _at_hand(self) -> Grant | None:
-        """The grant of who asks, if this process keeps the lock and nobody uses it."""
+        """The caller's grant, if this process keeps the lock and it is not in use."""
         runtime = self._runtime
         place = self._key, current()
         if place in runtime.grants:
             return None  # entered already, if only a body that has lost it
         try:
-            kept = runtime.keeper.idle.pop(self._key, None)
+            kept = runtime.sticky_cache.idle.pop(self._key, None)
             if kept is None:
                 return None
             lease = kept.lease
@@ -63,7 +63,7 @@ class StickyLock(Lock):
             lease.on_lost = grant._told_lost
             if lease.lost or since >= lease.deadline:
                 lease.on_lost = _nothing
-                runtime.keeper.end(kept)
+                runtime.sticky_cache.end(kept)
                 return None
             runtime.grants[place] = grant
             runtime.live[grant] = None
@@ -77,7 +77,7 @@ class StickyLock(Lock):
         """Keep the lock for the next who needs it here; False when it must go back to the server."""
         runtime = self._runtime
         lease = grant._lease
-        kept = runtime.keeper.all.get(self._key)
+        kept = runtime.sticky_cache.all.get(self._key)
         if lease is None or kept is None or kept.lease is not lease or kept.asked:
             return False
         if lease.lost or now() >= lease.deadline:
@@ -86,10 +86,10 @@ class StickyLock(Lock):
             if runtime.live.pop(grant, self) is not None:
                 return False
             lease.on_lost = kept.lost
-            grant._lease = None  # whoever still looks at the grant must not take it for held
+            grant._lease = None  # code that still looks at the grant must not take it for held
             if not grant._bodies:
                 del runtime.grants[self._key, grant._owner]
-            back = runtime.keeper.keep(self._key, kept)
+            back = runtime.sticky_cache.keep(self._key, kept)
             if back is not None:
                 runtime.engine.give_back(back)
         except BaseException:
@@ -102,13 +102,13 @@ class StickyLock(Lock):
         """Give the lock back to the server, if it is in nobody's hands now; those of `grant` do not count."""
         runtime = self._runtime
         runtime.live.pop(grant, None)
-        kept = runtime.keeper.all.get(self._key)
+        kept = runtime.sticky_cache.all.get(self._key)
         if kept is None:
             return
-        kept.asked = True  # whoever has it here gives it back after use
+        kept.asked = True  # its holder in this process returns it after use
         taken = any(other._lease is kept.lease for other in list(runtime.live))
-        if runtime.keeper.idle.pop(self._key, None) is not None or not taken:
-            runtime.keeper.end(kept)
+        if runtime.sticky_cache.idle.pop(self._key, None) is not None or not taken:
+            runtime.sticky_cache.end(kept)
             runtime.engine.give_back(kept.lease)
 
     def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
@@ -116,7 +116,7 @@ class StickyLock(Lock):
         if not granted.waited:  # others wanted it, too: then it goes back to the line
             lease = grant._lease
             assert lease is not None
-            self._runtime.keeper.begin(lease)
+            self._runtime.sticky_cache.begin(lease)
             self._runtime.engine.listen()
         return grant
 
@@ -130,9 +130,9 @@ class StickyLock(Lock):
             await super()._arelease_whole(grant)
 
     def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
-        kept = self._runtime.keeper.all.get(self._key)
+        kept = self._runtime.sticky_cache.all.get(self._key)
         if kept is not None and kept.lease is grant._lease:
-            self._runtime.keeper.end(kept)
+            self._runtime.sticky_cache.end(kept)
         return super()._forget(grant)
 
     def _request(self, owner: Owner) -> Request:

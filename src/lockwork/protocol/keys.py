@@ -76,7 +76,7 @@ def latch(prefix: str, name: str) -> tuple[str, str, str]:
 
 
 def delay_queue(prefix: str, name: str) -> tuple[str, str, str, str, str]:
-    """A delay queue's entries; who waits for them; its books; and the logs of its calls, written by turns."""
+    """A delay queue's entries; its waiters; its state; and the logs of its calls, written by turns."""
     base = f"{prefix}:{{dq:{name}}}"
     return base, f"{base}:line", f"{base}:books", f"{base}:done:0", f"{base}:done:1"
 

@@ -1,4 +1,4 @@
-"""What arrives on a wake channel, whoever sent it: a hint to look, unless the server has sealed it.
+"""A message on a wake channel may come from anybody: it is a hint to look, unless the server has sealed it.
 
 Every user who may PUBLISH on the channel can send anything. So a message that is acted on without asking the server
 again, a grant for example, carries a seal (parts/seal.lua): a keyed hash of its text. The receiver has given the key to

@@ -1,4 +1,4 @@
-"""Calls that end or undo something: who is interrupted meanwhile must not leave it undone."""
+"""Calls that end or undo something: an interrupted caller must not leave it undone."""
 
 from __future__ import annotations
 

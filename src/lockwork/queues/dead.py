@@ -53,7 +53,7 @@ class DeadSet:
         return self._runtime.run(self._count(checked_filter(matching)))
 
     async def acount(self, **matching: Unpack[Matching]) -> int:
-        """The same for a task."""
+        """Async version of `count`."""
         return await self._runtime.arun(self._count(checked_filter(matching)))
 
     def search(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
@@ -64,7 +64,7 @@ class DeadSet:
         return self._runtime.run(self._page(checked_filter(matching), after, positive(limit, "limit")))
 
     async def asearch(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
-        """The same for a task."""
+        """Async version of `search`."""
         return await self._runtime.arun(self._page(checked_filter(matching), after, positive(limit, "limit")))
 
     def get(self, id: str) -> DeadJob | None:
@@ -72,7 +72,7 @@ class DeadSet:
         return self._runtime.run(self._get(_id(id)))
 
     async def aget(self, id: str) -> DeadJob | None:
-        """The same for a task."""
+        """Async version of `get`."""
         return await self._runtime.arun(self._get(_id(id)))
 
     def groups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
@@ -80,7 +80,7 @@ class DeadSet:
         return self._runtime.run(self._groups(checked_filter(matching)))
 
     async def agroups(self, **matching: Unpack[Matching]) -> list[DeadGroup]:
-        """The same for a task."""
+        """Async version of `groups`."""
         return await self._runtime.arun(self._groups(checked_filter(matching)))
 
     def retry(self, id: str, *, anew: bool = True) -> bool:
@@ -91,7 +91,7 @@ class DeadSet:
         return self._runtime.run(self._retry(_id(id), anew))
 
     async def aretry(self, id: str, *, anew: bool = True) -> bool:
-        """The same for a task."""
+        """Async version of `retry`."""
         return await self._runtime.arun(self._retry(_id(id), anew))
 
     def retry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
@@ -102,7 +102,7 @@ class DeadSet:
         return self._runtime.run(self._retry_all(checked_filter(matching), _most(limit), anew))
 
     async def aretry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
-        """The same for a task."""
+        """Async version of `retry_all`."""
         return await self._runtime.arun(self._retry_all(checked_filter(matching), _most(limit), anew))
 
     def delete(self, id: str) -> bool:
@@ -110,7 +110,7 @@ class DeadSet:
         return self._runtime.run(self._delete(_id(id)))
 
     async def adelete(self, id: str) -> bool:
-        """The same for a task."""
+        """Async version of `delete`."""
         return await self._runtime.arun(self._delete(_id(id)))
 
     def delete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
@@ -118,7 +118,7 @@ class DeadSet:
         return self._runtime.run(self._delete_all(checked_filter(matching), _most(limit)))
 
     async def adelete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
-        """The same for a task."""
+        """Async version of `delete_all`."""
         return await self._runtime.arun(self._delete_all(checked_filter(matching), _most(limit)))
 
     def _count(self, wanted: Filter) -> Protocol[int]:

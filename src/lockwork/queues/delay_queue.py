@@ -58,7 +58,7 @@ class DelayQueue:
         at: datetime | None = None,
         on_duplicate: OnDuplicate = "keep",
     ) -> int:
-        """The same for a task."""
+        """Async version of `add`."""
         return await self._runtime.arun(self._add(ids, delay, at, on_duplicate))
 
     def pop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
@@ -70,7 +70,7 @@ class DelayQueue:
         return self._runtime.run(self._pop(limit, wait))
 
     async def apop(self, limit: int = 1, *, wait: Duration | None = 0) -> list[Entry]:
-        """The same for a task; cancelled, it puts back what it took."""
+        """Async version of `pop`; cancelled, it puts back what it took."""
         return await self._runtime.arun(self._pop(limit, wait))
 
     def peek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
@@ -78,7 +78,7 @@ class DelayQueue:
         return self._runtime.run(protocol.peek(self._keys, _most(limit), due=due))
 
     async def apeek(self, limit: int = 1, *, due: bool = True) -> list[Entry]:
-        """The same for a task."""
+        """Async version of `peek`."""
         return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
 
     def remove(self, id: str, score: int | None = None) -> bool:
@@ -86,7 +86,7 @@ class DelayQueue:
         return self._runtime.run(self._remove(id, score))
 
     async def aremove(self, id: str, score: int | None = None) -> bool:
-        """The same for a task."""
+        """Async version of `remove`."""
         return await self._runtime.arun(self._remove(id, score))
 
     def clear(self) -> int:
@@ -94,7 +94,7 @@ class DelayQueue:
         return self._runtime.run(protocol.clear(self._keys, new_id()))
 
     async def aclear(self) -> int:
-        """The same for a task."""
+        """Async version of `clear`."""
         return await self._runtime.arun(protocol.clear(self._keys, new_id()))
 
     def len(self) -> int:
@@ -102,7 +102,7 @@ class DelayQueue:
         return self._runtime.run(protocol.count(self._keys))
 
     async def alen(self) -> int:
-        """The same for a task."""
+        """Async version of `len`."""
         return await self._runtime.arun(protocol.count(self._keys))
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from lockwork.config import check_names
 from lockwork.durations import parsed
 from lockwork.errors import ConfigError
 from lockwork.protocol.effects import Argument
-from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.queues.limits import QueueRules
 
 MOST = 1_000_000_000
 _UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}
@@ -35,7 +35,7 @@ class QueueLimits:
     size: int | None
 
     @classmethod
-    def of(cls, rules: Rules) -> QueueLimits:
+    def of(cls, rules: QueueRules) -> QueueLimits:
         """Write the server's rules as people do."""
         return cls(None if rules.rate is None else _text(*rules.rate), rules.concurrency, rules.size)
 

@@ -21,7 +21,7 @@ from lockwork.protocol.queues import browse
 from lockwork.protocol.queues import limits as rules
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.browse import WaitingJob
-from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.queues.limits import QueueRules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
 from lockwork.queues.dead import DeadSet, PartitionedDeadSet, positive
 from lockwork.queues.limits import LimitSettings, QueueLimits, changes
@@ -84,7 +84,7 @@ class Queue:
         return self._runtime.run(self._status())[0]
 
     async def astatus(self) -> QueueStatus:
-        """The same for a task."""
+        """Async version of `status`."""
         return (await self._runtime.arun(self._status()))[0]
 
     def workers(self) -> list[WorkerInfo]:
@@ -92,7 +92,7 @@ class Queue:
         return self._runtime.run(self._status())[1]
 
     async def aworkers(self) -> list[WorkerInfo]:
-        """The same for a task."""
+        """Async version of `workers`."""
         return (await self._runtime.arun(self._status()))[1]
 
     def peek(
@@ -104,18 +104,19 @@ class Queue:
     async def apeek(
         self, limit: int = 20, *, place: Literal["ready", "scheduled"] = "ready", skip: int = 0
     ) -> list[WaitingJob]:
-        """The same for a task."""
+        """Async version of `peek`."""
         return await self._runtime.arun(self._peek(limit, place, skip))
 
     def clear(self) -> int:
         """Take away all jobs that wait, ready or scheduled, and return how many; what runs or is dead is left.
 
-        It is done in steps, so that the server never stops for it. Who waits for such a job's result gets JobFailed.
+        It is done in steps, so that the server never stops for it. A caller that waits for such a job's result gets
+        JobFailed.
         """
         return self._runtime.run(self._clear())
 
     async def aclear(self) -> int:
-        """The same for a task."""
+        """Async version of `clear`."""
         return await self._runtime.arun(self._clear())
 
     def pause(self) -> None:
@@ -123,7 +124,7 @@ class Queue:
         self._runtime.run(self._change({"paused": 1}))
 
     async def apause(self) -> None:
-        """The same for a task."""
+        """Async version of `pause`."""
         await self._runtime.arun(self._change({"paused": 1}))
 
     def resume(self) -> None:
@@ -131,7 +132,7 @@ class Queue:
         self._runtime.run(self._change({"paused": ""}))
 
     async def aresume(self) -> None:
-        """The same for a task."""
+        """Async version of `resume`."""
         await self._runtime.arun(self._change({"paused": ""}))
 
     def limit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
@@ -142,7 +143,7 @@ class Queue:
         return QueueLimits.of(self._runtime.run(self._change(changes(limits))))
 
     async def alimit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
-        """The same for a task."""
+        """Async version of `limit`."""
         return QueueLimits.of(await self._runtime.arun(self._change(changes(limits))))
 
     def limits(self) -> QueueLimits:
@@ -150,7 +151,7 @@ class Queue:
         return QueueLimits.of(self._runtime.run(self._rules()))
 
     async def alimits(self) -> QueueLimits:
-        """The same for a task."""
+        """Async version of `limits`."""
         return QueueLimits.of(await self._runtime.arun(self._rules()))
 
     def drain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
@@ -161,7 +162,7 @@ class Queue:
         self._runtime.run(self._drain(_patience(timeout), delayed))
 
     async def adrain(self, timeout: Duration | None = None, *, delayed: bool = False) -> None:
-        """The same for a task."""
+        """Async version of `drain`."""
         await self._runtime.arun(self._drain(_patience(timeout), delayed))
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
@@ -170,10 +171,10 @@ class Queue:
     def _clear(self) -> Protocol[int]:
         return browse.clear(self._keys, new_id(), self._window_ms)
 
-    def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
+    def _change(self, changed: dict[str, Argument]) -> Protocol[QueueRules]:
         return rules.change(self._keys, changed)
 
-    def _rules(self) -> Protocol[Rules]:
+    def _rules(self) -> Protocol[QueueRules]:
         return rules.rules(self._keys)
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
@@ -236,7 +237,7 @@ class PartitionedQueue(Queue):
     def _clear(self) -> Protocol[int]:
         return sum((yield from self._in_turn(lambda each: browse.clear(each, new_id(), self._window_ms))))
 
-    def _change(self, changed: dict[str, Argument]) -> Protocol[Rules]:
+    def _change(self, changed: dict[str, Argument]) -> Protocol[QueueRules]:
         for name, value in changed.items():
             if name != "paused" and value != "" and (name, value) != ("size", 0):
                 raise ConfigError(
@@ -246,7 +247,7 @@ class PartitionedQueue(Queue):
                 )
         return _in_force((yield from self._in_turn(lambda each: rules.change(each, changed))))
 
-    def _rules(self) -> Protocol[Rules]:
+    def _rules(self) -> Protocol[QueueRules]:
         return _in_force((yield from self._in_turn(rules.rules)))
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
@@ -301,13 +302,13 @@ def _workers(found: list[WorkerInfo]) -> list[WorkerInfo]:
     ]
 
 
-def _in_force(found: list[Rules]) -> Rules:
+def _in_force(found: list[QueueRules]) -> QueueRules:
     """What the limits of all partitions come to together; no limit where one of them has none."""
     pauses = [one.paused for one in found if one.paused is not None]
     rates = [one.rate for one in found if one.rate is not None]
     at_once = [one.concurrency for one in found if one.concurrency is not None]
     sizes = [one.size for one in found if one.size is not None]
-    return Rules(
+    return QueueRules(
         max(pauses) if len(pauses) == len(found) else None,
         _added(rates) if len(rates) == len(found) else None,
         sum(at_once) if len(at_once) == len(found) else None,

@@ -40,7 +40,7 @@ class QueueGrant(Grant):
         return handle._enqueued(self, job, released=handle._runtime.run(handle._leaving(ended, job)))
 
     async def arelease_and_enqueue(self, call: TaskCall) -> Job[Any]:
-        """The same for a task; cancelled, it does both all the same, unless the lease was over."""
+        """Async version of `release_and_enqueue`; if cancelled, it still does both, unless the lease had ended."""
         handle = self._queue_lock()
         job = handle._job(call)
         ended = handle._forget_for(self)
@@ -91,7 +91,7 @@ class QueueLock(Lock):
         return cast("QueueGrant", super().acquire(wait))
 
     async def aacquire(self, wait: Duration | None = None) -> QueueGrant:
-        """The same for a task."""
+        """Async version of `acquire`."""
         return cast("QueueGrant", await super().aacquire(wait))
 
     def try_acquire(self) -> QueueGrant | None:
@@ -99,7 +99,7 @@ class QueueLock(Lock):
         return cast("QueueGrant | None", super().try_acquire())
 
     async def atry_acquire(self) -> QueueGrant | None:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         return cast("QueueGrant | None", await super().atry_acquire())
 
     def adopt(self, exported: str) -> QueueGrant:
@@ -107,7 +107,7 @@ class QueueLock(Lock):
         return cast("QueueGrant", super().adopt(exported))
 
     async def aadopt(self, exported: str) -> QueueGrant:
-        """The same for a task."""
+        """Async version of `adopt`."""
         return cast("QueueGrant", await super().aadopt(exported))
 
     def __enter__(self) -> QueueGrant:

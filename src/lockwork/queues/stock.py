@@ -67,7 +67,7 @@ class Stock:
         enqueue: TaskCall | None = None,
         wait: Duration | None = 0,
     ) -> Reservation:
-        """The same for a task; cancelled, it puts the units back on sale, unless its job is enqueued already."""
+        """Async version of `reserve`; cancelled, it puts the units back on sale, unless its job is enqueued already."""
         return await self._runtime.arun(self._reserve(buyer, n, hold, key, enqueue, wait))
 
     def confirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
@@ -78,7 +78,7 @@ class Stock:
         self._runtime.run(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
 
     async def aconfirm(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """The same for a task."""
+        """Async version of `confirm`."""
         await self._runtime.arun(protocol.confirm(self._books, _id(reservation), self._job(enqueue)))
 
     def release(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
@@ -89,7 +89,7 @@ class Stock:
         self._runtime.run(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
     async def arelease(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """The same for a task."""
+        """Async version of `release`."""
         await self._runtime.arun(protocol.release(self._books, _id(reservation), self._job(enqueue)))
 
     def refund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
@@ -101,7 +101,7 @@ class Stock:
         self._runtime.run(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 
     async def arefund(self, reservation: str | Reservation, *, enqueue: TaskCall | None = None) -> None:
-        """The same for a task."""
+        """Async version of `refund`."""
         await self._runtime.arun(protocol.refund(self._books, _id(reservation), self._job(enqueue)))
 
     def extend(self, reservation: str | Reservation, hold: Duration) -> float:
@@ -112,7 +112,7 @@ class Stock:
         return self._runtime.run(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
 
     async def aextend(self, reservation: str | Reservation, hold: Duration) -> float:
-        """The same for a task."""
+        """Async version of `extend`."""
         return await self._runtime.arun(protocol.extend(self._books, _id(reservation), milliseconds(hold, "hold")))
 
     def get(self, reservation: str | Reservation) -> Reservation | None:
@@ -120,7 +120,7 @@ class Stock:
         return self._runtime.run(protocol.look(self._books, _id(reservation)))
 
     async def aget(self, reservation: str | Reservation) -> Reservation | None:
-        """The same for a task."""
+        """Async version of `get`."""
         return await self._runtime.arun(protocol.look(self._books, _id(reservation)))
 
     def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
@@ -131,15 +131,15 @@ class Stock:
         return self._runtime.run(self._reservations(buyer, limit))
 
     async def areservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
-        """The same for a task."""
+        """Async version of `reservations`."""
         return await self._runtime.arun(self._reservations(buyer, limit))
 
-    def status(self) -> StockStatus:
+    def inspect(self) -> StockStatus:
         """Count the units: total = available + reserved + sold, always."""
         return self._runtime.run(protocol.status(self._books))
 
-    async def astatus(self) -> StockStatus:
-        """The same for a task."""
+    async def ainspect(self) -> StockStatus:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.status(self._books))
 
     def restock(self, n: int) -> StockStatus:
@@ -147,7 +147,7 @@ class Stock:
         return self._runtime.run(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
 
     async def arestock(self, n: int) -> StockStatus:
-        """The same for a task."""
+        """Async version of `restock`."""
         return await self._runtime.arun(protocol.status(self._books, whole(n, "n", 1, MOST), new_id()))
 
     def withdraw(self, n: int) -> StockStatus:
@@ -155,15 +155,15 @@ class Stock:
         return self._runtime.run(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     async def awithdraw(self, n: int) -> StockStatus:
-        """The same for a task."""
+        """Async version of `withdraw`."""
         return await self._runtime.arun(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     def delete(self) -> bool:
-        """Forget everything about the stock; False if there was nothing. Whoever uses it next opens it anew."""
+        """Forget everything about the stock; False if there was nothing. The next use opens it anew."""
         return self._runtime.run(protocol.delete(self._books, new_id()))
 
     async def adelete(self) -> bool:
-        """The same for a task."""
+        """Async version of `delete`."""
         return await self._runtime.arun(protocol.delete(self._books, new_id()))
 
     def _reservations(self, buyer: str | None, limit: int) -> Protocol[list[Reservation]]:

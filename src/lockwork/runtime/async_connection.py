@@ -153,7 +153,8 @@ class Mux:
         Raises Retry itself when the connection broke before it could be used.
         """
         if self._writer is None:
-            # whoever connected is told a turn of the loop later; nobody would answer, and the next answer is not for it
+            # the caller of connect gets this error one turn of the loop later; no reply comes, and the next reply is
+            # not for it
             raise Retry(f"the connection to {self._endpoint.shown} broke before it could be used")
         future: asyncio.Future[Any] = self._loop.create_future()
         unsent, pending = self._unsent, self._pending

@@ -16,7 +16,7 @@ from lockwork.runtime.endpoint import HEALTHY, REPLICAS, SHORTEST, TIMEOUT, Endp
 from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, raise_error
 from lockwork.runtime.resp import pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
-from lockwork.runtime.wakeups import Listener
+from lockwork.runtime.wakeups import WakeupSource
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 class AsyncDriver:
     """Performs effects on one event loop."""
 
-    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+    def __init__(self, endpoint: Endpoint, listener: WakeupSource, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience

@@ -1,4 +1,4 @@
-"""A channel that is heard on an event loop itself: no thread stands between the server and who waits there."""
+"""A subscription on the event loop itself: no thread between the server and the coroutine that waits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Hearing:
             ear, unknown = _Ear(self._mail), None
             try:
                 await self._listen(ear)
-            except Exception as error:  # noqa: BLE001 - whatever it is, who waits here hears nothing without us
+            except Exception as error:  # noqa: BLE001 - whatever it is, the waiters here receive nothing without this loop
                 unknown = unforeseen(error)
             if ear.confirmed:
                 tries, complained = 0, False
@@ -91,7 +91,7 @@ class _Ear(asyncio.Protocol):
     def _take(self, reply: Any) -> None:
         words = reply if isinstance(reply, list) else []
         if isinstance(reply, hiredis.ReplyError):
-            # to a ping: it is busy or loads its data, and we hear it all the same
+            # to a ping: it is busy or loads its data, and still sends its messages
             if not self.confirmed:
                 self.refused = True
                 self.connection_lost(None)

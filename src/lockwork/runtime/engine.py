@@ -19,7 +19,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.pubsub import Subscription
 from lockwork.runtime.renewal import Renewing
-from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 from lockwork.runtime.wakeups import Mailboxes
 
@@ -34,7 +34,7 @@ _MOST = 1000
 class Engine:
     """See the module; `channel` is where this process is woken."""
 
-    def __init__(self, endpoint: Endpoint, channel: str, keeper: Keeper, *, allow_eviction: bool) -> None:
+    def __init__(self, endpoint: Endpoint, channel: str, sticky_cache: StickyCache, *, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._channel = channel
         self._mail = Mailboxes()
@@ -44,7 +44,7 @@ class Engine:
         """Keys of locks that were taken away, as messages say."""
         self._turn = 0.0
         """When the server may be asked about them."""
-        self._keeper = keeper
+        self._sticky_cache = sticky_cache
         self._allow_eviction = allow_eviction
         self._driver = SyncDriver(endpoint, self, patience=1.0, allow_eviction=allow_eviction)
         self._renewing = Renewing(self._book, self._driver)
@@ -97,7 +97,7 @@ class Engine:
         self._ring()
 
     def wake(self, ticket: str) -> None:
-        """Let who waits for `ticket` in this process look again."""
+        """Let the waiter for `ticket` in this process look again."""
         self._mail.deliver(ticket, "look")
 
     def wait(self, ticket: str, until: float) -> str | None:
@@ -106,7 +106,7 @@ class Engine:
         return self._mail.wait(ticket, until)
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
-        """The same for a task."""
+        """Async version of `sync_wait`."""
         self.listen()
         return await self._mail.async_wait(ticket, until)
 
@@ -230,7 +230,7 @@ class Engine:
             return
         what, _, key = text.partition(" ")
         if what == "asked":
-            lease = self._keeper.asked(key)
+            lease = self._sticky_cache.asked(key)
             if lease is not None:
                 self._renewing.back.append(lease)
         elif what == "look" and len(self._suspects) < _MOST:

@@ -93,7 +93,7 @@ class Subscription:
         self._heard = now()
         for reply in replies:
             if isinstance(reply, hiredis.ReplyError):
-                # to a ping: it is busy or loads its data, and we hear it all the same
+                # to a ping: it is busy or loads its data, and still sends its messages
                 if not self._confirmed:
                     self._broken(_refusal(reply, self._channel))
                     self.next_event = now() + PING

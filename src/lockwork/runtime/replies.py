@@ -141,7 +141,7 @@ def gone(where: str, why: object, tried: float) -> LockworkError:
         return ServerUnsuitable(f"{read_only(where)} (for {tried:.1f} s by now)")
     text = f"gave up after {tried:.1f} s: {str(why).rstrip('.') or type(why).__name__}"
     if unforeseen(why) is not None:
-        return ServerUnavailable(text)  # whether the server is there, nobody knows
+        return ServerUnavailable(text)  # the server may be there or not
     return ServerUnavailable(f"{text}. Is the server at {where} running and reachable{_speaking(text, where)}?")
 
 

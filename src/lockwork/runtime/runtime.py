@@ -23,7 +23,7 @@ from lockwork.protocol.locks.overview import process_name
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
-from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sticky_cache import StickyCache
 from lockwork.runtime.sync_driver import SyncDriver
 
 T = TypeVar("T")
@@ -60,8 +60,8 @@ class Runtime:
         self.grants: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner: re-entering costs no call."""
         self.live: dict[Any, None] = {}
-        """The grants that nobody has ended yet: whoever takes one out of here, in one step, is the one to end it."""
-        self.keeper: Keeper = Keeper()
+        """The grants that were not ended yet. The thread that pops one, in one step, is the one that ends it."""
+        self.sticky_cache: StickyCache = StickyCache()
         self._opening = threading.Lock()
         self._engine: Engine | None = None
         self._sync: SyncDriver | None = None
@@ -120,7 +120,7 @@ class Runtime:
         return driver
 
     def _forget_closed(self) -> None:
-        """Other threads' loops do the same: what is iterated is a copy, and whoever takes a driver out abandons it."""
+        """Other threads' loops do the same: iterate over a copy; the thread that pops a driver abandons it."""
         for loop in [known for known in list(self._loops) if known.is_closed()]:
             driver = self._loops.pop(loop, None)
             if driver is not None:
@@ -128,12 +128,12 @@ class Runtime:
 
     def give_back_kept(self) -> None:
         """Release what is kept here although nobody needs it."""
-        for lease in self.keeper.drain():
+        for lease in self.sticky_cache.drain():
             self.run(self._released(lease))
 
     async def agive_back_kept(self) -> None:
-        """The same for a task."""
-        for lease in self.keeper.drain():
+        """Async version of `give_back_kept`."""
+        for lease in self.sticky_cache.drain():
             await self.arun(self._released(lease))
 
     def _released(self, lease: Lease) -> Protocol[bool]:
@@ -173,7 +173,7 @@ class Runtime:
                 if self._opened is None:
                     self._opened = self._opener()
                 endpoint = self._opened[0]
-                self._engine = Engine(endpoint, self.channel, self.keeper, allow_eviction=self._allow_eviction)
+                self._engine = Engine(endpoint, self.channel, self.sticky_cache, allow_eviction=self._allow_eviction)
                 self._sync = SyncDriver(
                     endpoint, self._engine, patience=self._patience, allow_eviction=self._allow_eviction
                 )

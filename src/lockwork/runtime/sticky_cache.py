@@ -13,13 +13,13 @@ MOST = 1000
 """Locks kept at once; then the one that was kept first is given back."""
 
 
-class Kept:
+class CachedLock:
     """One sticky lock of this process, in use or not."""
 
-    __slots__ = ("_keeper", "asked", "fence", "lease")
+    __slots__ = ("_sticky_cache", "asked", "fence", "lease")
 
-    def __init__(self, keeper: Keeper, lease: Lease) -> None:
-        self._keeper = keeper
+    def __init__(self, sticky_cache: StickyCache, lease: Lease) -> None:
+        self._sticky_cache = sticky_cache
         self.lease: Lease = lease
         self.fence: int = lease.renewal.fence
         self.asked: bool = False
@@ -27,24 +27,27 @@ class Kept:
 
     def lost(self) -> None:
         """The lease ended while nobody used it."""
-        keeper = self._keeper
-        if keeper.idle.get(self.lease.renewal.key) is self:
-            keeper.idle.pop(self.lease.renewal.key, None)
-        keeper.end(self)
+        sticky_cache = self._sticky_cache
+        if sticky_cache.idle.get(self.lease.renewal.key) is self:
+            sticky_cache.idle.pop(self.lease.renewal.key, None)
+        sticky_cache.end(self)
 
 
-class Keeper:
-    """All of one process. Threads meet in single dictionary operations: whoever pops a lock from `idle` has it."""
+class StickyCache:
+    """All of one process.
+
+    Threads meet in single dictionary operations: the thread that pops a lock from `idle` has it.
+    """
 
     def __init__(self) -> None:
-        self.idle: dict[str, Kept] = {}
-        self.all: dict[str, Kept] = {}
+        self.idle: dict[str, CachedLock] = {}
+        self.all: dict[str, CachedLock] = {}
 
     def begin(self, lease: Lease) -> None:
         """A sticky lock was granted to this process."""
-        self.all[lease.renewal.key] = Kept(self, lease)
+        self.all[lease.renewal.key] = CachedLock(self, lease)
 
-    def keep(self, key: str, kept: Kept) -> Lease | None:
+    def keep(self, key: str, kept: CachedLock) -> Lease | None:
         """It is not in use any more; returns a lease that must be given back now."""
         idle = self.idle
         idle[key] = kept
@@ -60,10 +63,10 @@ class Keeper:
         kept = self.all.get(key)
         if kept is None:
             return None
-        kept.asked = True  # before looking for it: whoever releases it looks in the other order
+        kept.asked = True  # before looking for it: the releasing thread looks in the other order
         return self._taken(key)
 
-    def end(self, kept: Kept) -> None:
+    def end(self, kept: CachedLock) -> None:
         """It leaves this process."""
         key = kept.lease.renewal.key
         if self.all.get(key) is kept:

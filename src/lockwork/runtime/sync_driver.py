@@ -17,7 +17,7 @@ from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowl
 from lockwork.runtime.resp import pack_wait
 from lockwork.runtime.sync_connection import Wire
 from lockwork.runtime.trying import Tries
-from lockwork.runtime.wakeups import Listener
+from lockwork.runtime.wakeups import WakeupSource
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ def no_running_loop() -> None:
 class SyncDriver:
     """Performs effects with blocking calls; connections are kept for reuse, as many as there are threads calling."""
 
-    def __init__(self, endpoint: Endpoint, listener: Listener, *, patience: float, allow_eviction: bool) -> None:
+    def __init__(self, endpoint: Endpoint, listener: WakeupSource, *, patience: float, allow_eviction: bool) -> None:
         self._endpoint = endpoint
         self._listener = listener
         self._patience = patience

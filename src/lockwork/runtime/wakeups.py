@@ -1,4 +1,4 @@
-"""Who waits for which wake-up in this process: threads and asyncio tasks alike."""
+"""The waiters of this process, threads and coroutines alike, and the wake-up that each waits for."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _JUST = 1.0
 """Seconds that may pass from a caller's question to the server until its mailbox is open."""
 
 
-class Listener(Protocol):
-    """What a driver needs of whoever listens for this process's wake-ups."""
+class WakeupSource(Protocol):
+    """What a driver needs of the object that receives this process's wake-ups."""
 
     def wait(self, ticket: str, until: float) -> str | None:
         """Block until a message for `ticket` has come, or the clock shows `until`."""
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
-        """The same for a task."""
+        """Async version of `sync_wait`."""
 
 
 class Mailboxes:
@@ -89,7 +89,7 @@ class Mailboxes:
             self.close(ticket, box.deliver)
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
-        """The same for a task."""
+        """Async version of `sync_wait`."""
         box = TaskBox()
         early = self.open(ticket, box.deliver)
         if early is not None:

@@ -16,7 +16,7 @@ from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.schedules import Plan
+from lockwork.protocol.queues.schedules import SchedulePlan
 from lockwork.schedules.timing import Cron, Every, Timing, zone_name
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.options import TaskSettings
@@ -59,7 +59,7 @@ def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]
     timing: Any = {name: value for name, value in given.items() if name in ours}
     own: Any = {name: value for name, value in given.items() if name not in ours}
     if timing:
-        Rules.read(timing)
+        ScheduleRules.read(timing)
     return own, timing
 
 
@@ -89,14 +89,14 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ScheduleRules:
     """A schedule's options without the call."""
 
     timing: Timing
     definition: _Definition
 
     @classmethod
-    def read(cls, given: ScheduleSettings) -> Rules:
+    def read(cls, given: ScheduleSettings) -> ScheduleRules:
         """Check the options; raises ConfigError."""
         check_names(given, ScheduleSettings, "a schedule has no option")
         if ("cron" in given) == ("every" in given):
@@ -121,7 +121,7 @@ class Rules:
         timing = Cron(line, given.get("tz", "UTC"))
         return cls(timing, _changed(definition, cron=" ".join(line.split()), tz=zone_name(timing.zone)))
 
-    def plan(self, name: str, call: TaskCall) -> Plan:
+    def plan(self, name: str, call: TaskCall) -> SchedulePlan:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
             raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
@@ -129,7 +129,7 @@ class Rules:
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
         rule = self.definition
-        return Plan(
+        return SchedulePlan(
             name=checked_schedule(name),
             digest=digest,
             timing=self.timing.text,
@@ -144,7 +144,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class StoredRules:
     """What a stored definition says."""
 
     task: str
@@ -154,7 +154,7 @@ class Described:
     overlap: Overlap
 
 
-def describe(stored: bytes) -> Described:
+def describe(stored: bytes) -> StoredRules:
     """Read a definition that some process has stored; raises ConfigError."""
     try:
         found = msgspec.json.decode(stored, type=_Definition)
@@ -166,7 +166,7 @@ def describe(stored: bytes) -> Described:
     else:
         timing = Cron(found.cron, found.tz)
         when = f"{found.cron} ({found.tz})"
-    return Described(found.task, when, timing, found.misfire, found.overlap)
+    return StoredRules(found.task, when, timing, found.misfire, found.overlap)
 
 
 def checked_schedule(name: object) -> str:

@@ -13,9 +13,9 @@ from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked_queue
 from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.schedules import Known
+from lockwork.protocol.queues.schedules import StoredSchedule
 from lockwork.runtime.runtime import Runtime
-from lockwork.schedules.options import Described, Misfire, Overlap, checked_schedule, describe
+from lockwork.schedules.options import Misfire, Overlap, StoredRules, checked_schedule, describe
 from lockwork.schedules.timing import Every
 from lockwork.validation import whole
 
@@ -63,7 +63,7 @@ class Schedule:
         return self._runtime.run(protocol.pause(self._keys, self.name, paused=True))
 
     async def apause(self) -> bool:
-        """The same for a task."""
+        """Async version of `pause`."""
         return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=True))
 
     def resume(self) -> bool:
@@ -71,7 +71,7 @@ class Schedule:
         return self._runtime.run(protocol.pause(self._keys, self.name, paused=False))
 
     async def aresume(self) -> bool:
-        """The same for a task."""
+        """Async version of `resume`."""
         return await self._runtime.arun(protocol.pause(self._keys, self.name, paused=False))
 
     def run_now(self) -> Job[Any] | None:
@@ -82,15 +82,15 @@ class Schedule:
         return self._runtime.run(self._run_now())
 
     async def arun_now(self) -> Job[Any] | None:
-        """The same for a task."""
+        """Async version of `run_now`."""
         return await self._runtime.arun(self._run_now())
 
-    def status(self, count: int = 1) -> ScheduleStatus | None:
-        """Read how it stands, with its next `count` slots; None if no worker has declared it yet."""
+    def inspect(self, count: int = 1) -> ScheduleStatus | None:
+        """Read its state and its next `count` slots; None if no worker has declared it yet."""
         return self._runtime.run(self._status(count))
 
-    async def astatus(self, count: int = 1) -> ScheduleStatus | None:
-        """The same for a task."""
+    async def ainspect(self, count: int = 1) -> ScheduleStatus | None:
+        """Async version of `inspect`."""
         return await self._runtime.arun(self._status(count))
 
     def _run_now(self) -> Protocol[Job[Any] | None]:
@@ -120,12 +120,12 @@ def checked_count(count: object) -> int:
     return whole(count, "count", 0, _MOST)
 
 
-def status(queue: str, known: Known, now: int, count: int) -> ScheduleStatus:
+def status(queue: str, known: StoredSchedule, now: int, count: int) -> ScheduleStatus:
     """Say what the server knows of a schedule, and its next `count` slots."""
     try:
         found = describe(known.definition)
     except ConfigError as error:  # such as a time zone that this system does not have; the others can be read
-        found = Described("", f"({error})", Every(1000), "once", "allow")
+        found = StoredRules("", f"({error})", Every(1000), "once", "allow")
         count = 0
     zone = found.timing.zone
     slots, slot = list[datetime](), max(known.cursor, now)

@@ -32,7 +32,7 @@ class Barrier:
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> int:
-        """The same for a task; cancelled, it does not count any more, unless the barrier had opened.
+        """Async version of `wait_`; cancelled, it does not count any more, unless the barrier had opened.
 
         The underscore is there because `await` is a keyword.
         """
@@ -43,7 +43,7 @@ class Barrier:
         return self._runtime.run(protocol.arrived(self._keys))
 
     async def aarrived(self) -> int:
-        """The same for a task."""
+        """Async version of `arrived`."""
         return await self._runtime.arun(protocol.arrived(self._keys))
 
     def _wait(self, timeout: Duration | None) -> Protocol[int]:

@@ -9,7 +9,7 @@ from lockwork.ids import new_id
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import latch as protocol
-from lockwork.protocol.synchronizers.latch import Counted
+from lockwork.protocol.synchronizers.latch import LatchRequest
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.trying import REMEMBERED
 from lockwork.validation import whole
@@ -27,14 +27,14 @@ class Latch:
         again = min(config.patience, REMEMBERED)
         if ttl_ms < in_milliseconds(again):
             raise ConfigError(f"ttl must be at least {again:g} s, for which a call may be sent again, not {ttl!r}")
-        self._counted = Counted(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
+        self._counted = LatchRequest(keys.latch(config.prefix, name), name, whole(count, "count", 1, MOST), ttl_ms)
 
     def count_down(self, n: int = 1) -> int:
         """Count `n` down and return what is left; at 0 it opens, and stays open until it is reset or forgotten."""
         return self._runtime.run(protocol.count_down(self._counted, new_id(), whole(n, "n", 1, MOST)))
 
     async def acount_down(self, n: int = 1) -> int:
-        """The same for a task."""
+        """Async version of `count_down`."""
         return await self._runtime.arun(protocol.count_down(self._counted, new_id(), whole(n, "n", 1, MOST)))
 
     def wait(self, timeout: Duration | None = None) -> bool:
@@ -42,7 +42,7 @@ class Latch:
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> bool:
-        """The same for a task; the underscore is there because `await` is a keyword."""
+        """Async version of `wait_`; the underscore is there because `await` is a keyword."""
         return await self._runtime.arun(self._wait(timeout))
 
     def count(self) -> int:
@@ -50,15 +50,15 @@ class Latch:
         return self._runtime.run(protocol.count(self._counted))
 
     async def acount(self) -> int:
-        """The same for a task."""
+        """Async version of `count`."""
         return await self._runtime.arun(protocol.count(self._counted))
 
     def reset(self) -> None:
-        """Close it with the full count again; who waited when it opened passes, who waits now waits on."""
+        """Close it with the full count again. Waiters of an opening pass; those that wait now wait on."""
         self._runtime.run(protocol.reset(self._counted, new_id()))
 
     async def areset(self) -> None:
-        """The same for a task."""
+        """Async version of `reset`."""
         await self._runtime.arun(protocol.reset(self._counted, new_id()))
 
     def _wait(self, timeout: Duration | None) -> Protocol[bool]:

@@ -17,7 +17,7 @@ from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import limiter as protocol
-from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterStatus, Limits
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterRules, LimiterStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
 
@@ -51,7 +51,7 @@ class Limiter(Decorating):
         self._runtime.run(self._acquire(n, wait))
 
     async def aacquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """The same for a task; cancelled, it gives the units back where that cannot let others in too early."""
+        """Async version of `acquire`; cancelled, it gives the units back, and those who wait behind it move up."""
         await self._runtime.arun(self._acquire(n, wait))
 
     def try_acquire(self, n: int = 1) -> bool:
@@ -63,19 +63,19 @@ class Limiter(Decorating):
         return True
 
     async def atry_acquire(self, n: int = 1) -> bool:
-        """The same for a task."""
+        """Async version of `try_acquire`."""
         try:
             await self.aacquire(n, wait=0)
         except RateLimited:
             return False
         return True
 
-    def status(self) -> LimiterStatus:
+    def inspect(self) -> LimiterStatus:
         """Read how many units could be taken now, and when all of them could."""
         return self._runtime.run(protocol.status(self._checked()))
 
-    async def astatus(self) -> LimiterStatus:
-        """The same for a task."""
+    async def ainspect(self) -> LimiterStatus:
+        """Async version of `inspect`."""
         return await self._runtime.arun(protocol.status(self._checked()))
 
     def __enter__(self) -> Self:
@@ -104,9 +104,9 @@ class Limiter(Decorating):
             most = "a burst of" if limits.algorithm == "bucket" else "a window of"
             raise ConfigError(f"limiter {self.name!r} has {most} {limits.limit}: {n} units can never be taken at once")
         patience = None if wait is None else seconds(wait, "wait", zero=True)
-        return protocol.acquire(limits, new_id(), n, patience)
+        return protocol.acquire(limits, new_id(), n, patience, self._runtime.channel)
 
-    def _checked(self) -> Limits:
+    def _checked(self) -> LimiterRules:
         if self._template is not None:
             raise ConfigError(f"the name {self.name!r} is made of a function's arguments: use it as a decorator")
         return self._limits
@@ -121,7 +121,7 @@ class Limiter(Decorating):
         return f"<Limiter {self.name!r} {self._limits.shown}>"
 
 
-def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algorithm: Algorithm) -> Limits:
+def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
     if algorithm not in _ALGORITHMS:
         raise ConfigError(f"a limiter's algorithm is 'bucket' or 'window', not {algorithm!r}")
     count, period = durations.parsed(rate)
@@ -130,9 +130,9 @@ def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algori
             raise ConfigError("a window has no burst: it allows the rate's units in any period, in whatever order")
         if count > _WINDOW:
             raise ConfigError(f"a window counts at most {_WINDOW:,} units, each in a log: use a bucket for {rate!r}")
-        return Limits(at, name, rate, algorithm, count, period, count)
+        return LimiterRules(at, name, rate, algorithm, count, period, count)
     depth = count if burst is None else whole(burst, "burst", 1, durations.MOST)
     if depth * period > _LONGEST * count:
         raise ConfigError(f"a bucket of {depth:,} at {rate!r} would take more than 366 days to fill")
     shown = rate if burst is None else f"{rate}, burst {burst}"
-    return Limits(at, name, shown, algorithm, count, period, depth)
+    return LimiterRules(at, name, shown, algorithm, count, period, depth)

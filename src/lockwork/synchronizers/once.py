@@ -22,7 +22,7 @@ from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import Holder, read
 from lockwork.protocol.synchronizers import once as protocol
-from lockwork.protocol.synchronizers.once import Asked, Ended, Standing, State
+from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest, OnceState, State
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
@@ -38,10 +38,10 @@ def runs_here(owner: str, key: str) -> bool:
     return (owner, key) in _running
 
 
-class Run:
+class OnceRun:
     """From its beginning to what is kept of it."""
 
-    def __init__(self, runtime: Runtime, asked: Asked, granted: Granted, cap: int) -> None:
+    def __init__(self, runtime: Runtime, asked: OnceRequest, granted: Granted, cap: int) -> None:
         self._runtime = runtime
         self._process = runtime.process
         self._name = asked.name
@@ -153,11 +153,11 @@ class Once:
         self._cap = config.max_result
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call `function` unless somebody did in this period; returns its result, or that of whoever called it.
+        """Call `function` unless it was called in this period; returns its result, or the stored one.
 
-        Who comes while it runs waits for its end, at most the handle's `wait` (WaitTimeout; 0: not at all). What is
-        given to others went through JSON. Raises OnceFailed when the run of this period failed, or its runner died;
-        whoever runs it meets the function's own error.
+        A caller that comes while it runs waits for its end, at most the handle's `wait` (WaitTimeout; 0: not at all).
+        What is given to others went through JSON. Raises OnceFailed when the run of this period failed, or its runner
+        died; the caller that runs it gets the function's own error.
         """
         no_running_loop()
         self._check(function, "runs")
@@ -165,9 +165,9 @@ class Once:
             raise ConfigError(f"{_shown(function)} is a coroutine function: await arun(...) instead")
         asked = self._asked()
         found = self._runtime.run(protocol.begin(asked, self._wait))
-        if isinstance(found, Ended):
+        if isinstance(found, EndedRun):
             return cast("R", self._result(found, function))
-        run = Run(self._runtime, asked, found, self._cap)
+        run = OnceRun(self._runtime, asked, found, self._cap)
         try:
             try:
                 value = function(*args, **kwargs)
@@ -190,16 +190,16 @@ class Once:
     async def arun(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
 
     async def arun(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """The same for a task; `function` is `async def`, or `def`, which runs in a thread.
+        """Async version of `run`; `function` is `async def`, or `def`, which runs in a thread.
 
         Cancelled, the run counts as lost; a thread cannot be cancelled, so its end comes first.
         """
         self._check(function, "runs")
         asked = self._asked()
         found = await self._runtime.arun(protocol.begin(asked, self._wait))
-        if isinstance(found, Ended):
+        if isinstance(found, EndedRun):
             return self._result(found, function)
-        run = Run(self._runtime, asked, found, self._cap)
+        run = OnceRun(self._runtime, asked, found, self._cap)
         try:
             try:
                 if inspect.iscoroutinefunction(function):
@@ -219,12 +219,12 @@ class Once:
         await self._runtime.arun(run.over())
         return value
 
-    def status(self) -> OnceStatus:
+    def inspect(self) -> OnceStatus:
         """Read how the run of this period stands: idle (none yet), running, done, failed or lost."""
         return _status(self._runtime.run(protocol.state(self._key())))
 
-    async def astatus(self) -> OnceStatus:
-        """The same for a task."""
+    async def ainspect(self) -> OnceStatus:
+        """Async version of `inspect`."""
         return _status(await self._runtime.arun(protocol.state(self._key())))
 
     def reset(self) -> None:
@@ -232,7 +232,7 @@ class Once:
         self._runtime.run(protocol.reset(self._key(), new_id()))
 
     async def areset(self) -> None:
-        """The same for a task."""
+        """Async version of `reset`."""
         await self._runtime.arun(protocol.reset(self._key(), new_id()))
 
     @overload
@@ -266,11 +266,11 @@ class Once:
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(f"{self!r} {does} functions that return their result, not {_shown(function)}")
 
-    def _asked(self) -> Asked:
+    def _asked(self) -> OnceRequest:
         key, owner = self._key(), f"{self._runtime.process}:{owners.current().text}"
         if runs_here(owner, key):
             raise OnceFailed(f"once {self.name!r} would wait for itself: it runs in this very thread or task", "", "")
-        return Asked(
+        return OnceRequest(
             key, self.name, owner, new_id(), self._runtime.channel, self._lease_ms, self._every_ms, self._again
         )
 
@@ -284,7 +284,7 @@ class Once:
         named.name, named._template = name, None  # noqa: SLF001 - a handle like this one
         return named
 
-    def _result(self, ended: Ended, function: Callable[..., Any]) -> Any:
+    def _result(self, ended: EndedRun, function: Callable[..., Any]) -> Any:
         if ended.state == "done":
             return codecs.result(ended.value, codecs.Signature(function).returns, f"once {self.name!r}")
         if ended.state == "failed":
@@ -297,7 +297,7 @@ class Once:
         return f"<Once {self.name!r}>"
 
 
-def _status(found: Standing) -> OnceStatus:
+def _status(found: OnceState) -> OnceStatus:
     holder = read(found.owner, found.request) if found.owner else None
     return OnceStatus(found.state, holder, found.fence, found.ends_in)
 

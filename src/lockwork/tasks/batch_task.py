@@ -8,8 +8,8 @@ from typing import Any, TypeVar, Unpack
 from lockwork.config import Config
 from lockwork.errors import ConfigError
 from lockwork.tasks.batch import Batching, of_one
-from lockwork.tasks.context import Surroundings
-from lockwork.tasks.enqueue_batcher import Gathering
+from lockwork.tasks.context import AppContext
+from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.options import CallSettings, TaskOptions
 from lockwork.tasks.task import Task
 
@@ -23,16 +23,16 @@ class BatchTask(Task[[T], R, C]):
 
     def __init__(
         self,
-        gathering: Gathering,
+        batcher: EnqueueBatcher,
         config: Config,
         name: str,
         function: Callable[[list[T]], C],
         options: TaskOptions,
-        around: Surroundings,
+        context: AppContext,
         batching: Batching,
     ) -> None:
         self.batching: Batching | None = batching
-        super().__init__(gathering, config, name, function, options, around)  # type: ignore[arg-type]  # see _wire
+        super().__init__(batcher, config, name, function, options, context)  # type: ignore[arg-type]  # see _wire
 
     def __call__(self, items: list[T]) -> C:  # type: ignore[override]  # as it was defined
         return self.function(items)  # type: ignore[arg-type]  # see _wire

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.tasks.result_refs import Promise
+from lockwork.tasks.result_refs import ResultRef
 
 R = TypeVar("R")
 
@@ -32,7 +32,7 @@ class ResultCall(TaskCall, Generic[R]):
     task: str
     returns: Any
     keeps_result: bool
-    uses: tuple[Promise, ...]
+    uses: tuple[ResultRef, ...]
 
     def job(self, id: str) -> NewJob:
         """The call as a job; raises ConfigError when it waits for others."""

@@ -1,4 +1,4 @@
-"""What an app has around all of its tasks."""
+"""What an app provides to all of its tasks: hooks, error types, overrides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lockwork.injection import Overrides
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AppContext:
     """What the app has for all of its tasks."""
 
     hooks: Hooks = field(default_factory=Hooks)

@@ -17,7 +17,7 @@ _AT_ONCE = 3
 """Calls under way beyond which those that come wait for company."""
 
 
-class Gathering:
+class EnqueueBatcher:
     """Enqueues single jobs of one queue: the first at once, those that come while it is under way in one call."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys) -> None:
@@ -26,12 +26,15 @@ class Gathering:
         self._here = threading.local()
 
     async def push(self, job: NewJob, replicas: int = 0) -> None:
-        """Enqueue a job; raises what `protocol.push` raises. Cancelled, it may be enqueued all the same."""
+        """Enqueue a job; raises what `protocol.push` raises.
+
+        If the call is cancelled, the job may still be enqueued.
+        """
         loop = asyncio.get_running_loop()
         place = f"crowd{replicas}" if replicas else "crowd"
-        crowd: _Crowd | None = getattr(self._here, place, None)
+        crowd: _OpenBatch | None = getattr(self._here, place, None)
         if crowd is None or crowd.loop is not loop:
-            crowd = _Crowd(self.runtime, self.keys, replicas, loop)
+            crowd = _OpenBatch(self.runtime, self.keys, replicas, loop)
             setattr(self._here, place, crowd)
         if crowd.under_way or crowd.waiting:
             await crowd.join(job)
@@ -39,14 +42,14 @@ class Gathering:
             await crowd.go(job)
 
 
-class _Crowd:
+class _OpenBatch:
     """Who enqueues on one event loop, and waits for so many replicas."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys, replicas: int, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.under_way = 0
         self.waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
-        """They leave before whoever comes after them, also when the call for which they waited has ended meanwhile."""
+        """They leave before later jobs, also when the call for which they waited has ended meanwhile."""
         self._runtime = runtime
         self._keys = keys
         self._replicas = replicas

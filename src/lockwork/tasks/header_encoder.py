@@ -11,33 +11,33 @@ from lockwork.errors import ConfigError
 from lockwork.naming import template
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import record_header
-from lockwork.protocol.queues.record_header import Budget, Limits
+from lockwork.protocol.queues.record_header import Budget, JobLimits
 from lockwork.validation import whole
 
 _MOST_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class JobLines:
     """In which lines the jobs of a task wait; names may have placeholders for the call's arguments."""
 
     key: str | None = None
     group: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: JobLimits = field(default_factory=JobLimits)
 
     @classmethod
-    def read(cls, key: object, group: object, at_once: object, rate: object) -> Lines:
+    def read(cls, key: object, group: object, at_once: object, rate: object) -> JobLines:
         """Check what was given; raises ConfigError."""
         if group is None and (at_once is not None or rate is not None):
             raise ConfigError("group_concurrency and group_rate are limits of a group: give group=..., too")
         return cls(
             None if key is None else text(key, "a job's key"),
             None if group is None else text(group, "a job's group"),
-            Limits(_at_once(at_once), *_rate(rate)),
+            JobLimits(_at_once(at_once), *_rate(rate)),
         )
 
 
-class Heads:
+class HeaderEncoder:
     """Makes the beginning of each record of one task; `without` names its injected parameters."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Heads:
         function: Callable[..., Any],
         priority: int,
         budget: Budget,
-        lines: Lines,
+        lines: JobLines,
         without: frozenset[str] = frozenset(),
         mark: Callable[..., str] | None = None,
     ) -> None:

@@ -10,7 +10,7 @@ from lockwork.errors import ConfigError
 from lockwork.jobs.job import Job
 from lockwork.jobs.many import EnqueuesMany
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.tasks.pending_jobs import Kept, Way, deliver
+from lockwork.tasks.pending_jobs import Enqueuer, PendingJob, deliver
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +22,7 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
     def __init__(
         self,
         where: object,
-        way: Way,
+        way: Enqueuer,
         new: Callable[[tuple[Any, ...], dict[str, Any]], NewJob],
         many: Callable[[Iterable[tuple[Any, ...]]], list[NewJob]],
         handle: Callable[[str], Job[R]],
@@ -46,7 +46,7 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
         return self._keep(self._many(arguments))
 
     def _keep(self, jobs: list[NewJob]) -> list[Job[R]]:
-        keep(self._where, [Kept(self._way, job) for job in jobs])
+        keep(self._where, [PendingJob(self._way, job) for job in jobs])
         return [self._handle(job.id) for job in jobs]
 
 
@@ -56,7 +56,7 @@ class TransactionAdapter(Protocol):
     def takes(self, where: object) -> bool | None:
         """True for a session or connection, False for another object of the library, None for anything else."""
 
-    def keep(self, where: Any, kept: Sequence[Kept]) -> None:
+    def keep(self, where: Any, kept: Sequence[PendingJob]) -> None:
         """Keep jobs until the transaction that `where` is in has been committed; raises ConfigError."""
 
 
@@ -77,7 +77,7 @@ def check(where: object) -> None:
         )
 
 
-def keep(where: Any, kept: Sequence[Kept]) -> None:
+def keep(where: Any, kept: Sequence[PendingJob]) -> None:
     """Keep these jobs until the transaction that `where` is in has been committed; raises ConfigError."""
     adapter = _adapter(where)
     if adapter is not None:

@@ -16,7 +16,7 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.options import ErrorClasses, RunOptions
 from lockwork.protocol.keys import PRIORITIES, whole_queue
 from lockwork.tasks.batch import BatchSettings
-from lockwork.tasks.header_encoder import Lines
+from lockwork.tasks.header_encoder import JobLines
 from lockwork.tasks.unique import OnDuplicate, Unique
 
 Priority = Literal["high", "normal", "low"]
@@ -127,7 +127,7 @@ class TaskOptions(RunOptions):
     expires_ms: int | None = None
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
-    lines: Lines = field(default_factory=Lines)
+    lines: JobLines = field(default_factory=JobLines)
     in_process: bool = False
     replicas: int = 0
     unique: Unique | None = None
@@ -141,7 +141,7 @@ class TaskOptions(RunOptions):
             expires_ms=None if expires is None else job_options.limit(expires),
             priority=level(given.get("priority", "normal")),
             keep_result=_yes_or_no(given.get("keep_result", True)),
-            lines=Lines.read(
+            lines=JobLines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
             in_process=_in_process(given.get("executor")),
@@ -159,7 +159,7 @@ class TaskOptions(RunOptions):
             options = replace(options, priority=level(changes["priority"]))
         if "key" in changes or "group" in changes:
             lines = options.lines
-            checked = Lines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
+            checked = JobLines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
             options = replace(options, lines=replace(checked, limits=lines.limits))
         if "expires" in changes:
             expires = changes["expires"]
@@ -169,7 +169,7 @@ class TaskOptions(RunOptions):
         return replace(options, unique=Unique.read(changes, options.unique))
 
     def check_joined(self, task: str) -> None:
-        """Raise ConfigError when a job with these options is always enqueued by itself."""
+        """Raise ConfigError when a job with these options cannot be enqueued together with others."""
         if self.unique is not None:
             raise ConfigError(
                 f"task {task!r}: a job that is enqueued by a schedule, or with something else, cannot be unique: "

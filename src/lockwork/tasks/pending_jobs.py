@@ -18,7 +18,7 @@ log: Log = Log("lockwork")
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Enqueuer:
     """How the jobs of a task, with its options, are enqueued."""
 
     runtime: Runtime
@@ -26,14 +26,14 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PendingJob:
     """A job that is enqueued when its transaction has been committed."""
 
-    way: Way
+    way: Enqueuer
     job: NewJob
 
 
-def send(kept: Sequence[Kept], *, again: bool = False) -> None:
+def send(kept: Sequence[PendingJob], *, again: bool = False) -> None:
     """Enqueue them now. Raises NotEnqueued, or JobNotReplicated when all else is done.
 
     `again`: somebody else was about to, and the server may have some of them.
@@ -47,8 +47,8 @@ def send(kept: Sequence[Kept], *, again: bool = False) -> None:
     end.tell()
 
 
-async def asend(kept: Sequence[Kept]) -> None:
-    """The same for a task."""
+async def asend(kept: Sequence[PendingJob]) -> None:
+    """Async version of `send`."""
     end = _Ending(kept)
     for way, jobs in end.batches():
         try:
@@ -58,7 +58,7 @@ async def asend(kept: Sequence[Kept]) -> None:
     end.tell()
 
 
-def deliver(kept: Sequence[Kept]) -> asyncio.Task[None] | None:
+def deliver(kept: Sequence[PendingJob]) -> asyncio.Task[None] | None:
     """Enqueue them now; on the thread of a running event loop, by a task, which is returned.
 
     If that is cancelled, as whatever is under way at the end of `asyncio.run`, a thread does it: they are committed.
@@ -76,12 +76,12 @@ def deliver(kept: Sequence[Kept]) -> asyncio.Task[None] | None:
 class _Ending:
     """What has become of them so far."""
 
-    def __init__(self, kept: Sequence[Kept]) -> None:
+    def __init__(self, kept: Sequence[PendingJob]) -> None:
         self._kept = kept
         self._sent = 0
         self._missing: JobNotReplicated | None = None
 
-    def batches(self) -> Iterator[tuple[Way, list[NewJob]]]:
+    def batches(self) -> Iterator[tuple[Enqueuer, list[NewJob]]]:
         """Those that go the same way, together."""
         for way, batch in groupby(self._kept, key=lambda each: each.way):
             jobs = [each.job for each in batch]
@@ -109,7 +109,7 @@ class _Ending:
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def _ended(kept: Sequence[Kept], task: asyncio.Task[None]) -> None:
+def _ended(kept: Sequence[PendingJob], task: asyncio.Task[None]) -> None:
     _tasks.discard(task)
     if task.cancelled():
         # one of the loop's threads, because `asyncio.run` waits for these
@@ -118,7 +118,7 @@ def _ended(kept: Sequence[Kept], task: asyncio.Task[None]) -> None:
         log.error("after a commit: %s", error)
 
 
-def _send_again(kept: Sequence[Kept]) -> None:
+def _send_again(kept: Sequence[PendingJob]) -> None:
     try:
         send(kept, again=True)
     except Exception as error:  # noqa: BLE001 - nobody is there any more who could be told otherwise

@@ -19,10 +19,10 @@ from lockwork.partitions import numbered, routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues.enqueue import PUSH_BATCH, NewJob
 from lockwork.tasks.batch_task import BatchTask
-from lockwork.tasks.enqueue_batcher import Gathering
+from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.on_commit import OnCommit, keep
 from lockwork.tasks.options import TaskOptions
-from lockwork.tasks.pending_jobs import Kept, Way
+from lockwork.tasks.pending_jobs import Enqueuer, PendingJob
 from lockwork.tasks.task import Task
 
 P = ParamSpec("P")
@@ -34,11 +34,11 @@ T = TypeVar("T")
 class PartitionedTask(Task[P, R, C]):
     """A task whose jobs are spread over partitions: by key, group or unique name, or in turn."""
 
-    def __init__(self, gatherings: Sequence[Gathering], *rest: Any) -> None:
-        self._gatherings = gatherings
-        self._turns = count(randrange(len(gatherings)))  # noqa: S311 - where a process begins is no secret
+    def __init__(self, batchers: Sequence[EnqueueBatcher], *rest: Any) -> None:
+        self._batchers = batchers
+        self._turns = count(randrange(len(batchers)))  # noqa: S311 - where a process begins is no secret
         self._parts: dict[int, PartitionedTask[P, R, C]] = {}
-        super().__init__(gatherings[0], *rest)
+        super().__init__(batchers[0], *rest)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """As of any task."""
@@ -51,11 +51,11 @@ class PartitionedTask(Task[P, R, C]):
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """As of any task."""
-        way = Way(self._runtime, self._push)
+        way = Enqueuer(self._runtime, self._push)
         return _OnCommit(where, way, self._new, self._many, self._handle, self._put_off)
 
     def _origins(self) -> Sequence[Origin]:
-        parts = map(self._part, range(len(self._gatherings)))
+        parts = map(self._part, range(len(self._batchers)))
         return [part._origin for part in parts]  # noqa: SLF001 - of this class, too
 
     def _take(self, options: TaskOptions) -> None:
@@ -69,23 +69,23 @@ class PartitionedTask(Task[P, R, C]):
         if known is not None:
             return known
         part: PartitionedTask[P, R, C] = copy(self)
-        gathering = part._gathering = self._gatherings[number]
-        part._keys = gathering.keys
-        part._origin = Origin(self._runtime, gathering.keys, self.signature.returns, self._around.errors)
-        part.options_in_force = replace(self.options_in_force, queue=gathering.keys.name)
+        batcher = part._batcher = self._batchers[number]
+        part._keys = batcher.keys
+        part._origin = Origin(self._runtime, batcher.keys, self.signature.returns, self._context.errors)
+        part.options_in_force = replace(self.options_in_force, queue=batcher.keys.name)
         return self._parts.setdefault(number, part)
 
     def _where(self, job: NewJob) -> int:
         """The number of the partition to which a job goes."""
         if self._heads.plain is not None:
-            return next(self._turns) % len(self._gatherings)
-        return numbered(routing_name(job.record, self.name) or "", len(self._gatherings))
+            return next(self._turns) % len(self._batchers)
+        return numbered(routing_name(job.record, self.name) or "", len(self._batchers))
 
     def _split(self, jobs: Sequence[NewJob]) -> Iterator[tuple[PartitionedTask[P, R, C], Sequence[int]]]:
         """Which of the jobs go to which partition, in their order; plain ones in whole batches, side by side."""
         if self._heads.plain is not None:
             batches = -(-len(jobs) // PUSH_BATCH)
-            parts = min(batches, len(self._gatherings))
+            parts = min(batches, len(self._batchers))
             for number in range(parts):
                 begin, end = (PUSH_BATCH * (batches * edge // parts) for edge in (number, number + 1))
                 yield self._part(self._where(jobs[begin])), range(begin, min(end, len(jobs)))
@@ -125,14 +125,14 @@ class PartitionedTask(Task[P, R, C]):
             raise late
         return [found[at] for at in range(len(jobs))]
 
-    def _put_off(self, jobs: list[NewJob]) -> tuple[list[Kept], list[Job[R]]]:
+    def _put_off(self, jobs: list[NewJob]) -> tuple[list[PendingJob], list[Job[R]]]:
         """Jobs that are enqueued later, and their handles, which tell already where they will be."""
-        kept: list[Kept] = []
+        kept: list[PendingJob] = []
         found: dict[int, Job[R]] = {}
         for there, places in self._split(jobs):
             part: PartitionedTask[P, R, C] = there
-            way = Way(self._runtime, part._push_here)
-            kept += [Kept(way, jobs[at]) for at in places]
+            way = Enqueuer(self._runtime, part._push_here)
+            kept += [PendingJob(way, jobs[at]) for at in places]
             for at in places:
                 found[at] = part._handle(jobs[at].id)
         return kept, [found[at] for at in range(len(jobs))]
@@ -146,11 +146,11 @@ class _OnCommit(OnCommit[P, R]):
     def __init__(
         self,
         where: object,
-        way: Way,
+        way: Enqueuer,
         new: Callable[[tuple[Any, ...], dict[str, Any]], NewJob],
         many: Callable[..., list[NewJob]],
         handle: Callable[[str], Job[R]],
-        put_off: Callable[[list[NewJob]], tuple[list[Kept], list[Job[R]]]],
+        put_off: Callable[[list[NewJob]], tuple[list[PendingJob], list[Job[R]]]],
     ) -> None:
         super().__init__(where, way, new, many, handle)
         self._put_off = put_off
@@ -170,7 +170,7 @@ def _check_one_name(task: str, options: TaskOptions) -> None:
         shown = " and ".join(f"{what}={name!r}" for what, name in names.items())
         raise ConfigError(
             f"task {task!r}: its queue has partitions, and {shown} could decide two of them: give one of them only, or "
-            "all the same text, or let the task have a queue without partitions"
+            "the same text for all, or let the task have a queue without partitions"
         )
 
 

@@ -12,8 +12,8 @@ from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.context import Surroundings
-from lockwork.tasks.enqueue_batcher import Gathering
+from lockwork.tasks.context import AppContext
+from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.task import Task
 
 
@@ -21,11 +21,11 @@ class Registry:
     """The tasks of one app by name; nothing else is ever called for a name from the wire."""
 
     def __init__(self) -> None:
-        self.around: Surroundings = Surroundings()
+        self.context: AppContext = AppContext()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._loadings: dict[str, object] = {}
         """In which loading of its module each task was defined."""
-        self._gatherings: dict[str, Gathering] = {}
+        self._batchers: dict[str, EnqueueBatcher] = {}
 
     def check(self, task: Task[Any, Any, Any]) -> bool:
         """Whether one is there whose module was loaded again; raises ConfigError as `add`."""
@@ -55,9 +55,9 @@ class Registry:
                 said = "here: is its module imported by the worker's module, or was it renamed?"
             raise UnknownTask(f"no task is named {name!r} {said}") from None
 
-    def gathering(self, runtime: Runtime, keys: QueueKeys) -> Gathering:
+    def batcher(self, runtime: Runtime, keys: QueueKeys) -> EnqueueBatcher:
         """Where the tasks of one queue enqueue."""
-        return self._gatherings.setdefault(keys.base, Gathering(runtime, keys))
+        return self._batchers.setdefault(keys.base, EnqueueBatcher(runtime, keys))
 
     def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
         """The tasks of these queues, of which some may be partitions."""

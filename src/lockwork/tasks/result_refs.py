@@ -19,7 +19,7 @@ def _refused(self: object, *_: object) -> NoReturn:  # noqa: ARG001 - as a metho
     )
 
 
-class Promise:
+class ResultRef:
     """Stands for the result of a job of a flow."""
 
     number: int
@@ -36,23 +36,23 @@ class _Unknown:
     __format__ = __getattr__ = __getitem__ = __repr__ = _refused
 
 
-class Hole(NamedTuple):
+class RefPath(NamedTuple):
     """Where results go: the way there from the arguments, and the number of the job, or those of a list's elements."""
 
     way: list[Step]
     source: int | list[int]
 
 
-class Taken(NamedTuple):
+class Extracted(NamedTuple):
     """Arguments without their promises, and where those were."""
 
     args: list[Any]
     kwargs: dict[str, Any]
-    holes: list[Hole]
-    promises: list[Promise]
+    holes: list[RefPath]
+    promises: list[ResultRef]
 
 
-def take_out(args: Any, kwargs: dict[str, Any]) -> Taken | None:
+def extract(args: Any, kwargs: dict[str, Any]) -> Extracted | None:
     """Take promises out of arguments, and out of lists and dicts in them; None when there are none."""
     taken = _taken(args, kwargs, None)
     return taken if taken.holes else None
@@ -64,20 +64,20 @@ def for_names(args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, A
     return taken.args, taken.kwargs
 
 
-def _taken(args: Any, kwargs: dict[str, Any], instead: Any) -> Taken:
-    holes: list[Hole] = []
-    promises: list[Promise] = []
+def _taken(args: Any, kwargs: dict[str, Any], instead: Any) -> Extracted:
+    holes: list[RefPath] = []
+    promises: list[ResultRef] = []
 
     def walked(value: Any, way: list[Step]) -> Any:
-        if isinstance(value, Promise):
-            holes.append(Hole(way, value.number))
+        if isinstance(value, ResultRef):
+            holes.append(RefPath(way, value.number))
             promises.append(value)
             return instead
         if len(way) > _DEPTH:
             return value
         if type(value) in (list, tuple):
-            if value and all(isinstance(one, Promise) for one in value):
-                holes.append(Hole(way, [one.number for one in value]))
+            if value and all(isinstance(one, ResultRef) for one in value):
+                holes.append(RefPath(way, [one.number for one in value]))
                 promises.extend(value)
                 return instead
             return type(value)(walked(one, [*way, at]) for at, one in enumerate(value))
@@ -87,7 +87,7 @@ def _taken(args: Any, kwargs: dict[str, Any], instead: Any) -> Taken:
 
     positional = [walked(value, [at]) for at, value in enumerate(args)]
     named = {name: walked(value, [name]) for name, value in kwargs.items()}
-    return Taken(positional, named, holes, promises)
+    return Extracted(positional, named, holes, promises)
 
 
 def sources(holes: list[Any]) -> Iterator[int]:
@@ -96,7 +96,7 @@ def sources(holes: list[Any]) -> Iterator[int]:
         yield from source if isinstance(source, list) else [source]
 
 
-def put_in(args: list[Any], kwargs: dict[str, Any], holes: list[Any], results: dict[int, Any]) -> None:
+def bind(args: list[Any], kwargs: dict[str, Any], holes: list[Any], results: dict[int, Any]) -> None:
     """Put results where the promises were; raises LookupError or TypeError for a way that leads nowhere."""
     for way, source in holes:
         value = [results[one] for one in source] if isinstance(source, list) else results[source]

@@ -29,13 +29,13 @@ from lockwork.protocol.queues.record_header import body
 from lockwork.protocol.queues.unique import Arrival, push_unique
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.call import ResultCall
-from lockwork.tasks.context import Surroundings
-from lockwork.tasks.enqueue_batcher import Gathering
-from lockwork.tasks.header_encoder import Heads
+from lockwork.tasks.context import AppContext
+from lockwork.tasks.enqueue_batcher import EnqueueBatcher
+from lockwork.tasks.header_encoder import HeaderEncoder
 from lockwork.tasks.on_commit import OnCommit
 from lockwork.tasks.options import CallSettings, TaskOptions
-from lockwork.tasks.pending_jobs import Way
-from lockwork.tasks.result_refs import Taken, for_names, take_out
+from lockwork.tasks.pending_jobs import Enqueuer
+from lockwork.tasks.result_refs import Extracted, extract, for_names
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,30 +61,30 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def __init__(
         self,
-        gathering: Gathering,
+        batcher: EnqueueBatcher,
         config: Config,
         name: str,
         function: Callable[P, C],
         options: TaskOptions,
-        around: Surroundings,
+        context: AppContext,
     ) -> None:
         self.name = name
         self.function = function
         self.options_in_force: TaskOptions = options
         self.is_async: bool = inspect.iscoroutinefunction(function)
-        self.injection: Injection = Injection(function, around.overrides, is_async=self.is_async)
+        self.injection: Injection = Injection(function, context.overrides, is_async=self.is_async)
         self.injected: bool = bool(self.injection.names)
         self.plain: bool = self.is_async and not (self.injected or options.in_process or self.batching)
         """Whether a worker has nothing to do for it but to call it, within its time limit."""
         self._shape, self._without = self._wire()
         self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
         self.signature.check_types(name, result=options.keep_result)
-        self._around = around
-        self._gathering = gathering
-        self._runtime = gathering.runtime
+        self._context = context
+        self._batcher = batcher
+        self._runtime = batcher.runtime
         self._config = config
-        self._keys = gathering.keys
-        self._origin = Origin(self._runtime, self._keys, self.signature.returns, around.errors)
+        self._keys = batcher.keys
+        self._origin = Origin(self._runtime, self._keys, self.signature.returns, context.errors)
         self._take(options)
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
@@ -148,7 +148,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         given, such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
         which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
         """
-        return OnCommit(where, Way(self._runtime, self._push), self._new, self._many, self._handle)
+        return OnCommit(where, Enqueuer(self._runtime, self._push), self._new, self._many, self._handle)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> ResultCall[R]:
         """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
@@ -157,7 +157,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         is unique, or waits for replicas: that is for jobs enqueued by themselves.
         """
         self.options_in_force.check_joined(self.name)
-        taken = take_out(args, kwargs)
+        taken = extract(args, kwargs)
         options = self.options_in_force
         return ResultCall(
             options.queue,
@@ -189,7 +189,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 raise ConfigError(f"task {self.name!r}: a unique job does not wait for replicas: leave one of them out")
             mark = unique.marking(self.name, self._shape, self._without)
         self.options_in_force = options
-        self._heads = Heads(self._shape, options.priority, options.budget, options.lines, self._without, mark)
+        self._heads = HeaderEncoder(self._shape, options.priority, options.budget, options.lines, self._without, mark)
         self._delay_ms = 0 if unique is None else unique.debounce_ms
 
     def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
@@ -201,7 +201,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 full = error if isinstance(error, QueueFull) else error.__cause__
                 self._tell(jobs[: full.enqueued] if isinstance(full, QueueFull) else jobs)
             raise
-        if self._around.hooks.on_enqueue:
+        if self._context.hooks.on_enqueue:
             new = {handle.id for handle in handles if handle.arrival == "new"}
             self._tell([job for job in jobs if job.id in new])
         return handles
@@ -209,7 +209,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     async def _gathered(self, job: NewJob) -> Job[R]:
         """The same for one job, which is not unique and does not expire, together with others of this loop."""
         try:
-            await self._gathering.push(job, self.options_in_force.replicas)
+            await self._batcher.push(job, self.options_in_force.replicas)
         except JobNotReplicated:
             self._tell([job])
             raise
@@ -235,7 +235,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return value
 
     def _tell(self, jobs: Sequence[NewJob]) -> None:
-        if not self._around.hooks.on_enqueue:
+        if not self._context.hooks.on_enqueue:
             return
         queue = self.options_in_force.queue
 
@@ -246,7 +246,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             delay = max(0.0, (job.delay_ms if job.delay_ms >= 0 else -job.delay_ms - time.time() * 1000) / 1000)
             return Enqueued(id=job.id, task=self.name, queue=queue, args=args, kwargs=kwargs, delay=delay)
 
-        self._around.hooks.enqueued(map(event, jobs))
+        self._context.hooks.enqueued(map(event, jobs))
 
     def _new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         return NewJob(new_id(), self._record(args, kwargs), self._delay_ms)
@@ -260,7 +260,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             records.append(record(args, {}))
         return [NewJob(id, stored, delay_ms) for id, stored in zip(new_ids(len(records)), records, strict=True)]
 
-    def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Taken | None = None) -> bytes:
+    def _record(self, args: Sequence[Any], kwargs: dict[str, Any], taken: Extracted | None = None) -> bytes:
         try:
             self.signature.check(args, kwargs)
         except TypeError as error:

@@ -37,11 +37,11 @@ class WorkerOptions(msgspec.Struct, frozen=True):
 
     @property
     def ends(self) -> bool:
-        """Whether a child may end by itself, its work done."""
+        """Whether a worker process may end when its work is done."""
         return self.burst or self.once
 
 
-class ChildOrders(msgspec.Struct, frozen=True):
+class ProcessSettings(msgspec.Struct, frozen=True):
     """The first line a child reads: its options and the session under which it may lease jobs."""
 
     options: WorkerOptions

@@ -10,7 +10,7 @@ from lockwork import Lockwork
 lw = Lockwork()
 
 
-@lw.error
+@lw.error_type
 class OutOfStock(Exception):
     """Its `__init__` takes something else than its text."""
 
@@ -23,12 +23,12 @@ class OutOfStock(Exception):
         self.since = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-@lw.error(name="shop.Refused")
+@lw.error_type(name="shop.Refused")
 class Refused(ValueError):
     pass
 
 
-@lw.error
+@lw.error_type
 class Holds(Exception):
     def __init__(self, what: object) -> None:
         super().__init__("it holds something")

@@ -151,7 +151,7 @@ class FlowMachine(FlowWorkers):
         assert status.blocked == places["blocked"]
         assert status.ready + status.scheduled == places["ready"] + places["scheduled"]
         for id, job in self.jobs().items():
-            found = self.bench.run(leases.standing(self.queue, id)).state
+            found = self.bench.run(leases.job_state(self.queue, id)).state
             if job.place not in _STATES:
                 assert found in ("ended", "unknown", job.place), f"{id}: {found}, {job.place}"
             elif job.place in WAITING:  # a job of the model is ready when somebody asks for one

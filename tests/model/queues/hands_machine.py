@@ -63,7 +63,7 @@ class Sleepers(RuleBasedStateMachine):
     @rule(channel=st.sampled_from([CHANNEL, "gone1", "gone2", "awake"]), awake=st.booleans())
     def pass_on(self, channel: str, *, awake: bool) -> None:
         self.bench.messages.clear()
-        told = self.bench.run(sessions.pass_on(self.queue, "host/1/a", channel, 0, _WINDOW_MS, awake=awake))
+        told = self.bench.run(sessions.forward_wakeup(self.queue, "host/1/a", channel, 0, _WINDOW_MS, awake=awake))
         slept = channel in self.asleep
         if slept:
             self.asleep.remove(channel)

@@ -13,13 +13,13 @@ from lockwork.protocol.queues import enqueue, leases, record_header
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import MAX_CRASHES, Limits
+from lockwork.protocol.queues.record_header import MAX_CRASHES, JobLimits
 from model.bench import Bench
 
 _DELIVERIES = 3
 WINDOW_MS = 3_600_000
 SESSION = "host/1/a"
-_LIMITS = {"free": Limits(), "narrow": Limits(2), "one": Limits(1), "slow": Limits(0, 2, 1000)}
+_LIMITS = {"free": JobLimits(), "narrow": JobLimits(2), "one": JobLimits(1), "slow": JobLimits(0, 2, 1000)}
 _IN_LINE = ("ready", "waits for its key")
 _FIRST = -(10**19)
 """A stamp before all others, though a fence and the number of a job are added to it."""
@@ -44,7 +44,7 @@ class _Job:
 class _Rate:
     """The generic cell rate algorithm, as in its description: when the next cell is expected."""
 
-    limits: Limits
+    limits: JobLimits
     expected: float = 0
 
     def allowed(self, now: int, most: int) -> int:
@@ -82,7 +82,7 @@ class LinesMachine(RuleBasedStateMachine):
         self.jobs: dict[str, _Job] = {}
         self.holders: dict[str, str] = {}
         self.leased: dict[str, Leased] = {}
-        self.rates = {group: _Rate(limits) for group, limits in {**_LIMITS, "": Limits()}.items()}
+        self.rates = {group: _Rate(limits) for group, limits in {**_LIMITS, "": JobLimits()}.items()}
         self.asked: set[str] = set()
         """Jobs that run and are to be cancelled."""
         self.stamps = 0
@@ -192,7 +192,7 @@ class LinesMachine(RuleBasedStateMachine):
 
     def _room(self) -> Counter[str]:
         running = self._running()
-        limits = {group: limits.at_once or 10**6 for group, limits in {**_LIMITS, "": Limits()}.items()}
+        limits = {group: limits.at_once or 10**6 for group, limits in {**_LIMITS, "": JobLimits()}.items()}
         return Counter({group: most - running[group] for group, most in limits.items()})
 
     def _begin(self, job: Leased) -> None:

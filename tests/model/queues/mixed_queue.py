@@ -19,7 +19,7 @@ from lockwork.protocol.queues.dead import Bounds, Filter
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.flows import FlowJob, Policy
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.protocol.queues.unique import Terms, push_unique
 from model.bench import CHANNEL, Bench
 from model.queues.mixed_recount import Recount
@@ -28,7 +28,7 @@ from simulation.server import Build, Server
 T = TypeVar("T")
 QUEUE = QueueKeys("sim", "q")
 SESSIONS = ("host/1/a", "host/2/b")
-LIMITS = {"one": Limits(1), "slow": Limits(0, 2, 1000), "both": Limits(2, 3, 60_000)}
+LIMITS = {"one": JobLimits(1), "slow": JobLimits(0, 2, 1000), "both": JobLimits(2, 3, 60_000)}
 _WINDOW_MS = 600_000
 _TERMS = (
     Terms("done", "keep"), Terms("start", "keep"), Terms("done", "replace"), Terms("start", "debounce"),
@@ -226,7 +226,7 @@ class MixedQueue:
 
     def _look(self) -> None:
         id = self._any()
-        self._run(leases.standing(QUEUE, id, CHANNEL))
+        self._run(leases.job_state(QUEUE, id, CHANNEL))
         self._run(control.look(QUEUE, id, CHANNEL, _WINDOW_MS))
 
     def _wait(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from simulation.server import Server
 
 
@@ -68,7 +68,7 @@ class Recount:
         number, id = rest.split(" ")
         return _Line(name, int(number), id)
 
-    def check(self, held: Collection[str], limits: Mapping[str, Limits]) -> None:
+    def check(self, held: Collection[str], limits: Mapping[str, JobLimits]) -> None:
         """Raise AssertionError unless all agrees; `held`: the jobs in workers' hands."""
         self._check_places(held)
         self._check_books(limits)
@@ -95,7 +95,7 @@ class Recount:
         assert self.runs.keys() == set(held), f"in hands: {self.runs.keys() ^ set(held)}"
         assert int(self.stats.get("running", 0)) == len(self.runs), "running"
 
-    def _check_books(self, limits: Mapping[str, Limits]) -> None:
+    def _check_books(self, limits: Mapping[str, JobLimits]) -> None:
         kinds: dict[str, dict[str, str]] = {kind: {} for kind in "hnltr@u#"}
         for field, value in self.books.items():
             kinds[field[0]][field[2:]] = value.decode()
@@ -113,7 +113,7 @@ class Recount:
             if line.name[0] == "k":
                 assert name in kinds["h"], f"{line} waits for a key that nobody has"
             else:
-                most = limits.get(group, Limits()).at_once
+                most = limits.get(group, JobLimits()).at_once
                 full = most and running[group] >= most
                 assert full or name in self.rings or name in self.asleep, f"{line} waits for a turn that never comes"
         unused = {entry.removeprefix("- ") for entry in self.asleep if entry.startswith("- ")}

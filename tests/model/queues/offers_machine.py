@@ -244,7 +244,7 @@ class Offers(RuleBasedStateMachine):
     @rule(session=st.sampled_from(_SESSIONS), awake=st.booleans())
     def pass_on(self, session: str, awake: bool) -> None:
         self.bench.messages.clear()
-        passing = sessions.pass_on(
+        passing = sessions.forward_wakeup(
             self.queue, session, channel("sim", session), self.last[session], _WINDOW_MS, awake=awake
         )
         told = self.bench.run(passing)

@@ -263,7 +263,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert {name: getattr(status, name) for name in self.counts} == self.counts
         for id, job in self.jobs.items():
             state = "active" if job.place in ("ready", "running") else "ended" if job.place in ENDED else job.place
-            found = self.bench.run(leases.standing(self.queue, id)).state
+            found = self.bench.run(leases.job_state(self.queue, id)).state
             overdue = job.place in ("ready", "scheduled") and job.expires is not None and job.expires <= self.ms
             assert found == ("overdue" if overdue else state)
             place = self.bench.run(control.where(self.queue, id))

@@ -18,7 +18,7 @@ from model.queues.stepwise_flow_machine import StepwiseFlowMachine
 from simulation.server import Build, Server
 
 _FLOWS = "parts/flows"
-_SMALL_STEPS = (_FLOWS, "local STEPS = 500", "local STEPS = 2")
+_SMALL_STEPS = (_FLOWS, "local STEPS = 150", "local STEPS = 2")
 _ONCE = "if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end"
 _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
 _NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"

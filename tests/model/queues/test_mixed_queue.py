@@ -11,7 +11,7 @@ import mutants
 from model.queues.mixed_queue import MixedQueue
 from simulation.server import Build, Server
 
-_FEW = ("parts/flows", "local STEPS = 500", "local STEPS = 2")
+_FEW = ("parts/flows", "local STEPS = 150", "local STEPS = 2")
 """So that flows leave something to be done by the next call."""
 _GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow)"
 _CLEARED = "flow_ended(id, record, 'c', '')"

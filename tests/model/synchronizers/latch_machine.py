@@ -12,7 +12,7 @@ from lockwork.protocol.effects import Argument, Call
 from lockwork.protocol.messages import seal
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import latch
-from lockwork.protocol.synchronizers.latch import Counted
+from lockwork.protocol.synchronizers.latch import LatchRequest
 from model.bench import CHANNEL, SECOND, Bench
 
 _SECRET = "a waiter's secret"
@@ -153,5 +153,5 @@ class LatchMachine(RuleBasedStateMachine):
     @rule()
     def read(self) -> None:
         size = self.round.count if self.round else 3
-        left = self.bench.run(latch.count(Counted(_KEYS, "a", size, _TTL * 1000)))
+        left = self.bench.run(latch.count(LatchRequest(_KEYS, "a", size, _TTL * 1000)))
         assert left == (self.round.left if self.round and self.round.ends > self.bench.now else size)

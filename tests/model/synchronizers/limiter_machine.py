@@ -14,10 +14,28 @@ from lockwork.protocol import keys
 from lockwork.protocol.effects import Call
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import limiter
-from lockwork.protocol.synchronizers.limiter import Algorithm, Limits
-from model.bench import SECOND, Bench
+from lockwork.protocol.synchronizers.limiter import Algorithm, LimiterRules
+from model.bench import CHANNEL, SECOND, Bench
 
 _KEYS = keys.limiter("sim", "a")
+_REMEMBERED = 60 * SECOND
+"""For so long after its slot a request is known for certain."""
+
+
+@dataclass
+class Booked:
+    """A slot; `before`: when a bucket would be full again without it and all behind it."""
+
+    request: str
+    n: int
+    slot: int
+    before: Fraction = Fraction(0)
+    fixed: bool = False
+    """It was booked at another rate."""
+
+
+def _place(booked: list[Booked], request: str) -> int | None:
+    return next((at for at, one in enumerate(booked) if one.request == request), None)
 
 
 @dataclass
@@ -28,10 +46,7 @@ class Bucket:
     period: int
     limit: int
     full: Fraction = Fraction(0)
-    booked: list[tuple[str, int, int, Fraction, Fraction]] = field(default_factory=list)
-    """Request, units, slot, and `full` before and after."""
-    left: set[str] = field(default_factory=set)
-    """Who gave back; a slot in the midst is free when those behind it are."""
+    booked: list[Booked] = field(default_factory=list)
 
     def span(self, n: int) -> Fraction:
         return Fraction(n * self.period, self.count)
@@ -42,21 +57,39 @@ class Bucket:
 
     @property
     def last(self) -> int:
-        return self.booked[-1][2] if self.booked else 0
+        return self.booked[-1].slot if self.booked else 0
 
     def book(self, request: str, now: int, n: int) -> int:
         at, full = self.slot(now, n)
-        self.booked.append((request, n, at, self.full, full))
+        self.booked.append(Booked(request, n, at, self.full))
         self.full = full
         return at
 
-    def give_back(self, request: str) -> bool:
-        self.left.add(request)
-        if not self.booked or self.booked[-1][0] != request or self.booked[-1][4] != self.full:
-            return False
-        while self.booked and self.booked[-1][0] in self.left and self.booked[-1][4] == self.full:
-            self.full = self.booked.pop()[3]
-        return True
+    def _follow(self, at: int, full: Fraction) -> str | None:
+        """What is at that place of the line follows from `full` from now on; returns whose it is."""
+        if at == len(self.booked):
+            self.full = full
+            return None
+        self.booked[at].before = full
+        return self.booked[at].request
+
+    def give_back(self, request: str) -> tuple[bool, str | None]:
+        at = _place(self.booked, request)
+        if at is None or self.booked[at].fixed:
+            return False, None
+        return True, self._follow(at, self.booked.pop(at).before)
+
+    def move_up(self, request: str, now: int) -> tuple[int, str | None]:
+        at = _place(self.booked, request)
+        assert at is not None
+        mine = self.booked[at]
+        full = max(mine.before, Fraction(now)) + self.span(mine.n)
+        before = self.booked[at - 1].slot if at else 0
+        slot = max(now, before, math.ceil(full - self.span(self.limit)))
+        if mine.fixed or mine.slot <= now or slot >= mine.slot:
+            return mine.slot, None
+        mine.slot = slot
+        return slot, self._follow(at + 1, full)
 
     def available(self, now: int) -> int:
         return max(n for n in range(self.limit + 1) if not n or self.slot(now, n)[0] <= now)
@@ -68,6 +101,9 @@ class Bucket:
         # the one place where the server rounds, upwards and by less than two microseconds: so does the model
         ratio = _time(period, count) / _time(self.period, self.count)
         base = max(now, self.last)
+        if ratio != 1:
+            for booked in self.booked:
+                booked.fixed = True
         if self.full > base and ratio != 1:
             self.full = Fraction(base + math.ceil((math.ceil(self.full) - base) * ratio))
         self.count, self.period, self.limit = count, period, limit
@@ -86,36 +122,52 @@ class Window:
     count: int
     period: int
     limit: int
-    booked: list[tuple[str, int, int]] = field(default_factory=list)
-    """Request, units, slot; in order of slots."""
+    booked: list[Booked] = field(default_factory=list)
+    """In order of slots."""
 
     def slot(self, now: int, n: int) -> int:
-        at = max(now, self.booked[-1][2] if self.booked else 0)
-        while self._used(at) + n > self.limit:
-            at = min(slot for _, _, slot in self.booked if slot > at - self.period) + self.period
+        return self._slot(self.booked, now, n)
+
+    def _slot(self, booked: list[Booked], now: int, n: int) -> int:
+        at = max(now, booked[-1].slot if booked else 0)
+        while self._used(booked, at) + n > self.limit:
+            at = min(one.slot for one in booked if one.slot > at - self.period) + self.period
         return at
 
-    def _used(self, at: int) -> int:
-        return sum(n for _, n, slot in self.booked if slot > at - self.period)
+    def _used(self, booked: list[Booked], at: int) -> int:
+        return sum(one.n for one in booked if one.slot > at - self.period)
 
     def book(self, request: str, now: int, n: int) -> int:
         at = self.slot(now, n)
-        self.booked.append((request, n, at))
+        self.booked.append(Booked(request, n, at))
         return at
 
-    def give_back(self, request: str) -> bool:
-        left = [booked for booked in self.booked if booked[0] != request]
-        gone = len(left) < len(self.booked)
-        self.booked = left
-        return gone
+    def give_back(self, request: str) -> tuple[bool, str | None]:
+        at = _place(self.booked, request)
+        if at is None:
+            return False, None
+        self.booked.pop(at)
+        return True, self.booked[at].request if at < len(self.booked) else None
+
+    def move_up(self, request: str, now: int) -> tuple[int, str | None]:
+        at = _place(self.booked, request)
+        assert at is not None
+        mine = self.booked[at]
+        if mine.slot <= now or mine.n > self.limit:
+            return mine.slot, None
+        slot = self._slot(self.booked[:at], now, mine.n)
+        if slot >= mine.slot:
+            return mine.slot, None
+        mine.slot = slot
+        return slot, self.booked[at + 1].request if at + 1 < len(self.booked) else None
 
     def available(self, now: int) -> int:
-        if self.booked and self.booked[-1][2] > now:
+        if self.booked and self.booked[-1].slot > now:
             return 0
-        return max(0, self.limit - self._used(now))
+        return max(0, self.limit - self._used(self.booked, now))
 
     def full_at(self) -> int:
-        return self.booked[-1][2] + self.period if self.booked else 0
+        return self.booked[-1].slot + self.period if self.booked else 0
 
     def change(self, now: int, count: int, period: int, limit: int) -> None:
         self.count, self.period, self.limit = count, period, limit
@@ -135,12 +187,12 @@ class LimiterMachine(RuleBasedStateMachine):
         self.requests: list[str] = []
         self.slots: dict[str, int] = {}
 
-    def _limits(self, count: int, period: int, limit: int) -> Limits:
+    def _limits(self, count: int, period: int, limit: int) -> LimiterRules:
         depth = limit if self.kind == "bucket" else count
-        return Limits(_KEYS, "a", "as the test says", self.kind, count, period, depth)
+        return LimiterRules(_KEYS, "a", "as the test says", self.kind, count, period, depth)
 
     def _take(self, request: str, n: int, wait: int) -> list[int]:
-        call = Call(script("limiter_take"), _KEYS, [self.limits.rule, request, n, wait])
+        call = Call(script("limiter_take"), _KEYS, [self.limits.rule, request, n, wait, CHANNEL])
         reply: list[int] = self.bench.call(call)
         return reply
 
@@ -162,27 +214,39 @@ class LimiterMachine(RuleBasedStateMachine):
             self._again(request, n, wait)
 
     def _again(self, request: str, n: int, wait: int) -> None:
+        del self.bench.messages[:]
         code, ahead, now = self._take(request, n, wait)
-        assert (code, ahead) == (1, max(0, self.slots[request] - now)), "a request takes once"
+        self.slots[request], behind = self.model.move_up(request, now)
+        assert (code, ahead) == (1, max(0, self.slots[request] - now)), "it takes once, and moves up as far as it may"
+        self._told(behind)
+
+    def _told(self, behind: str | None) -> None:
+        """Who follows one that moved up or left is told to look, if it still waits."""
+        waits = behind is not None and self.slots[behind] > self.bench.now
+        assert self.bench.messages == ([(CHANNEL, f"{_KEYS[0]}:{behind}")] if waits else []), "who is behind looks"
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), twice=st.booleans())
     def give_back(self, data: st.DataObject, twice: bool) -> None:
         """Give back one of the last bookings; nobody's slot changes by that."""
-        request = data.draw(st.sampled_from(self.requests[-3:]))
+        request = data.draw(st.sampled_from(self.requests[-5:]))
+        if self.slots[request] <= self.bench.now - _REMEMBERED:
+            return
+        del self.bench.messages[:]
         reply = self.bench.call(Call(script("limiter_return"), _KEYS, [request]))
-        assert reply == self.model.give_back(request), "what others were told stays true"
+        given_back, behind = self.model.give_back(request)
+        assert reply == given_back, "what others were told stays true"
+        self._told(behind)
         if reply:
-            booked = {entry[0] for entry in self.model.booked}
-            self.requests = [one for one in self.requests if one in booked]
+            self.requests.remove(request)
             if twice:
                 assert self.bench.call(Call(script("limiter_return"), _KEYS, [request])) == 0, "given back once"
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())
     def sent_again(self, data: st.DataObject) -> None:
-        """A call comes again although others came since."""
-        self._again(data.draw(st.sampled_from(self.requests[-5:])), 1, 0)
+        """A call comes again although others came since, or a caller looks whether it may move up."""
+        self._again(data.draw(st.sampled_from(self.requests[-5:])), 1, data.draw(st.sampled_from([0, -2])))
 
     @rule(chosen=st.sampled_from(range(4)))
     def change(self, chosen: int) -> None:

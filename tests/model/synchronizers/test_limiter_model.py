@@ -16,15 +16,14 @@ BUCKETS = (
     ),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("books what nobody waits for", (("limiter_take", "if wait >= 0 and at - now > wait then", "if false then"),)),
-    Build(
-        "gives back beneath others",
-        (("limiter_return", "#later > 0 or books.full ~= mine[3] or books.part ~= mine[4]", "false"),),
-    ),
-    Build("what is left in the midst stays taken", ((_PART, "for _ = 1, MANY do", "for _ = 1, 1 do"),)),
-    Build("gives back what others wait for", ((_PART, "not last or not last[7] or", "not last or"),)),
+    Build("gives back what was booked at another rate", (("limiter_return", "<= books.fixed then", "< 0 then"),)),
+    Build("moves what was booked at another rate", (("limiter_take", "score > books.fixed", "true"),)),
+    Build("what is left in the midst stays taken", ((_PART, "behind[5], behind[6] = full, part", ""),)),
+    Build("who moves up takes its place along", (("limiter_take", "follow(books, rank + 1, full, part)", ""),)),
+    Build("overtakes while it moves up", (("limiter_take", "before and entry(before)[1] or 0", "0"),)),
     Build(
         "a new rate forgets what was used",
-        ((_PART, "if books.full > base and", "if true then books.full = base elseif"),),
+        ((_PART, "if changed and books.full", "if true then books.full = base elseif changed and books.full"),),
     ),
     Build(
         "a new rate stretches what is booked", ((_PART, "local base = math.max(now, books.last)", "local base = now"),)
@@ -42,6 +41,10 @@ BUCKETS = (
     ),
 )
 WINDOWS = (
+    Build("who stays keeps its place", (("limiter_take", "at < mine[1]", "false"),)),
+    Build("nobody is told", ((_PART, "publish(behind[7], limiter .. ':' .. request)", ""),)),
+    Build("moves up beside others", (("limiter_take", "count = score - mine[2]", "count = score - mine[2] - 1"),)),
+    Build("who moves up tells nobody", (("limiter_take", "follow(books, rank + 1, full, part)", ""),)),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("one more in a window", ((_PART, "books.count + n - rule.limit", "books.count + n - rule.limit - 1"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period - 1000)"),)),

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from lockwork import Lockwork
 from lockwork.worker.execution import runner_handle
-from lockwork.worker.execution.runner_handle import Host, Owner, Place
+from lockwork.worker.execution.runner_handle import RunnerHandle, RunnerOwner, SpawnSpec
 
 lw = Lockwork()
 _start = runner_handle.start
-_refused: list[Place] = []
+_refused: list[SpawnSpec] = []
 
 
-async def start(place: Place, owner: Owner) -> Host:
+async def start(place: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
     if not _refused:
         while not Path(os.environ["SCARCE_GATE"]).exists():
             await asyncio.sleep(0.01)

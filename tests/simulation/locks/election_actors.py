@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from lockwork.errors import LockworkError
-from lockwork.locks.candidacy import Campaign, Changes, Stopped, stoppable
+from lockwork.locks.candidacy import Campaign, CampaignStopped, Changes, stoppable
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Clock, Effect, Park, Protocol
 from lockwork.protocol.locks import grants
@@ -92,7 +92,7 @@ class Candidate:
         while not campaign.stopped:
             try:
                 leadership = yield from self.stand()
-            except Stopped:
+            except CampaignStopped:
                 return
             except LockworkError as error:
                 self._world.note(self.task.name, f"stands again soon: {type(error).__name__}")

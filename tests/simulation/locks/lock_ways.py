@@ -16,7 +16,7 @@ from lockwork.protocol.effects import Clock, Park
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from lockwork.runtime.sticky_cache import Keeper, Kept
+from lockwork.runtime.sticky_cache import CachedLock, StickyCache
 from simulation.crowd import crowd
 from simulation.faults import SECOND
 from simulation.locks.lock_actors import Belief, Players
@@ -29,14 +29,14 @@ from simulation.world import World
 _CHANNELS = "sim:wake:"
 
 
-class DeafKeeper(Keeper):
+class DeafKeeper(StickyCache):
     """A broken twin: asked, it does nothing."""
 
     def asked(self, key: str) -> Lease | None:
         return None
 
 
-class SharingKeeper(Keeper):
+class SharingKeeper(StickyCache):
     """A broken twin: what it gives back, it goes on keeping."""
 
     def asked(self, key: str) -> Lease | None:
@@ -47,18 +47,18 @@ class SharingKeeper(Keeper):
         return lease
 
 
-class DoublingKeeper(Keeper):
+class DoublingKeeper(StickyCache):
     """A broken twin: a lock is put down by two, the second time when somebody has it already."""
 
-    def keep(self, key: str, kept: Kept) -> Lease | None:
+    def keep(self, key: str, kept: CachedLock) -> Lease | None:
         lease = super().keep(key, kept)
         if lease is None:
             self.twice = key, kept
         return lease
 
-    twice: tuple[str, Kept] | None = None
+    twice: tuple[str, CachedLock] | None = None
 
-    def pop(self, key: str) -> Kept | None:
+    def pop(self, key: str) -> CachedLock | None:
         """What the second one does."""
         found = self.idle.pop(key, None)
         if found is not None and self.twice is not None and self.twice[1] is found:
@@ -70,8 +70,8 @@ class DoublingKeeper(Keeper):
 class Veterans(Players):
     """Contenders that know every way."""
 
-    keeper: Callable[[], Keeper] = Keeper
-    keepers: dict[Process, Keeper] = field(default_factory=dict)
+    keeper: Callable[[], StickyCache] = StickyCache
+    keepers: dict[Process, StickyCache] = field(default_factory=dict)
     passed: list[tuple[str, str, int]] = field(default_factory=list)
     """Exported grants on their way: key, owner, fence."""
     idle: dict[str, tuple[Process, int, int]] = field(default_factory=dict)
@@ -229,7 +229,7 @@ class Veterans(Players):
         return True
 
 
-def run(server: Server, seed: int, build: Build = RELEASED, keeper: Callable[[], Keeper] = Keeper) -> World:
+def run(server: Server, seed: int, build: Build = RELEASED, keeper: Callable[[], StickyCache] = StickyCache) -> World:
     """Contenders of three processes on one or two locks, who know every way; raises Broken."""
     world = World(server, seed, build)
     players = Veterans(world, keeper=keeper)

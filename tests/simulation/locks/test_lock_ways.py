@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lockwork.runtime.sticky_cache import Keeper
+from lockwork.runtime.sticky_cache import StickyCache
 from simulation.catching import check_caught
 from simulation.locks import lock_ways
 from simulation.locks.lock_ways import DeafKeeper, DoublingKeeper, SharingKeeper
@@ -39,7 +39,7 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert lock_ways.run(simulated, seed).trace == lock_ways.run(simulated, seed).trace
 
 
-def _caught(server: Server, twin: Build, keeper: Callable[[], Keeper] = Keeper) -> None:
+def _caught(server: Server, twin: Build, keeper: Callable[[], StickyCache] = StickyCache) -> None:
     check_caught(lambda seed: lock_ways.run(server, seed, twin, keeper), f"{twin.name}, {keeper}", _SEEDS)
 
 
@@ -49,5 +49,5 @@ def test_a_broken_way_is_caught(simulated: Server, twin: Build) -> None:
 
 
 @pytest.mark.parametrize("keeper", KEEPERS, ids=lambda keeper: keeper.__name__)
-def test_a_broken_keeper_is_caught(simulated: Server, keeper: Callable[[], Keeper]) -> None:
+def test_a_broken_keeper_is_caught(simulated: Server, keeper: Callable[[], StickyCache]) -> None:
     _caught(simulated, RELEASED, keeper)

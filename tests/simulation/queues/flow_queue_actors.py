@@ -88,7 +88,7 @@ def planner(plant: FlowPlant, name: str, rounds: int) -> Actor:
             key, group = random.choice(["", "", "", "k"]), random.choice(["", "", "", "narrow"])
             for number, parents in enumerate(_shape(random), 1):
                 policy: Policy = "fail" if tame else random.choice(_POLICIES)
-                limits = record_header.Limits(at_once=2) if group else None
+                limits = record_header.JobLimits(at_once=2) if group else None
                 most = random.choice([1, 0])
                 record = record_header.head(1, DELIVERIES, key, group, limits, deliveries=most) + b'["work",[]]'
                 undo = record_header.head(1, DELIVERIES) + b'["undo",[]]' if random.random() < 0.4 else b""

@@ -24,7 +24,7 @@ from simulation.runs import RELEASED, finished
 from simulation.server import Build, Server
 from simulation.world import Broken, World
 
-_SMALL_STEPS = ("parts/flows", "local STEPS = 500", "local STEPS = 2")
+_SMALL_STEPS = ("parts/flows", "local STEPS = 150", "local STEPS = 2")
 
 
 @cache

@@ -108,5 +108,5 @@ class PartitionedPlant(Plant):
         yield Sleep(0)
         with suppress(LockworkError):
             queue, last = source.desk.queue, child.last.get(source.desk.queue.name, 0)
-            yield from sessions.pass_on(queue, child.session, child.process.channel, last, WINDOW_MS, awake=True)
+            yield from sessions.forward_wakeup(queue, child.session, child.process.channel, last, WINDOW_MS, awake=True)
         source.passing = False

@@ -11,7 +11,7 @@ import msgspec
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.record_header import Limits
+from lockwork.protocol.queues.record_header import JobLimits
 from simulation.server import Command
 from simulation.world import Broken
 
@@ -21,11 +21,11 @@ ended, then the number in line, token or due time."""
 DELIVERIES = 3
 LIVE = ("ready", "due", "line", "run", "blocked")
 LIMITS = {
-    "": Limits(),
-    "free": Limits(),
-    "narrow": Limits(at_once=2),
-    "one": Limits(at_once=1),
-    "slow": Limits(jobs=2, per_ms=1000),
+    "": JobLimits(),
+    "free": JobLimits(),
+    "narrow": JobLimits(at_once=2),
+    "one": JobLimits(at_once=1),
+    "slow": JobLimits(jobs=2, per_ms=1000),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from lockwork.protocol.queues.leases import RECHECK, Standing
+from lockwork.protocol.queues.leases import RECHECK, JobState
 from simulation.faults import SECOND
 from simulation.process import Task
 from simulation.queues.queue_actors import LEASE, Plant
@@ -30,7 +30,7 @@ class Answer:
     id: str
     began: int
     deadline: int
-    found: Standing
+    found: JobState
 
 
 class QueueWatch:

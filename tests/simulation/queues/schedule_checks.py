@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from lockwork.protocol.queues.schedules import Plan, slot_id
+from lockwork.protocol.queues.schedules import SchedulePlan, slot_id
 from simulation.faults import SECOND
 from simulation.process import Task
 from simulation.server import Command
@@ -44,7 +44,7 @@ class ScheduleChecker:
     """Judges every step by books of its own; `plans` has every plan by its digest."""
 
     world: World
-    plans: dict[str, Plan]
+    plans: dict[str, SchedulePlan]
     kept: int
     """After how many us without a declaration a schedule may be forgotten."""
     jobs_key: str

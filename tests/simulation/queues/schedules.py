@@ -10,8 +10,8 @@ from lockwork.errors import LockworkError
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases, schedules
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.protocol.queues.schedules import Plan, Ticker
-from lockwork.schedules.options import Rules, ScheduleSettings
+from lockwork.protocol.queues.schedules import SchedulePlan, Ticker
+from lockwork.schedules.options import ScheduleRules, ScheduleSettings
 from lockwork.tasks.call import TaskCall
 from simulation.faults import MS, SECOND, Mix
 from simulation.process import Actor, Cancelled, Sleep, Task
@@ -26,9 +26,9 @@ _SHORT = (("parts/schedule", "KEPT = 20000, 60000, 86400000", f"KEPT = 20000, 60
 _WINDOW_MS = 3_600_000
 
 
-def _plan(name: str, options: ScheduleSettings, body: str = "x") -> Plan:
+def _plan(name: str, options: ScheduleSettings, body: str = "x") -> SchedulePlan:
     call = TaskCall(_QUEUE.base, f'1,4,,;["{body}",[]]'.encode(), 0)
-    return Rules.read(options).plan(name, call)
+    return ScheduleRules.read(options).plan(name, call)
 
 
 _BOTH = (

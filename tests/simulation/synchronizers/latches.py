@@ -9,7 +9,7 @@ from functools import partial
 from lockwork.errors import LockworkError
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import latch
-from lockwork.protocol.synchronizers.latch import Counted
+from lockwork.protocol.synchronizers.latch import LatchRequest
 from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -39,7 +39,7 @@ class Users:
     """The users' side of a run."""
 
     world: World
-    latch: Counted
+    latch: LatchRequest
     opened: list[int] = field(default_factory=list)
     """True times at which a round opened."""
     closed: list[int] = field(default_factory=list)
@@ -161,7 +161,7 @@ def latches(server: Server, seed: int, build: Build = RELEASED) -> World:
     """Users of three processes at one latch; raises Broken."""
     world = World(server, seed, build)
     random = world.random
-    users = Users(world, Counted(keys.latch("sim", "a"), "a", random.randint(1, 8), 3_600_000))
+    users = Users(world, LatchRequest(keys.latch("sim", "a"), "a", random.randint(1, 8), 3_600_000))
     checker = Checker(world, users)
     world.checker = checker
     pace = random.choice([0.5, 3, 8])

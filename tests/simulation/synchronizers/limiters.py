@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
+from itertools import accumulate
 
 from lockwork.errors import LockworkError, RateLimited
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import limiter
-from lockwork.protocol.synchronizers.limiter import Limits
+from lockwork.protocol.synchronizers.limiter import LimiterRules
 from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -29,6 +31,16 @@ TWINS = (
         "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
     ),
     Build("books what nobody waits for", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
+    Build("moves up beside those before it", (("limiter_take", "full = mine[5], part", "full = 0, part"),)),
+    Build(
+        "moves up beside others in a window",
+        (("limiter_take", "count = score - mine[2]", "count = score - 2 * mine[2]"),),
+    ),
+    Build("overtakes while it moves up", (("limiter_take", "before and entry(before)[1] or 0", "0"),)),
+    Build(
+        "leaves its place free twice",
+        (("limiter_take", "follow(books, rank + 1, full, part)", "follow(books, rank + 1, 0, 0)"),),
+    ),
     Build(
         "gives back what others count on", (("limiter_return", "books.count - mine[2]", "books.count - mine[2] - 1"),)
     ),
@@ -61,11 +73,11 @@ class Callers:
     """The callers' side: who went ahead with which request."""
 
     world: World
-    rules: list[Limits]
+    rules: list[LimiterRules]
     booked: dict[str, _Booked] = field(default_factory=dict)
+    """In the order in which they came."""
     went: set[str] = field(default_factory=set)
     returned: set[str] = field(default_factory=set)
-    left: set[str] = field(default_factory=set)
 
     def caller(self, task: Task, turns: int) -> Actor:
         """Acquire several times, now and then more than one unit, now and then without patience."""
@@ -77,7 +89,7 @@ class Callers:
             wait = random.choice([None, None, 0, random.uniform(0, 2)])
             n = random.randint(1, min(3, chosen.limit))
             try:
-                yield from limiter.acquire(chosen, request, n, wait)
+                yield from limiter.acquire(chosen, request, n, wait, task.process.channel)
             except (Cancelled, LockworkError) as error:
                 self.world.note(task.name, f"does not go: {type(error).__name__}")
                 if isinstance(error, RateLimited) and request in self.booked:
@@ -120,49 +132,57 @@ class Checker:
         code, wait_for, _ = step.reply
         known = self.callers.booked.get(request)
         if known is not None:
-            if code != 1 or wait_for != max(0, known.slot - clock):
-                raise Broken(f"{request} took twice: {known}, then {step.reply}")
+            self._met(request, known, code, wait, clock, clock + wait_for)
         elif code == 1:
+            if wait == -2:
+                raise Broken(f"{request} wanted only to move up, and was booked")
             if 0 <= wait < wait_for:
                 raise Broken(f"{request} would not wait {wait_for} us")
-            self._booked(_Booked(n, clock + wait_for))
             self.callers.booked[request] = _Booked(n, clock + wait_for)
-        elif not 0 <= wait < wait_for:
+            self._judge(request)
+        elif wait != -2 and not 0 <= wait < wait_for:
             raise Broken(f"{request} was refused although it would wait")
 
+    def _met(self, request: str, known: _Booked, code: int, wait: int, clock: int, slot: int) -> None:
+        """A request that has a slot already; it may move up as long as it waits."""
+        if (code, wait) == (0, -2) and known.slot <= clock:
+            return  # it was forgotten: its moment came long ago, when the clock was set forward
+        if code != 1 or slot > max(clock, known.slot):
+            raise Broken(f"{request} took twice: {known}, then {slot} with {code}")
+        if slot < known.slot:
+            known.slot = slot
+            self._judge(request)
+
     def _returned(self, request: str, *, given_back: bool) -> None:
-        """Who leaves last gives back the slots of all before it that have left, too."""
-        booked = self.callers.booked
-        self.callers.left.add(request)
         if not given_back:
             return
         if request in self.callers.went:
             raise Broken(f"{request} went, and its units were given back")
-        if booked.pop(request, None) is None:
+        if self.callers.booked.pop(request, None) is None:
             raise Broken(f"{request} was given back twice")
         self.callers.returned.add(request)
-        while booked and (last := next(reversed(booked))) in self.callers.left:
-            del booked[last]
-            self.callers.returned.add(last)
 
-    def _booked(self, new: _Booked) -> None:
-        """The new one is the last, and no span of time that ends with it has too many."""
-        others = sorted(self.callers.booked.values(), key=lambda booked: booked.slot, reverse=True)
-        if others and others[0].slot > new.slot:
-            raise Broken(f"{new} overtakes {others[0]}")
+    def _judge(self, request: str) -> None:
+        """It keeps its turn, and no span of time with it has too many."""
+        requests, all_booked = list(self.callers.booked), list(self.callers.booked.values())
+        place = requests.index(request)
+        slots = [booked.slot for booked in all_booked]
+        if slots[max(0, place - 1) : place + 2] != sorted(slots[max(0, place - 1) : place + 2]):
+            raise Broken(f"{request} overtakes, or is overtaken: {slots}")
         rules = self.callers.rules
         most = max(rule.limit for rule in rules)
         rate = max(Fraction(rule.count, rule.period) for rule in rules)
-        units = new.n
-        for other in others:
-            span = new.slot - other.slot
-            if rules[0].algorithm == "window" and span >= rules[0].period:
-                return
-            units += other.n
-            # a slot is a whole microsecond, up to one later than the exact moment
-            allowed = most if rules[0].algorithm == "window" else most + (span + 1) * rate
-            if units > allowed:
-                raise Broken(f"{units} units within {span} us, from {other} to {new}")
+        sums = list(accumulate((booked.n for booked in all_booked), initial=0))
+        for first in range(place, -1, -1):
+            for last in range(place, len(slots)):
+                span = slots[last] - slots[first]
+                window = rules[0].algorithm == "window"
+                if window and span >= rules[0].period:
+                    break
+                # a slot is a whole microsecond, up to one later than the exact moment
+                allowed = most if window else most + math.floor((span + 1) * rate)
+                if sums[last + 1] - sums[first] > allowed:
+                    raise Broken(f"{sums[last + 1] - sums[first]} units within {span} us, from {first} to {last}")
 
     def at_end(self) -> None:
         """A limiter that rests gives all that it has."""
@@ -185,10 +205,10 @@ def limiters(server: Server, seed: int, build: Build = RELEASED) -> World:
     for _ in range(opinions):
         if seed % 2:
             count = random.choice([3, 5, 7])
-            rules.append(Limits(at, "a", "as drawn", "window", count, SECOND, count))
+            rules.append(LimiterRules(at, "a", "as drawn", "window", count, SECOND, count))
         else:
             count, limit = random.choice([3, 7, 10]), random.choice([1, 3, 5])
-            rules.append(Limits(at, "a", "as drawn", "bucket", count, random.choice([SECOND, 700 * MS]), limit))
+            rules.append(LimiterRules(at, "a", "as drawn", "bucket", count, random.choice([SECOND, 700 * MS]), limit))
     callers = Callers(world, rules)
     checker = Checker(world, callers)
     world.checker = checker

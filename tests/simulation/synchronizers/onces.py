@@ -13,7 +13,7 @@ from lockwork.protocol.effects import Clock
 from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.synchronizers import once
-from lockwork.protocol.synchronizers.once import Asked, Ended
+from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest
 from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
 from simulation.locks.lock_actors import Players
@@ -165,9 +165,9 @@ class Callers:
 
     def _call(self, task: Task, request: str, wait: float | None, again: bool) -> Actor:
         process, began, owner = task.process, self.world.now, task.name
-        asked = Asked(_KEY, "a", owner, request, process.channel, _LEASE // MS, self.every, again)
+        asked = OnceRequest(_KEY, "a", owner, request, process.channel, _LEASE // MS, self.every, again)
         found = yield from once.begin(asked, wait)
-        if isinstance(found, Ended):
+        if isinstance(found, EndedRun):
             self._told(task, began)
             return
         renewal = Renewal(_KEY, owner, found.fence, _LEASE // MS, "once_renew")

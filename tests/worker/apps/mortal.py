@@ -29,7 +29,7 @@ def note(event: str, **facts: object) -> None:
         os.close(file)
 
 
-if "GATE" in os.environ and sys.argv[0].endswith("child.py"):
+if "GATE" in os.environ and "lockwork.worker.process.main" in sys.orig_argv:
     note("importing")
     while not Path(os.environ["GATE"]).exists():
         time.sleep(0.01)

@@ -1,1 +1,1 @@
-"""What is granted, kept alive and given back: locks, permits, and who waits for them."""
+"""Locks and permits: granted, renewed and released, and their waiters."""

@@ -1,4 +1,4 @@
-"""Who waits for whom, and which of them for ever: pure functions over a snapshot of holders and waiting lines."""
+"""Which waiter waits for which holder, and which of them for ever: pure functions over a snapshot."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Deadlock:
 
 
 def graph(resources: Iterable[Resource]) -> list[Edge]:
-    """Who waits for whom: for the holders when its units are not free, and for the next other owner ahead in line.
+    """A waiter waits for the holders if its units are not free, and for the next other owner ahead of it.
 
     It stays as small as the snapshot: of many holders only the first waiter that they stop is said to wait for them;
     those behind it wait for it.
@@ -86,10 +86,10 @@ def graph(resources: Iterable[Resource]) -> list[Edge]:
 
 
 def reduced(resources: Sequence[Resource]) -> list[Resource]:
-    """What is left when everybody who can go on has gone on; whoever still stands in a line waits for ever.
+    """Let every owner that can proceed do so; a waiter that is left waits for ever.
 
-    Who waits for nothing finishes and gives all back; the first in a line goes on when its units are free. Neither can
-    spoil the other, so the order does not matter.
+    An owner that waits for nothing finishes and releases all; the first waiter proceeds when its units are free.
+    Neither can spoil the other, so the order does not matter.
     """
     left = {resource.name: (list(resource.holders), deque(resource.line)) for resource in resources}
     capacity = {resource.name: resource.capacity for resource in resources}
@@ -141,7 +141,7 @@ def find(resources: Sequence[Resource]) -> list[Deadlock]:
 
 def _fits(waiter: Share, capacity: int, holders: Sequence[Share]) -> bool:
     used = sum(held.units for held in holders)
-    # more units than there are: the server takes the number from who waits, once nobody holds any
+    # more units than there are: the server takes the number from the waiters, once no units are held
     return used + waiter.units <= capacity or not used
 
 

@@ -40,15 +40,15 @@ def state(key: str, *, count: bool = True) -> Protocol[LockState]:
 
 
 def force(key: str, fence: int, channels: str) -> Protocol[bool]:
-    """End the grant with this fence, whoever holds it; False when it has ended by itself.
+    """End the grant with this fence, of any holder; False if it has ended already.
 
-    `channels` is what the channels of all processes begin with: the holder's process is told.
+    `channels` is the prefix of the channels of all processes: the holder's process is notified.
     """
     return bool((yield Call(script("lock_force"), [key], [0, fence, channels], marked=True)))
 
 
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
-    """Make the grant of `owner` with `fence` a new grant of who asks; None when it has ended.
+    """Make the grant of `owner` with `fence` a new grant of the caller; None if it has ended.
 
     Interrupted, it gives back what it may have taken over.
     """

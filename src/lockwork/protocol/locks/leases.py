@@ -15,7 +15,10 @@ from lockwork.protocol.locks.grants import Granted, Renewal
 RETRY = 0.5
 """Seconds between tries to renew while the server is away."""
 _FIRST = 1.0
-"""Seconds after which a lease is first renewed: whoever holds that long shall hear at once when it is taken away."""
+"""Seconds after which a lease is first renewed.
+
+A holder of that long is notified at once when the lock is taken away.
+"""
 _FINEST = 0.008
 """Seconds below which times are not rounded."""
 
@@ -160,7 +163,8 @@ class LeaseBook:
 
     def _place(self, lease: Lease, since: float) -> None:
         # Rounded down, so nothing is late; by an eighth of the time left at most, so that there are few buckets for any
-        # length of time. Who is not renewed is sorted again when its bucket comes, and so approaches its deadline.
+        # length of time. A lease that is not renewed is sorted again when its bucket comes, and so approaches its
+        # deadline.
         if lease.bucket is not None:
             lease.bucket.pop(lease, None)
         lease.since = since

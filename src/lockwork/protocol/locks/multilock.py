@@ -1,4 +1,4 @@
-"""Several locks as one: all are granted or none; who waits collects them in the order of their keys.
+"""Several locks as one: all are granted or none; a waiter collects them in the order of their keys.
 
 On one server, or in one slot of a Cluster, one script asks for all (a group). Different groups cannot be asked in one
 step: there a request collects one whole group after the other, in an order that is the same for everybody.

@@ -1,4 +1,4 @@
-"""All locks at once: holders, waiting lines, who waits for whom, and who for ever.
+"""All locks at once: holders, waiters, which of them waits for which, and deadlocks.
 
 The picture is not atomic across locks. So a deadlock counts only if the same grants and the same waiters are there when
 its locks are read once more: each of them was there all the time in between, and so they were there together.
@@ -216,7 +216,7 @@ def _holder(owner: bytes, request: bytes) -> Holder:
 
 
 def _waiter(owner: bytes, request: bytes) -> Holder:
-    # who waits is always the thread or task itself
+    # a waiter is always the thread or asyncio task itself
     return read(owner.decode(errors="replace").partition("~")[0], request.decode(errors="replace"))
 
 

@@ -81,7 +81,7 @@ def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
 
 
 def force(key: str, channels: str) -> Protocol[int]:
-    """End every grant that lives now, and tell its holder; returns how many. Who waits gets what comes free.
+    """End every live grant, and notify its holder; returns how many. The waiters get what comes free.
 
     `channels` is what the channels of all processes begin with. Each grant is named by its fence, so that nobody loses
     what was granted meanwhile.

@@ -19,7 +19,7 @@ class PlainState:
 
 
 def acquire(asked: Request, wait: float | None, missing_ms: int = 0) -> Protocol[Granted]:
-    """Set the key to the owner, who is a new token each time; see polling.acquire.
+    """Set the key to the owner, a new token each time; see polling.acquire.
 
     A key without an expiry is given one of `missing_ms`, unless that is 0.
     """
@@ -34,7 +34,7 @@ def state(key: str) -> Protocol[PlainState]:
 
 
 def force(key: str) -> Protocol[bool]:
-    """End the lock, whoever holds it; False when nobody does, or when it ended by itself meanwhile."""
+    """End the lock of any holder; False if it is free, or its time ended meanwhile."""
     seen = yield from state(key)
     if seen.token is None:
         return False

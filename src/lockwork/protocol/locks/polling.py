@@ -18,7 +18,7 @@ _LONGEST = 0.25
 
 
 class Pauses:
-    """The pauses of one waiter: they double, end soon after the lock must have ended by itself, and are spread."""
+    """The pauses of one waiter: they double, end soon after the lock's time must have ended, and are spread."""
 
     __slots__ = ("_pause",)
 
@@ -61,7 +61,9 @@ def acquire(asked: Request, wait: float | None, call: Call) -> Protocol[Granted]
         raise
     except BaseException:
         if calling:
-            with contextlib.suppress(LockworkError):  # the server is away: what it may have granted ends by itself
+            with contextlib.suppress(
+                LockworkError
+            ):  # the server is away: a lock that it may have granted ends with its time
                 yield from grants.release(asked.key, asked.owner, 0, kind=asked.kind, patience=1)
         raise
     within = "" if wait == 0 else f" for {wait:g} s"

@@ -40,7 +40,7 @@ def state(key: str) -> Protocol[TimestampState]:
 
 
 def force(key: str) -> Protocol[bool]:
-    """End the lock, whoever holds it; False when nobody does, or when it was renewed or ended that moment."""
+    """End the lock of any holder; False if it is free, or was renewed or ended that moment."""
     seen = yield from state(key)
     if seen.value is None or not seen.expires_in:
         return False

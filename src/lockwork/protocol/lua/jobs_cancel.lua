@@ -5,7 +5,7 @@
 -- ARGV: window ms, id, what the channel of a session begins with, then the sessions that the caller knows
 -- Reply: {state, ...}: cancelled; running (its worker was asked); ended or unknown (nothing was done), or look, then all
 --   sessions: the caller is to name them
--- Invariants: a job that has ended stays as it is; a job of which its worker was asked does not run again by itself
+-- Invariants: a job that has ended stays as it is; a job of which its worker was asked does not run again on its own
 -- include: now
 -- include: control
 local id = ARGV[2]

@@ -30,7 +30,7 @@ end
 carry_on(outcomes, tonumber(ARGV[1]))
 conclude(outcomes, tonumber(ARGV[1]))
 if expired > 0 then redis.call('HINCRBY', stats, 'expired', expired) end
-local left, bytes = 500, 4 * BYTES -- of fields to delete, which is cheaper than to read them
+local left, bytes = 250, 4 * BYTES -- of fields to delete, which is cheaper than to read them
 for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do
   local flow = string.match(id, '^flow (.+)$')
   if left <= 0 or bytes <= 0 then break end

@@ -1,11 +1,11 @@
 -- Ends a worker's sleep without a fetch: its entry goes, or, if it was woken already, another worker is woken instead. A job that
 -- it was offered meanwhile goes back, or ends if it is to be cancelled.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, notes
--- ARGV: the worker's channel, 1 if it woke up by itself: then it was the one that knew when to look again; fence of the last job
+-- ARGV: the worker's channel, 1 if it woke up without a message: then it was the one that knew when to look again; fence of the last job
 --   that it has; window ms
 -- Reply: 1 when another worker was told, else 0
 -- Invariants: a wake-up that its worker cannot use is not lost while another worker sleeps; a job of which its worker was asked to
---   cancel it does not run again by itself
+--   cancel it does not run again on its own
 -- include: now
 -- include: push
 local tries, run, dead, errors, watch, notes = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]

@@ -1,6 +1,7 @@
--- Books the first free slot for n units, unless it lies further ahead than the caller would wait.
+-- Books the first free slot for n units, unless it lies further ahead than the caller would wait. A request that has a slot ahead
+-- moves up to where those before it have given theirs back.
 -- KEYS: limiter, log
--- ARGV: rule, request, n, us to wait (-1: as long as it takes)
+-- ARGV: rule, request, n, us to wait (-1: as long as it takes; -2: book nothing, only move up), channel of the caller
 -- Reply: {1, us until the slot, now us} booked (now or before); {0, us until it would be, now us} not booked;
 --   {-1, 0, now us} the limiter is in use with the other algorithm
 -- Invariants: bucket: in any span of time at most limit units and those that come back in it; window: in any period at most
@@ -10,7 +11,25 @@
 local request, n, wait = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local books = read(ARGV[1], request)
 local mine = books.mine
-if mine then return {1, math.max(0, mine[1] - now), now} end
+if mine then
+  local rank = mine[1] > now and (not books.before or books.before == books.rule.kind) and redis.call('ZRANK', log, request)
+  local score = rank and tonumber(redis.call('ZSCORE', log, request))
+  if rank and (books.rule.kind == 'w' or score > books.fixed) then
+    local before = rank > 0 and redis.call('ZRANGE', log, rank - 1, rank - 1)[1]
+    local at, full, part = slot({
+      rule = books.rule, full = mine[5], part = mine[6], last = before and entry(before)[1] or 0,
+      count = score - mine[2], dropped = books.dropped
+    }, mine[2])
+    if at < mine[1] then
+      mine[1], mine[3], mine[4] = at, full, part
+      redis.call('HSET', limiter, 'e' .. request, cmsgpack.pack(mine))
+      follow(books, rank + 1, full, part)
+      save(books)
+    end
+  end
+  return {1, math.max(0, mine[1] - now), now}
+end
+if wait == -2 then return {0, 0, now} end
 if books.before and books.before ~= books.rule.kind then
   if books.live then return {-1, 0, now} end
   redis.call('DEL', limiter)
@@ -23,15 +42,11 @@ if books.fresh and size > 0 then
 end
 
 local at, full, part = slot(books, n)
-if at > now and size > 0 and books.rule.kind == 'b' and not books.before then
-  unwind(books) -- of very many who left at once, some may be left
-  at, full, part = slot(books, n)
-end
 if wait >= 0 and at - now > wait then
   if books.before then save(books) end
   return {0, at - now, now}
 end
-local record = {at, n, full, part, books.full, books.part}
+local record = {at, n, full, part, books.full, books.part, ARGV[5]}
 books.count, books.last, books.full, books.part = books.count + n, at, full, part
 trim(books)
 redis.call('ZADD', log, books.count, request)

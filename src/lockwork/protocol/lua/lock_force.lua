@@ -1,4 +1,4 @@
--- Ends a grant whoever holds it, hands the lock on, and tells the holder's process to look.
+-- Ends the grant of any holder, passes the lock on, and notifies the holder's process.
 -- KEYS: lock
 -- ARGV: again (1: an earlier try may have been applied), fence, beginning of all processes' channels
 -- Reply: 1 ended; 0 that grant is over already

@@ -60,7 +60,7 @@ else
   redis.call('HSET', books, 'i' .. request, ticket)
 end
 -- When to look again if no wake-up comes: the first in line just after the earliest deadline and at least every second (its
--- wake-up may be lost), those behind it a little later each, to step in when the first is dead; whoever cannot be told, often.
+-- wake-up may be lost), those behind it a little later each, to step in when the first is dead; a waiter that cannot be notified, often.
 local check
 local left = math.max(0, math.ceil((soonest - now) / 1000))
 if more or soonest == now then

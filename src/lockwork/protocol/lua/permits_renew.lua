@@ -18,7 +18,7 @@ for index, books in ipairs(KEYS) do
       held[1] = math.max(held[1], today + ARGV[at + 2] * 1000)
       held[6] = nil -- it is claimed
       local latest = math.max(tonumber(found[2]), held[1])
-      -- its key in the heap stays behind: whoever meets it there first puts it where it belongs
+      -- its key in the heap stays behind: the next script that meets it there puts it where it belongs
       redis.call('HSET', books, 'g' .. ARGV[at + 1], cmsgpack.pack(held), 'e', latest, 'c', today, 'z', ahead)
       redis.call('PEXPIRE', books, math.max(math.ceil((latest - now) / 1000), 15000) + 60000) -- as save() in permits.lua
       reply[index] = held[1] - ahead

@@ -1,4 +1,4 @@
--- Enqueues the jobs of schedules' slots and moves their cursors, whoever of the workers calls it.
+-- Enqueues the jobs of schedules' slots and moves their cursors; any worker may call it.
 -- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, schedules, seen
 -- ARGV: the caller's idea of now, ms; then per schedule: name, digest, the cursor it knows, the new cursor, ms that a slot may be
 --   late (0: any), 1 to skip slots while the last job has not ended, how many slots; per slot: slot, id of its job

@@ -24,7 +24,7 @@ class WaitingJob:
     """One job that waits, as it was read; times are in seconds."""
 
     id: str
-    call: records.Call
+    call: records.StoredCall
     attempts: int
     """Deliveries that ended, so far."""
     age: float | None

@@ -123,7 +123,7 @@ class Filter:
 
     @property
     def plain(self) -> bool:
-        """Whether the server can tell by itself."""
+        """Whether the server can decide it without the records."""
         return self.task is None and self.error is None and self.text is None
 
     def matches(self, job: DeadJob) -> bool:
@@ -140,7 +140,7 @@ class DeadJob:
     """One dead job as it was read; times are in seconds."""
 
     id: str
-    call: records.Call
+    call: records.StoredCall
     error: Fault
     attempts: int
     crashes: int

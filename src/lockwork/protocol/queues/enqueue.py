@@ -80,8 +80,8 @@ def push(
     With `expires_ms`, those that have not begun within that time, or by the moment -`expires_ms`, expire. `also` is
     called for each batch before it is sent, if possible while the server works. Raises QueueFull: nothing of the batch
     that met a full queue, or of those behind it, is enqueued; with `some`, for jobs that do not expire, its first are
-    for which there was room. With `replicas`, raises JobNotReplicated when fewer had them in time; they are enqueued
-    all the same.
+    for which there was room. With `replicas`, raises JobNotReplicated when fewer had them in time; they are
+    enqueued anyway.
     """
     if expires_ms is None:
         name, keys = "jobs_push", (*push_keys(queue), queue.dead)

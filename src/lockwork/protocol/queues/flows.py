@@ -145,7 +145,7 @@ def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = N
 
 
 def ended(queue: QueueKeys, flow: str, channel: str, timeout: float | None) -> Protocol[FlowSight | None]:
-    """Wait until a flow has ended, at most `timeout` seconds; returns how it stands then."""
+    """Wait until a flow has ended, at most `timeout` seconds; returns its state then."""
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
     hints = Hints()

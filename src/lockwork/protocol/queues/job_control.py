@@ -34,7 +34,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class JobSight:
     """All that is known of a job; moments in ms since 1970, None where there is none.
 
     `state` is as of `jobs.Standing`; `blob` is its outcome, or a dead one's error.
@@ -49,7 +49,7 @@ class Sight:
     record: bytes
 
 
-def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[Sight]:
+def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobSight]:
     """Look at a job; the channel `told` hears of its progress and of its end."""
     keys = (
         queue.jobs, *queue.results, queue.tries, queue.due, queue.dead, queue.errors, queue.notes, queue.watch,
@@ -60,7 +60,7 @@ def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) 
         if not 0 <= expires <= now:
             break
         yield from expire(queue, window_ms)
-    return Sight(state.decode(), _or_none(attempts), _or_none(due), _or_none(expires), Note.read(note), blob, record)
+    return JobSight(state.decode(), _or_none(attempts), _or_none(due), _or_none(expires), Note.read(note), blob, record)
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,7 +270,7 @@ def _buried(id: bytes, tried: bytes, head: bytes, problem: bytes) -> Buried:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JobState:
     """How a job stands: ended (with its stored blob), dead, scheduled, active (ready, running), overdue, unknown, or
     blocked, when it waits for others of its flow."""
 
@@ -278,25 +278,25 @@ class Standing:
     blob: bytes
 
 
-def standing(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[Standing]:
-    """Read how a job stands; `channel` is told when it ends."""
+def job_state(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[JobState]:
+    """Read the state of a job; `channel` is notified when it ends."""
     keys = (
         queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept,
         queue.flows,
     )  # fmt: skip
     state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
-    return Standing(state.decode(), blob)
+    return JobState(state.decode(), blob)
 
 
 def outcome(
     queue: QueueKeys, id: str, channel: str, timeout: float | None, window_ms: int = WINDOW_MS
-) -> Protocol[Standing]:
+) -> Protocol[JobState]:
     """Wait until the job has ended, at most `timeout` seconds; returns the last standing, ended or not."""
     now = yield Clock()
     give_up = None if timeout is None else now + timeout
     hints = messages.Hints()
     while True:
-        found = yield from standing(queue, id, channel, patience(give_up, now))
+        found = yield from job_state(queue, id, channel, patience(give_up, now))
         if found.state == "overdue":
             yield from expire(queue, window_ms)
             continue

@@ -17,7 +17,7 @@ _RECHECK = 1.0
 """Seconds: not all that ends jobs which wait says so."""
 
 
-class Rules(NamedTuple):
+class QueueRules(NamedTuple):
     """What holds for a queue; None is no limit. The rate is jobs and ms, the pause is since when, ms since 1970."""
 
     paused: int | None
@@ -48,8 +48,11 @@ def _full(queue: str, waiting: int, limit: int, jobs: int) -> str:
     )
 
 
-def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[Rules]:
-    """Set the rules that are named, `paused` among them; an empty value takes one away. Wakes whoever may work now."""
+def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueRules]:
+    """Set the rules that are named, `paused` among them; an empty value takes one away.
+
+    Wakes the workers that may work now.
+    """
     args: list[Argument] = [1]
     for name, value in changes.items():
         args += (name, value)
@@ -60,7 +63,7 @@ def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[Rules]
         args = [1]
 
 
-def rules(queue: QueueKeys) -> Protocol[Rules]:
+def rules(queue: QueueKeys) -> Protocol[QueueRules]:
     """Read what holds."""
     _, *found = yield Call(script("queue_set"), _set_keys(queue), [0])
     return read(*found)
@@ -99,10 +102,10 @@ def _set_keys(queue: QueueKeys) -> tuple[str, ...]:
     return queue.jobs, queue.idle, queue.stats
 
 
-def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"") -> Rules:
+def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"") -> QueueRules:
     """Read the rules as the server keeps them; empty is none."""
     jobs, _, per_ms = rate.partition(b"/")
-    return Rules(
+    return QueueRules(
         int(paused) if paused else None,
         (int(jobs), int(per_ms)) if rate else None,
         int(concurrency) if concurrency else None,

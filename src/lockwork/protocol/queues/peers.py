@@ -8,9 +8,9 @@ from lockwork.protocol.server_clock import ServerClock
 class Peers:
     """The other workers of one queue, as one heartbeat sees them; times are on the client's clock, in seconds.
 
-    After an outage, and after a forward step of the server's clock, everybody's lease has run out at once. Who is alive
-    beats again within a lease. So a heartbeat calls nobody dead before it has reached the server for a whole lease
-    without either.
+    After an outage, and after a forward step of the server's clock, the leases of all sessions have run out at once. A
+    session that is alive beats again within a lease. So a heartbeat calls nobody dead before it has reached the server
+    for a whole lease without either.
     """
 
     def __init__(self, lease: float) -> None:

@@ -10,7 +10,7 @@ MAX_CRASHES = 3
 _HEAD = re.compile(rb"\d,(\d+)/?(\d*),")
 
 
-class Limits(NamedTuple):
+class JobLimits(NamedTuple):
     """What a group of jobs may do: so many `at_once`, and `jobs` in `per_ms`; 0 is no limit."""
 
     at_once: int = 0
@@ -41,7 +41,7 @@ def head(
     attempts: int,
     key: str = "",
     group: str = "",
-    limits: Limits | None = None,
+    limits: JobLimits | None = None,
     unique: str = "",
     deliveries: int = 0,
 ) -> bytes:
@@ -57,7 +57,7 @@ def head(
     budget = b"%d/%d" % (attempts, deliveries) if deliveries else b"%d" % attempts
     if not group:
         return b"%d,%b,%b,;" % (priority, budget, key.encode())
-    return b"%d,%b,%b,%b,%d/%d/%d;" % (priority, budget, key.encode(), group.encode(), *(limits or Limits()))
+    return b"%d,%b,%b,%b,%d/%d/%d;" % (priority, budget, key.encode(), group.encode(), *(limits or JobLimits()))
 
 
 def body(stored: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What a stored job says of itself, whoever wrote it: what cannot be read is told as such, and is never an error."""
+"""The record of a job, from any version that wrote it: unreadable parts are reported as such, never raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MADE = re.compile(r"[-\w]{16}(\.\d+u?)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class StoredCall:
     """A stored call of a task.
 
     `task`, `args` and `kwargs` are None where they could not be read, and then `problem` says why; or where only the
@@ -37,7 +37,7 @@ class Call:
     problem: str | None
 
 
-def read(record: bytes, size: int) -> Call:
+def read(record: bytes, size: int) -> StoredCall:
     """Read a record, or the beginning of one of `size` bytes (-1: there is none)."""
     level = record[:1]
     priority = PRIORITIES[int(level)] if level in (b"0", b"1", b"2") else "normal"
@@ -45,7 +45,7 @@ def read(record: bytes, size: int) -> Call:
     cut = len(record) < size
     budget = record_header.budget(record)
     deliveries = budget.deliveries or budget.attempts
-    return Call(task, args, kwargs, priority, deliveries, max(0, size), cut, problem)
+    return StoredCall(task, args, kwargs, priority, deliveries, max(0, size), cut, problem)
 
 
 _Body = tuple[str | None, list[Any] | None, dict[str, Any] | None, str | None]

@@ -1,8 +1,8 @@
-"""Schedules: every process that has them in its code ticks, and the server enqueues each slot once, whoever asks first.
+"""Schedules: every process that declares them ticks, and the server enqueues each slot once, for the first that asks.
 
-The server keeps a cursor per schedule, the newest slot that is dealt with. Whoever finds a slot due says from where to
-where the cursor moves, and which slots are enqueued for that; a script does both in one step, if the cursor is where
-the caller thinks. So there is no leader, and nobody waits for anybody.
+The server keeps a cursor per schedule, the newest slot that is dealt with. A process that finds a slot due says from
+where to where the cursor moves, and which slots are enqueued for that; a script does both in one step, if the cursor
+is where the caller thinks. So there is no leader, and nobody waits for anybody.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SchedulePlan:
     """A schedule as the code has it. All times are in ms since 1970, by the server's clock."""
 
     name: str
@@ -51,8 +51,8 @@ class Plan:
 
 
 @dataclass(slots=True)
-class _Watched:
-    plan: Plan
+class _WatchedPlan:
+    plan: SchedulePlan
     state: int = 0
     """1 in force, 2 another definition is, 0 the server does not know it."""
     cursor: int = 0
@@ -62,9 +62,9 @@ class _Watched:
 class Ticker:
     """Keeps the schedules of one queue going, for one process. Take turns as long as the process lives."""
 
-    def __init__(self, queue: QueueKeys, plans: Sequence[Plan]) -> None:
+    def __init__(self, queue: QueueKeys, plans: Sequence[SchedulePlan]) -> None:
         self._queue = queue
-        self._watched = [_Watched(plan) for plan in plans]
+        self._watched = [_WatchedPlan(plan) for plan in plans]
         self._joined = False
         self._declare_at = 0.0
         self._offset: float | None = None
@@ -103,7 +103,7 @@ class Ticker:
         self._joined = True
         return kept
 
-    def _declared(self, some: list[_Watched], *, whole: bool) -> Protocol[int]:
+    def _declared(self, some: list[_WatchedPlan], *, whole: bool) -> Protocol[int]:
         args: list[Argument] = [int(not self._joined)]
         for each in some:
             plan = each.plan
@@ -143,14 +143,14 @@ class Ticker:
         self._offset = server_ms - now * 1000
 
     @staticmethod
-    def _learn(each: _Watched, state: int, cursor: int) -> None:
+    def _learn(each: _WatchedPlan, state: int, cursor: int) -> None:
         if state == 1 and (each.state != 1 or cursor != each.cursor):
             each.next = each.plan.after(cursor)
         each.state, each.cursor = state, cursor
 
 
-def _firing(due: list[_Watched], today: int) -> Iterator[list[tuple[_Watched, list[int]]]]:
-    some: list[tuple[_Watched, list[int]]] = []
+def _firing(due: list[_WatchedPlan], today: int) -> Iterator[list[tuple[_WatchedPlan, list[int]]]]:
+    some: list[tuple[_WatchedPlan, list[int]]] = []
     count = 0
     for each in due:
         slots = each.plan.latest(each.cursor, today, each.plan.catch_up)
@@ -163,13 +163,13 @@ def _firing(due: list[_Watched], today: int) -> Iterator[list[tuple[_Watched, li
         yield some
 
 
-def _batches(some: list[_Watched]) -> Iterator[list[_Watched]]:
+def _batches(some: list[_WatchedPlan]) -> Iterator[list[_WatchedPlan]]:
     for at in range(0, len(some), _DECLARED):
         yield some[at : at + _DECLARED]
 
 
 def slot_id(name: str, slot: int) -> str:
-    """The id of the job of a slot, the same whoever asks."""
+    """The id of the job of a slot, the same for every process."""
     at = datetime.fromtimestamp(slot / 1000, UTC)
     text = at.strftime("%Y-%m-%dT%H:%M:%S")
     return f"{name}@{text}.{slot % 1000:03d}Z" if slot % 1000 else f"{name}@{text}Z"
@@ -191,7 +191,7 @@ def run_now(queue: QueueKeys, name: str, id: str, *, overlap: bool) -> Protocol[
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StoredSchedule:
     """A schedule as the server has it; times are ms since 1970."""
 
     name: str
@@ -206,15 +206,15 @@ class Known:
     overlapped: int
 
 
-def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, Known | None]]:
+def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, StoredSchedule | None]]:
     """Read one schedule, and the server's clock, ms."""
     now, *found = yield Call(script("schedule_list"), queue.schedules, [name, 0, 0])
     return now, _known(found) if found else None
 
 
-def listed(queue: QueueKeys) -> Protocol[tuple[int, list[Known]]]:
+def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
     """Read all schedules of a queue that living processes have in their code, in the order of their names."""
-    first, found = 0, dict[str, Known]()
+    first, found = 0, dict[str, StoredSchedule]()
     while True:
         now, *page = yield Call(script("schedule_list"), queue.schedules, ["", first, first + _PAGE - 1])
         rows = [_known(page[at : at + 9]) for at in range(0, len(page), 9)]
@@ -224,8 +224,8 @@ def listed(queue: QueueKeys) -> Protocol[tuple[int, list[Known]]]:
             return now, [found[name] for name in sorted(found) if found[name].declared]
 
 
-def _known(row: Sequence[Any]) -> Known:
+def _known(row: Sequence[Any]) -> StoredSchedule:
     name, declared, definition, cursor, paused, job, slot, enqueued, overlapped = row
-    return Known(
+    return StoredSchedule(
         name.decode(), bool(declared), definition, cursor, bool(paused), job.decode(), slot, enqueued, overlapped
     )

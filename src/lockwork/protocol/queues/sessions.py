@@ -17,13 +17,13 @@ FIRST = 5
 """Jobs at the head of a ready list that tell how long it makes jobs wait."""
 
 
-def pass_on(
+def forward_wakeup(
     queue: QueueKeys, session: str, channel: str, last: int, window_ms: int, *, awake: bool = False
 ) -> Protocol[bool]:
     """Take a sleeping worker off the list of those to be woken; if it was woken already, wake another instead.
 
-    `awake`: so, too, if it woke up by itself, because what it waited for must be due. A job that was offered to it,
-    with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
+    `awake`: also True when it woke up without a message, because what it waited for must be due. A job that was
+    offered to it, with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
     """
     keys = (
         *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.notes
@@ -33,7 +33,7 @@ def pass_on(
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
+class QueueHead:
     """The ids at the head of each ready list, and seconds left of the lease that ends first, None without workers."""
 
     at_ms: int
@@ -41,11 +41,11 @@ class Heads:
     first: list[list[str]]
 
 
-def heads(queue: QueueKeys) -> Protocol[Heads]:
+def queue_head(queue: QueueKeys) -> Protocol[QueueHead]:
     """Read the heads of the ready lists; what it costs does not depend on what waits."""
     keys = [*queue.ready, queue.workers, queue.withdrawn, queue.stats]
     at_ms, left, *lists = yield Call(script("jobs_heads"), keys, [FIRST])
-    return Heads(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
+    return QueueHead(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
 
 
 def within(patience: float, protocol: Generator[Effect, Any, T]) -> Generator[Effect, Any, T]:

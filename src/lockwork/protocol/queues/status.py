@@ -8,7 +8,7 @@ from typing import Any
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import limits as queue_limits
-from lockwork.protocol.queues.limits import Rules
+from lockwork.protocol.queues.limits import QueueRules
 from lockwork.protocol.scripts import script
 
 
@@ -57,7 +57,7 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
     return found, workers
 
 
-def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo], Rules]]:
+def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo], QueueRules]]:
     """The same with what holds for the whole queue; sessions that appear between two looks are looked at once more."""
     sessions: list[str] = []
     fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines, queue.withdrawn)
@@ -82,7 +82,7 @@ def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[Worke
         for session, count in zip(sessions, running, strict=True)
         if deadlines.get(session)  # 0: it is over, and what it held is being given back
     ]
-    rules = queue_limits.read(**{name: counters[name] for name in Rules._fields if name in counters})
+    rules = queue_limits.read(**{name: counters[name] for name in QueueRules._fields if name in counters})
     return QueueStatus(ready, scheduled, sum(running), dead, **counted, paused="paused" in counters), infos, rules
 
 

@@ -1,4 +1,4 @@
-"""Unique jobs: enqueued under a name that only one job has at a time; whoever comes meanwhile meets that job."""
+"""Unique jobs: only one job has a name at a time; a call under the same name returns that job."""
 
 from __future__ import annotations
 

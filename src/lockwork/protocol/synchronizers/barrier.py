@@ -77,7 +77,7 @@ def _notify(call: Call, left: int) -> Protocol[None]:
 
 
 def arrived(keys: tuple[str, str, str]) -> Protocol[int]:
-    """Count who has arrived and waits."""
+    """Count the parties that have arrived and wait."""
     count, _ = yield Call(script("barrier_state"), keys, [])
     return int(count)
 

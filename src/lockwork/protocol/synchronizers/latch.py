@@ -12,7 +12,7 @@ from lockwork.protocol.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class LatchRequest:
     """One latch as its users agree on it."""
 
     keys: tuple[str, str, str]
@@ -21,20 +21,20 @@ class Counted:
     ttl_ms: int
 
 
-def count_down(latch: Counted, request: str, n: int) -> Protocol[int]:
+def count_down(latch: LatchRequest, request: str, n: int) -> Protocol[int]:
     """Count `n` down, once per `request`; returns what is left."""
     args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
     return _checked(latch, *(yield Call(script("latch_count"), latch.keys, args)))
 
 
-def wait(latch: Counted, channel: str, timeout: float | None) -> Protocol[bool]:
+def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[bool]:
     """Wait until the latch has opened, at most `timeout` seconds; False when the time is up.
 
     Interrupted, it leaves nothing to undo: its process's place lapses, and a message that comes by then is not heard.
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    # one message wakes all waiters of a process: who has not parked yet when it comes must look again soon
+    # one message wakes all waiters of a process: a waiter that has not parked yet must look again soon
     looks, hints, sealed_with = Looks(0.1), Hints(), secret(latch.keys[0])
     since = 0
     while True:
@@ -56,17 +56,17 @@ def wait(latch: Counted, channel: str, timeout: float | None) -> Protocol[bool]:
             return True
 
 
-def count(latch: Counted) -> Protocol[int]:
+def count(latch: LatchRequest) -> Protocol[int]:
     """Read what is left of the count; 0: it is open."""
     return _checked(latch, *(yield Call(script("latch_state"), latch.keys, [latch.count])))
 
 
-def reset(latch: Counted, request: str) -> Protocol[None]:
+def reset(latch: LatchRequest, request: str) -> Protocol[None]:
     """Begin a new round, once per `request`."""
     yield Call(script("latch_reset"), latch.keys, [latch.count, latch.ttl_ms, request])
 
 
-def _checked(latch: Counted, code: int, left: int) -> int:
+def _checked(latch: LatchRequest, code: int, left: int) -> int:
     if code < 0:
         raise ConfigError(
             f"latch {latch.name!r} is in use with a count of {left}, and this handle says {latch.count}: "

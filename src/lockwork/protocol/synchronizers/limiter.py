@@ -10,21 +10,24 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from lockwork.errors import ConfigError, RateLimited
-from lockwork.protocol.effects import Call, Clock, Park, Protocol
+from lockwork.errors import ConfigError, LockworkError, RateLimited
+from lockwork.protocol import messages
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol
 from lockwork.protocol.retry import undo
 from lockwork.protocol.scripts import script
 
 Algorithm = Literal["bucket", "window"]
 _OTHER: dict[Algorithm, Algorithm] = {"bucket": "window", "window": "bucket"}
-_LONGEST = 60.0
-"""Seconds of one wait; nobody sends a message, so it only bounds what a listener keeps."""
+_RECHECK = 10.0
+"""Seconds after which a waiting caller looks whether it can move up, because the wake-up may be lost."""
+_BOOK_NOTHING = -2
+"""In place of the time to wait: only move up."""
 _AGAIN = 1.0
 """Seconds to go on trying while the server is away, for a caller that would not wait at all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LimiterRules:
     """One limiter: its keys, its name, and its rule; `shown` is its rate as it was written."""
 
     keys: tuple[str, str]
@@ -58,16 +61,16 @@ class LimiterStatus:
     full_in: float
 
 
-def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protocol[None]:
+def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, channel: str) -> Protocol[None]:
     """Take `n` units, and wait for their moment; raises RateLimited at once when it is more than `wait` seconds ahead.
 
-    Interrupted, it gives them back where that cannot let others in too early.
+    A message on `channel` tells it that it may move up. Interrupted, it gives the units back.
     """
     wanted = -1 if wait is None else math.floor(wait * 1_000_000)
     patience = None if wait is None else max(wait, _AGAIN)
     ticket = f"{limits.keys[0]}:{request}"
     try:
-        reply = yield Call(script("limiter_take"), limits.keys, [limits.rule, request, n, wanted], patience)
+        reply = yield Call(script("limiter_take"), limits.keys, [limits.rule, request, n, wanted, channel], patience)
         code, ahead, _ = reply
         # from the answer on: counted from the call's beginning, it could be too early
         until = (yield Clock()) + ahead / 1_000_000
@@ -75,8 +78,11 @@ def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protoco
             raise RateLimited(_refusal(limits, n, ahead / 1_000_000), ahead / 1_000_000)
         if code < 0:
             raise _mixed(limits)
+        hints = messages.Hints()
         while (now := (yield Clock())) < until:
-            yield Park(ticket, min(until, now + _LONGEST))
+            hint = yield from messages.listen(hints, ticket, min(until, now + _RECHECK))
+            if hint or now + _RECHECK < until:
+                until = yield from _move_up(limits, request, n, channel, until)
     except (GeneratorExit, RateLimited, ConfigError):
         raise
     except BaseException as error:
@@ -85,7 +91,20 @@ def acquire(limits: Limits, request: str, n: int, wait: float | None) -> Protoco
         raise
 
 
-def status(limits: Limits) -> Protocol[LimiterStatus]:
+def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: float) -> Protocol[float]:
+    """Ask for an earlier moment, and return it, or `until`, which the caller has in any case."""
+    patience = min(until - (yield Clock()), _AGAIN)
+    if patience <= 0:
+        return until
+    args: list[Argument] = [limits.rule, request, n, _BOOK_NOTHING, channel]
+    try:
+        code, ahead, _ = yield Call(script("limiter_take"), limits.keys, args, patience, brief=True)
+    except LockworkError:
+        return until
+    return min(until, (yield Clock()) + ahead / 1_000_000) if code > 0 else until
+
+
+def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
     """Read how much could be taken now."""
     available, full, _ = yield Call(script("limiter_state"), limits.keys, [limits.rule])
     if available < 0:
@@ -93,12 +112,12 @@ def status(limits: Limits) -> Protocol[LimiterStatus]:
     return LimiterStatus(available, limits.limit, full / 1_000_000)
 
 
-def _refusal(limits: Limits, n: int, ahead: float) -> str:
+def _refusal(limits: LimiterRules, n: int, ahead: float) -> str:
     units = "" if n == 1 else f"{n} units of "
     return f"{units}limiter {limits.name!r} ({limits.shown}): no room within the wait, try again in {ahead:.3f} s"
 
 
-def _mixed(limits: Limits) -> ConfigError:
+def _mixed(limits: LimiterRules) -> ConfigError:
     other = _OTHER[limits.algorithm]
     return ConfigError(
         f"limiter {limits.name!r} is in use as a {other}, and this handle says {limits.algorithm}: "

@@ -1,4 +1,4 @@
-"""At most once per period: who runs it, who waits for what came of it, and what is kept of it."""
+"""At most once per period: the runner, the callers that wait for its result, and the stored result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f":
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OnceRequest:
     """One call: everything that the server needs to know about it."""
 
     key: str
@@ -31,7 +31,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedRun:
     """How the run of this period ended."""
 
     state: State
@@ -39,7 +39,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OnceState:
     """How the run of this period stands, who runs or ran it, and seconds until the period ends."""
 
     state: State
@@ -49,14 +49,14 @@ class Standing:
     ends_in: float
 
 
-def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
+def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun]:
     """Be the one who runs it, or wait at most `wait` seconds (None: as long as it takes) for what comes of the run.
 
     Raises WaitTimeout. Interrupted, it leaves the run to others.
     """
     began = yield Clock()
     give_up = None if wait is None else began + wait
-    # one message wakes all callers of a process: who has not parked yet when it comes must look again soon
+    # one message wakes all callers of a process: a caller that has not parked yet must look again soon
     looks = Looks(0.1)
     fence, hints = 0, None
     try:
@@ -71,7 +71,7 @@ def begin(asked: Asked, wait: float | None) -> Protocol[Granted | Ended]:
             if reply[0] == 1:
                 return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
             if reply[0] == 2:
-                return Ended(_STATES[reply[2]], reply[3])
+                return EndedRun(_STATES[reply[2]], reply[3])
             fence = reply[1]
             now = yield Clock()
             if give_up is not None and now >= give_up:
@@ -92,10 +92,10 @@ def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: 
     return bool((yield from insist(Call(script("once_end"), (key,), [owner, fence, state, value]))))
 
 
-def state(key: str) -> Protocol[Standing]:
+def state(key: str) -> Protocol[OnceState]:
     """Read how the run of this period stands."""
     found, owner, request, fence, left = yield Call(script("once_state"), (key,), [])
-    return Standing(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
+    return OnceState(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
 
 
 def reset(key: str, request: str) -> Protocol[None]:

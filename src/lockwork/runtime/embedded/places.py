@@ -68,7 +68,7 @@ def open_shared(home: Path | None = None) -> Embedded:
     folder = made(user_home() if home is None else home)
     with _inside, _place(folder) as users:
         record, _ = join(folder, durable=True, mode="detach")
-        member = _members.setdefault(folder, _Member(folder))
+        member = _members.setdefault(folder, _User(folder))
         member.enter(users)
     return Embedded(record, member.leave)
 
@@ -121,7 +121,7 @@ _IN_USE = "another server already runs in {}: use a folder of its own for this o
 
 
 @dataclass
-class _Member:
+class _User:
     """This process at one shared server: all its handles have one place together."""
 
     folder: Path
@@ -174,7 +174,7 @@ class _Owner:
 
 
 _inside = threading.RLock()
-_members: dict[Path, _Member] = {}
+_members: dict[Path, _User] = {}
 _owners: set[_Owner] = set()
 
 

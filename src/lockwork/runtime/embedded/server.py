@@ -94,7 +94,7 @@ def _start_unless_running(folder: Path, *, durable: bool, mode: Mode) -> Guardia
         guardian = lock(folder / "guardian", fcntl.LOCK_EX)
     try:
         if server is None:
-            # a killed guardian's server: on Linux it is ending by itself, elsewhere it would stay for ever
+            # the guardian was killed: on Linux its server ends with it, elsewhere the server would stay for ever
             server = end_server(folder)
         return _start(folder, guardian, server, durable=durable, mode=mode)
     finally:
@@ -126,7 +126,7 @@ def _start(folder: Path, guardian: int, server: int, *, durable: bool, mode: Mod
         "daemonize": "no",
     }
     command = [str(program()), *(word for name, value in options.items() for word in (f"--{name}", value))]
-    # whoever finds this file locked relies on it: its record is the holder's, or there is none yet
+    # a process that finds this file locked relies on it: its record is the holder's, or there is none yet
     os.ftruncate(server, 0)
     with (folder / "guardian.log").open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own command

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from lockwork.errors import JobCancelled
 from lockwork.injection.calling import Caller
-from lockwork.jobs.current import JobContext, Slot, slot
+from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.calls import call
-from lockwork.worker.execution.slots import Lanes
-from lockwork.worker.execution.threads import JobThreads, Run, Threads
+from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun
 
 
 class WrongResults(Exception):
@@ -37,7 +37,7 @@ class _End(NamedTuple):
         return cls(result) if isinstance(result, BaseException) else cls(None, result)
 
 
-class _Member:
+class _BatchJob:
     """One job of a batch."""
 
     __slots__ = ("context", "done", "item")
@@ -54,11 +54,11 @@ class _Batch:
     __slots__ = ("_cancelled", "members", "run", "task", "timer", "trace")
 
     def __init__(self) -> None:
-        self.members: list[_Member] = []
+        self.members: list[_BatchJob] = []
         self.timer: asyncio.Handle | None = None
         self.task: asyncio.Task[None] | None = None
         """The call, once it has begun."""
-        self.run: Run | None = None
+        self.run: ThreadRun | None = None
         """The call in its thread."""
         self.trace: TracebackType | None = None
         """Where the call itself failed."""
@@ -80,7 +80,7 @@ class _Batch:
             if not member.done.done():
                 member.done.set_result(_End(asyncio.CancelledError()))
 
-    def in_thread(self, run: Run) -> None:
+    def in_thread(self, run: ThreadRun) -> None:
         """The function is called in a thread from now on."""
         self.run = run
 
@@ -92,9 +92,9 @@ class Batcher:
         self,
         task: Task[Any, Any, Any],
         batching: Batching,
-        threads: Threads,
+        threads: ThreadPool,
         caller: Caller,
-        lanes: Lanes,
+        lanes: WorkerSlots,
         surroundings: Context,
         giving_back: Callable[[], bool],
     ) -> None:
@@ -111,7 +111,7 @@ class Batcher:
     async def join(self, context: JobContext, item: object) -> Any:
         """Wait until a call has done this job too, and return its result; raises what failed."""
         loop = asyncio.get_running_loop()
-        member = _Member(context, item, loop)
+        member = _BatchJob(context, item, loop)
         batch = self._open
         if batch is None:
             batch = self._open = _Batch()
@@ -157,7 +157,7 @@ class Batcher:
             # jobs that came with the same fetch are about to join
             batch.timer = asyncio.get_running_loop().call_soon(self._due, batch)
 
-    def _leave(self, batch: _Batch, member: _Member) -> None:
+    def _leave(self, batch: _Batch, member: _BatchJob) -> None:
         batch.members.remove(member)
         if not batch.members:
             self._close(batch)
@@ -176,7 +176,7 @@ class Batcher:
         batch.task.add_done_callback(batch.never_called)
 
     async def _call(self, batch: _Batch) -> None:
-        mine = Slot()
+        mine = SlotContext()
         mine.batch = [member.context for member in batch.members]
         slot.set(mine)
         items = [member.item for member in batch.members]

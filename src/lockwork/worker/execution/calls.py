@@ -7,9 +7,10 @@ from collections.abc import Awaitable
 from types import CoroutineType
 from typing import Any
 
+from lockwork.errors import JobTimeout
 from lockwork.injection.calling import Caller
 from lockwork.tasks.task import Task
-from lockwork.worker.execution.threads import JobThreads, JobTimeout
+from lockwork.worker.execution.threads import JobThreads
 
 
 async def call(

@@ -15,7 +15,7 @@ from lockwork.failures import line
 from lockwork.hooks import Again
 from lockwork.injection.calling import Caller
 from lockwork.jobs import options as job_options
-from lockwork.jobs.current import Desk, JobContext, Slot, meant
+from lockwork.jobs.current import JobContext, QueueContext, SlotContext, meant
 from lockwork.logs import Log
 from lockwork.protocol.messages import Hints
 from lockwork.protocol.queues import flows, record_header
@@ -25,23 +25,23 @@ from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
-from lockwork.tasks.result_refs import put_in, sources
+from lockwork.tasks.result_refs import bind, sources
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.batching import Batcher, WrongResults
 from lockwork.worker.execution.calls import call
-from lockwork.worker.execution.hook_runner import End, Teller
+from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_log import JobLog
-from lockwork.worker.execution.outcomes import Endings, Settled, Settles, shown
-from lockwork.worker.execution.runner_pool import Processes
-from lockwork.worker.execution.slots import Lanes
-from lockwork.worker.execution.threads import JobThreads, Threads
-from lockwork.worker.ipc.hard_timeouts import Limits
+from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, shown
+from lockwork.worker.execution.runner_pool import RunnerPool
+from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.threads import JobThreads, ThreadPool
+from lockwork.worker.ipc.hard_timeouts import TimeLimits
 
 log: Log = Log("lockwork.worker")
 
 
-async def cancel(driver: AsyncDriver, desk: Desk, lanes: Lanes, executor: Executor) -> None:
-    """Run until cancelled. A message may be lost, so it asks by itself, too, as long as jobs run here."""
+async def cancel(driver: AsyncDriver, desk: QueueContext, lanes: WorkerSlots, executor: Executor) -> None:
+    """Run until cancelled. A message may be lost, so it also asks without one while jobs run here."""
     pause, hints = RECHECK, Hints()
     while True:
         heard = await driver.run(control.hear(desk.keys, pause, hints))
@@ -67,7 +67,7 @@ def of_flow(job: Leased) -> bool:
     return b"*" in job.token and flows.is_marked(job.record)
 
 
-async def bound_call(job: Leased, desk: Desk) -> Any:
+async def bound_call(job: Leased, desk: QueueContext) -> Any:
     """Return the job's call with the results that it uses; raises ValueError when one is not there."""
     stored: Any = codecs.decode(record_header.body(job.record))
     if not isinstance(stored, list) or len(stored) < 6:
@@ -88,7 +88,7 @@ async def bound_call(job: Leased, desk: Desk) -> Any:
         else:
             known = "it is not known any more" if not blob else "it has none"
             raise ValueError(f"it uses the result of job {flows.job_id(flows.flow_of(job.id), number)}, and {known}")
-    put_in(args, kwargs, holes, results)
+    bind(args, kwargs, holes, results)
     return stored[:4]
 
 
@@ -100,25 +100,25 @@ class Executor:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: QueueContext,
         registry: Registry,
         config: Config,
         settler: Settles,
-        threads: Threads,
+        threads: ThreadPool,
         caller: Caller,
-        lanes: Lanes,
+        lanes: WorkerSlots,
         job_log: JobLog,
-        processes: Processes | None = None,
-        limits: Limits | None = None,
+        processes: RunnerPool | None = None,
+        limits: TimeLimits | None = None,
     ) -> None:
-        self.desk: Desk = desk
+        self.desk: QueueContext = desk
         self._registry = registry
         self._max_payload = config.max_payload + 1024
         self._threads = threads
         self._caller = caller
-        self._hooks = registry.around.hooks
-        self._endings = Endings(settler, registry.around.errors, config.max_result, desk.queue, job_log)
-        self._teller = Teller(self._hooks, threads)
+        self._hooks = registry.context.hooks
+        self._endings = Outcomes(settler, registry.context.errors, config.max_result, desk.queue, job_log)
+        self._teller = HookRunner(self._hooks, threads)
         self._lanes = lanes
         self._processes = processes
         self._limits = limits
@@ -132,7 +132,7 @@ class Executor:
         self.abandoned: bool = False
         """Whether a thread may still run a job whose lane has ended."""
 
-    async def run(self, job: Leased, slot: Slot) -> None:
+    async def run(self, job: Leased, slot: SlotContext) -> None:
         """Run one job to its outcome; never raises, except when the lane itself is ended."""
         try:
             stored = await bound_call(job, self.desk) if of_flow(job) else None
@@ -144,7 +144,7 @@ class Executor:
         watched = self._hooks.in_worker
         began = perf_counter()
         value: Any = None
-        end: End | None
+        end: AttemptEnd | None
         try:
             try:
                 if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
@@ -152,7 +152,7 @@ class Executor:
                 else:
                     value = await self._value(task, context, args, kwargs, options)
             except BaseException as error:
-                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail by itself
+                # whatever it makes of being cancelled, a failed clean-up for instance: it did not fail on its own
                 wanted = meant(error)
                 if self.giving_back and not isinstance(wanted, Again | WrongResults):
                     self._cut_short(job, in_thread=not task.is_async and not options.in_process)

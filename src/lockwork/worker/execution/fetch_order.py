@@ -9,27 +9,27 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from lockwork.worker.execution.queue_state import Source
+from lockwork.worker.execution.queue_state import QueueState
 
-Allot = Callable[[Sequence[Source], int], list[tuple[Source, int]]]
+FetchOrder = Callable[[Sequence[QueueState], int], list[tuple[QueueState, int]]]
 """Whom to ask, in order, and for how many jobs at the most."""
 
 
-def chosen(*, weighted: bool, in_turn: bool) -> Allot:
+def chosen(*, weighted: bool, in_turn: bool) -> FetchOrder:
     """How to share places; `in_turn`: among queues of which some have partitions."""
     if in_turn:
         return by_weight_in_turn if weighted else strict_in_turn
     return by_weight if weighted else strict
 
 
-def strict(awake: Sequence[Source], places: int) -> list[tuple[Source, int]]:
+def strict(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
     """All to the first; the next gets what that leaves."""
     return [(source, places) for source in awake]
 
 
-def strict_in_turn(awake: Sequence[Source], places: int) -> list[tuple[Source, int]]:
+def strict_in_turn(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
     """The same, but in a family all goes to the one that was its first the longest ago."""
-    found: list[tuple[Source, int]] = []
+    found: list[tuple[QueueState, int]] = []
     for _, some in groupby(awake, key=lambda source: source.family or source.name):
         family = sorted(some, key=lambda source: source.turn)
         family[0].turn = family[-1].turn + 1
@@ -37,21 +37,21 @@ def strict_in_turn(awake: Sequence[Source], places: int) -> list[tuple[Source, i
     return found
 
 
-def by_weight(awake: Sequence[Source], places: int) -> list[tuple[Source, int]]:
+def by_weight(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
     """A share for each by its weight; what is no whole place yet is kept for the next time, so nobody starves.
 
-    Whoever takes jobs must subtract them from the queue's credit, and reset that of an empty queue.
+    The caller that takes jobs must subtract them from the queue's credit, and reset that of an empty queue.
     """
     return _shares(awake, places, [source.weight for source in awake])
 
 
-def by_weight_in_turn(awake: Sequence[Source], places: int) -> list[tuple[Source, int]]:
+def by_weight_in_turn(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
     """The same, but those of a family share its weight, however many of them are awake."""
     sizes = Counter(source.family or source.name for source in awake)
     return _shares(awake, places, [source.weight / sizes[source.family or source.name] for source in awake])
 
 
-def _shares(awake: Sequence[Source], places: int, weights: Sequence[float]) -> list[tuple[Source, int]]:
+def _shares(awake: Sequence[QueueState], places: int, weights: Sequence[float]) -> list[tuple[QueueState, int]]:
     whole = sum(weights)
     for source, weight in zip(awake, weights, strict=True):
         source.credit += places * weight / whole

@@ -21,9 +21,9 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
 from lockwork.worker.environment import AGAIN
-from lockwork.worker.execution.fetch_order import Allot
-from lockwork.worker.execution.queue_state import News, Source
-from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.fetch_order import FetchOrder
+from lockwork.worker.execution.queue_state import QueueState, Wakeup
+from lockwork.worker.execution.slots import WorkerSlots
 
 log: Log = Log("lockwork.worker")
 
@@ -42,12 +42,12 @@ class Fetcher:
     def __init__(
         self,
         driver: AsyncDriver,
-        sources: Sequence[Source],
+        sources: Sequence[QueueState],
         session: str,
         channel: str,
-        lanes: Lanes,
+        lanes: WorkerSlots,
         window_ms: int,
-        allot: Allot,
+        allot: FetchOrder,
         *,
         at_most: int | None = None,
         settled: Callable[[], Coroutine[Any, Any, bool]] | None = None,
@@ -71,7 +71,7 @@ class Fetcher:
         self._calm = False
         """Whether all queues were asked once more after the last job's end, and nothing has come since."""
         self._requests = 0
-        self._news = News()
+        self._news = Wakeup()
 
     def stop(self) -> None:
         """Lease nothing more; a call under way is brought to its end, so that no lease is lost sight of."""
@@ -112,7 +112,7 @@ class Fetcher:
         self._lanes.put_back(-used)
         return True
 
-    async def _fetch(self, awake: Sequence[Source], places: int) -> int:
+    async def _fetch(self, awake: Sequence[QueueState], places: int) -> int:
         """Ask queues for jobs; returns the places that are left."""
         for source, most in self._allot(awake, places):
             want = min(most, places, self._left)
@@ -128,7 +128,7 @@ class Fetcher:
                 self._pass_on(source)
         return places
 
-    async def _ask(self, source: Source, want: int) -> int:
+    async def _ask(self, source: QueueState, want: int) -> int:
         """Ask one queue; returns how many of the places it takes or keeps."""
         if source.passing is not None:
             # sent again, it would pass on what comes now
@@ -174,7 +174,7 @@ class Fetcher:
             self._sleep(source, self._driver.run(leases.idle(source.keys, batch, source.hints)))
         return used
 
-    def _take(self, source: Source, leased: list[Leased]) -> None:
+    def _take(self, source: QueueState, leased: list[Leased]) -> None:
         count = len(leased)
         source.last = leased[-1].fence
         source.credit -= count
@@ -191,7 +191,7 @@ class Fetcher:
         if worn:
             self._on_worn()
 
-    def _put_off(self, source: Source, want: int, error: Exception) -> int:
+    def _put_off(self, source: QueueState, want: int, error: Exception) -> int:
         source.failures += 1
         if now() >= source.complaint:
             source.complaint = now() + AGAIN
@@ -199,18 +199,18 @@ class Fetcher:
         source.unsure = True
         self._sleep(source, asyncio.sleep(backoff(source.failures)))
         # A queue that refuses us must not keep the others' places. Should an earlier try of this very call have leased
-        # jobs all the same, they come on top of what runs.
+        # jobs anyway, they come on top of what runs.
         if source.held or isinstance(error, ServerRefused):
             return 0
         source.held = want
         return want
 
-    def _sleep(self, source: Source, waiting: Coroutine[Any, Any, Leased | None]) -> None:
+    def _sleep(self, source: QueueState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
         source.awake = False
         source.sleep = asyncio.create_task(self._asleep(source, waiting), name="lockwork-sleep")
         source.sleep.add_done_callback(lambda _: waiting.close())  # cancelled early, it has not begun to wait
 
-    async def _asleep(self, source: Source, waiting: Coroutine[Any, Any, Leased | None]) -> None:
+    async def _asleep(self, source: QueueState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
         try:
             offered = await waiting
         except Exception:  # whatever it is, this queue must not sleep for good
@@ -227,7 +227,7 @@ class Fetcher:
         if self._lanes.full:
             self._pass_on(source)
 
-    def _may_take(self, source: Source) -> bool:
+    def _may_take(self, source: QueueState) -> bool:
         """Whether a job can begin that nobody has asked for."""
         if self._stopped or (source.settler is not None and source.settler.failing):
             return False
@@ -249,14 +249,16 @@ class Fetcher:
                 source.awake = True
         return False
 
-    def _pass_on(self, source: Source) -> None:
+    def _pass_on(self, source: QueueState) -> None:
         """Let another worker have the wake-up that we cannot use."""
         if source.owed:
             source.owed = source.registered = False
             source.passing = asyncio.create_task(self._pass(source, awake=source.awake), name="lockwork-pass")
 
-    async def _pass(self, source: Source, *, awake: bool) -> None:
-        passing = sessions.pass_on(source.keys, self._session, self._channel, source.last, self._window_ms, awake=awake)
+    async def _pass(self, source: QueueState, *, awake: bool) -> None:
+        passing = sessions.forward_wakeup(
+            source.keys, self._session, self._channel, source.last, self._window_ms, awake=awake
+        )
         try:
             with contextlib.suppress(LockworkError):  # the others look again by themselves before long
                 await self._driver.run(passing)
@@ -276,7 +278,7 @@ class Fetcher:
         await asyncio.gather(*passing, return_exceptions=True)
 
     @staticmethod
-    def _cancel_sleep(source: Source) -> None:
+    def _cancel_sleep(source: QueueState) -> None:
         if source.sleep is not None:
             source.sleep.cancel()
             source.sleep = None

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from lockwork.hooks import Cancelled, Died, Failed, Hooks, Retrying, Snoozed, Started, Succeeded, complain, is_async
 from lockwork.jobs.current import JobContext
-from lockwork.worker.execution.threads import Threads
+from lockwork.worker.execution.threads import ThreadPool
 
 E = TypeVar("E")
 
@@ -17,7 +17,7 @@ LIMIT = 10.0
 """Seconds that one call of a hook may take."""
 
 
-class End(NamedTuple):
+class AttemptEnd(NamedTuple):
     """How an attempt ended; what follows begins after `delay` seconds."""
 
     kind: Literal["success", "retry", "dead", "snooze", "cancel"]
@@ -25,13 +25,13 @@ class End(NamedTuple):
     delay: float = 0.0
 
 
-SUCCESS, CANCEL = End("success"), End("cancel")
+SUCCESS, CANCEL = AttemptEnd("success"), AttemptEnd("cancel")
 
 
-class Teller:
+class HookRunner:
     """Runs hooks one after the other: `async def` on the event loop, `def` in a thread; what they raise is logged."""
 
-    def __init__(self, hooks: Hooks, threads: Threads) -> None:
+    def __init__(self, hooks: Hooks, threads: ThreadPool) -> None:
         self._hooks = hooks
         self._threads = threads
 
@@ -42,7 +42,7 @@ class Teller:
         )
         await self._tell("start", self._hooks.on_start, event, job.id)
 
-    async def ended(self, job: JobContext, seconds: float, result: object, end: End) -> None:
+    async def ended(self, job: JobContext, seconds: float, result: object, end: AttemptEnd) -> None:
         """After an attempt, when its settling is under way."""
         hooks = self._hooks
         facts: dict[str, Any] = {"id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}

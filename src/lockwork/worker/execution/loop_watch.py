@@ -9,9 +9,9 @@ import time
 import traceback
 
 from lockwork.failures import own_frame
-from lockwork.jobs.current import Slot, slot
+from lockwork.jobs.current import SlotContext, slot
 from lockwork.logs import Log
-from lockwork.worker.execution.slots import Lanes
+from lockwork.worker.execution.slots import WorkerSlots
 
 log: Log = Log("lockwork.worker")
 
@@ -24,7 +24,7 @@ _PULSE = 0.25
 class LoopWatch:
     """Its timer beats on the running loop as long as jobs run; its thread looks whether it does, and else sleeps."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: WorkerSlots) -> None:
         self._lanes = lanes
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -96,7 +96,7 @@ class LoopWatch:
         return "a task that a job has started" if found is None else _shown(found)
 
 
-def _shown(found: Slot) -> str:
+def _shown(found: SlotContext) -> str:
     jobs = found.batch or ([] if found.job is None else [found.job])
     if len(jobs) == 1:
         return f"job {jobs[0].id} of task {jobs[0].task!r}"

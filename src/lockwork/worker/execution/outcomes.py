@@ -16,7 +16,7 @@ from lockwork.protocol.queues import record_header
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.tasks.options import TaskOptions
 from lockwork.worker.execution.batching import WrongResults
-from lockwork.worker.execution.hook_runner import CANCEL, SUCCESS, End
+from lockwork.worker.execution.hook_runner import CANCEL, SUCCESS, AttemptEnd
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.threads import killed_after
 
@@ -38,7 +38,7 @@ class Settled(NamedTuple):
     outcome: Outcome
 
 
-class Endings:
+class Outcomes:
     """Settles the jobs of one queue, and says what hooks are to be told."""
 
     def __init__(self, settler: Settles, errors: Errors, max_result: int, queue: str, job_log: JobLog) -> None:
@@ -61,7 +61,7 @@ class Endings:
         """Let a job run again after a while, uncounted."""
         self._settler.add(Outcome(job.id, job.token, "z", b"", delay_ms))
 
-    def raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> End:
+    def raised(self, job: Leased, error: BaseException, context: JobContext, options: TaskOptions) -> AttemptEnd:
         """Settle what did not return."""
         if context.cancelled:
             self.cancelled(job)
@@ -78,9 +78,11 @@ class Endings:
             return self.failed(job, error, options, context.task, error.delay_ms)
         delay_ms = error.delay_ms or 0
         self.put_off(job, delay_ms)
-        return End("snooze", None, delay_ms / 1000)
+        return AttemptEnd("snooze", None, delay_ms / 1000)
 
-    def returned(self, job: Leased, task: str, value: object, options: TaskOptions, seconds: float) -> End | None:
+    def returned(
+        self, job: Leased, task: str, value: object, options: TaskOptions, seconds: float
+    ) -> AttemptEnd | None:
         """Settle what did return, after so many seconds; None when hooks were told of it elsewhere."""
         if type(value) is Settled:
             self._settler.add(value.outcome)
@@ -104,7 +106,7 @@ class Endings:
 
     def failed(
         self, job: Leased, error: BaseException, options: TaskOptions, task: str = "", delay_ms: int | None = None
-    ) -> End:
+    ) -> AttemptEnd:
         """Settle what failed: it runs again, after `delay_ms` or its task's back-off, or does not."""
         if isinstance(error, WorkerDied):
             return self._crashed(job, error, options, task)
@@ -113,7 +115,7 @@ class Endings:
             if delay_ms is None:
                 delay_ms = self._pause(job, job.attempt - job.crashes, options)
             self._settler.add(Outcome(job.id, job.token, "r", self._errors.stored(error), delay_ms))
-            end, level, how = End("retry", error, delay_ms / 1000), logging.WARNING, "failed"
+            end, level, how = AttemptEnd("retry", error, delay_ms / 1000), logging.WARNING, "failed"
         else:
             end, level, how = self.dead(job, error), logging.ERROR, "failed for good"
         most = budget.attempts + job.crashes  # a crash is an attempt, too, and no failure
@@ -122,10 +124,10 @@ class Endings:
         log.log(level, said, shown(job, task), how, job.attempt, most, line(error), **self.facts(job, task, error))
         return end
 
-    def dead(self, job: Leased, error: BaseException) -> End:
+    def dead(self, job: Leased, error: BaseException) -> AttemptEnd:
         """Settle what shall not run again."""
         self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
-        return End("dead", error)
+        return AttemptEnd("dead", error)
 
     def too_long(self, job: Leased, options: TaskOptions, limit: float) -> Outcome:
         """What becomes of a job for which this process had to be killed."""
@@ -136,17 +138,17 @@ class Endings:
             return Outcome(job.id, job.token, "d", stored)
         return Outcome(job.id, job.token, "r", stored, self._pause(job, job.attempt - job.crashes, options))
 
-    def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> End:
+    def _crashed(self, job: Leased, error: WorkerDied, options: TaskOptions, task: str) -> AttemptEnd:
         """Settle a job whose process died with it: its retries are for failures of its code."""
         stored, said = self._errors.stored(error), f"{shown(job, task)} lost its process, attempt {job.attempt}"
         if record_header.budget(job.record).left_after_crash(job.attempt, job.crashes):
             delay_ms = self._pause(job, job.crashes + 1, options)
             self._settler.add(Outcome(job.id, job.token, "k", stored, delay_ms))
             log.warning("%s, and runs again: %s", said, line(error), **self.facts(job, task, error))
-            return End("retry", error, delay_ms / 1000)
+            return AttemptEnd("retry", error, delay_ms / 1000)
         self._settler.add(Outcome(job.id, job.token, "K", stored))
         log.error("%s, and goes to the dead set: %s", said, line(error), **self.facts(job, task, error))
-        return End("dead", error)
+        return AttemptEnd("dead", error)
 
     def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
         """What a log record carries of a job that failed, for tools: the stack, and which job it is."""

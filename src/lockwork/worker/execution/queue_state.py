@@ -15,14 +15,14 @@ from lockwork.worker.execution.slots import Runner
 T = TypeVar("T")
 
 
-class News:
+class Wakeup:
     """Ends one task's waiting early."""
 
     def __init__(self) -> None:
         self._news: asyncio.Future[None] | None = None
 
     def tell(self) -> None:
-        """There is news: whoever waits now does not go on waiting."""
+        """Wake the caller that waits now."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
@@ -42,7 +42,7 @@ class News:
 
 
 @dataclass(slots=True, eq=False)
-class Source:
+class QueueState:
     """A queue, who runs its jobs, and what is known of it."""
 
     name: str

@@ -18,9 +18,9 @@ from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.environment import resident
 from lockwork.worker.execution.threads import killed_after
 from lockwork.worker.ipc import frames
-from lockwork.worker.ipc.frames import Begun, Free, Order, Stop
+from lockwork.worker.ipc.frames import Begun, Free, RunnerJob, Stop
 from lockwork.worker.ipc.messages import DIED, TOO_LONG, fate
-from lockwork.worker.settings import ChildOrders
+from lockwork.worker.settings import ProcessSettings
 
 _REST = 1.0
 """Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
@@ -31,18 +31,18 @@ class NotBegun(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SpawnSpec:
     """What a runner is started with: the orders of its child, its event loop, and the folder."""
 
-    orders: ChildOrders
+    orders: ProcessSettings
     loop: str
     folder: str
 
 
-class Errand:
-    """One job in a runner, which may have taken on the next before whoever waits for this one goes on."""
+class RunnerTask:
+    """One job in a runner, which may start the next before the caller of this one continues."""
 
-    def __init__(self, host: Host, job: Leased) -> None:
+    def __init__(self, host: RunnerHandle, job: Leased) -> None:
         self._host = host
         self._job = job
         self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -77,20 +77,20 @@ class Errand:
             self._host.end(TOO_LONG, killed_after(hard_timeout))
 
 
-class Owner(Protocol):
+class RunnerOwner(Protocol):
     """Whom a host tells what became of its process."""
 
-    def on_free(self, host: Host, /) -> None:
+    def on_free(self, host: RunnerHandle, /) -> None:
         """It can take a job."""
 
-    def on_gone(self, host: Host, /) -> None:
+    def on_gone(self, host: RunnerHandle, /) -> None:
         """It has ended."""
 
 
-class Host:
+class RunnerHandle:
     """Runs one job at a time in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[bytes], owner: Owner) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], owner: RunnerOwner) -> None:
         self._process = process
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -98,7 +98,7 @@ class Host:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
-        self._errand: Errand | None = None
+        self._errand: RunnerTask | None = None
         self._idle = False
         self._let_go = False
         self._unseen = False
@@ -138,11 +138,11 @@ class Host:
         """Whether a job is under way in it."""
         return self._errand is not None and not self._errand.ended.done()
 
-    def run(self, queue: str, job: Leased) -> Errand:
+    def run(self, queue: str, job: Leased) -> RunnerTask:
         """Let it run a job."""
         self._idle = False
-        self._errand = Errand(self, job)
-        self.send(Order(queue, job))
+        self._errand = RunnerTask(self, job)
+        self.send(RunnerJob(queue, job))
         return self._errand
 
     def end(self, reason: str, problem: Exception | None = None) -> None:
@@ -162,7 +162,7 @@ class Host:
         if self._writer is not None:
             self._writer.close()
 
-    def send(self, message: ChildOrders | Order | Stop) -> None:
+    def send(self, message: ProcessSettings | RunnerJob | Stop) -> None:
         """Tell it something, if it can still be told."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames.packed(message))
@@ -217,7 +217,7 @@ class Host:
             self._errand.ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
 
 
-async def start(place: Place, owner: Owner) -> Host:
+async def start(place: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
     """Start a runner process; raises OSError when the system has none to give."""
     ours, theirs = socket.socketpair()
     try:
@@ -227,7 +227,7 @@ async def start(place: Place, owner: Owner) -> Host:
         raise
     finally:
         theirs.close()
-    host = Host(process, owner)
+    host = RunnerHandle(process, owner)
     try:
         await host.listen(ours)
         host.send(place.orders)  # not as an argument: these have a limit, and a worker may have thousands of queues
@@ -239,7 +239,7 @@ async def start(place: Place, owner: Owner) -> Host:
     return host
 
 
-def _spawn(place: Place, descriptor: int) -> subprocess.Popen[bytes]:
+def _spawn(place: SpawnSpec, descriptor: int) -> subprocess.Popen[bytes]:
     # by this thread: Linux lets the runner die with the thread that started it
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "lockwork.worker.process.runner", place.loop, str(descriptor), str(os.getpid())],

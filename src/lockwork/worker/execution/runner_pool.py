@@ -17,9 +17,9 @@ from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.environment import shown
 from lockwork.worker.execution import runner_handle
-from lockwork.worker.execution.runner_handle import Host, NotBegun, Place
+from lockwork.worker.execution.runner_handle import NotBegun, RunnerHandle, SpawnSpec
 from lockwork.worker.ipc.messages import MAX_MEMORY, RunnerReports
-from lockwork.worker.settings import ChildOrders
+from lockwork.worker.settings import ProcessSettings
 
 log: Log = Log("lockwork.worker")
 
@@ -34,20 +34,20 @@ class NotStarted(Exception):
     """No process could be started for a job, which has not begun."""
 
 
-class Processes:
+class RunnerPool:
     """At most `options.runners` at once."""
 
-    def __init__(self, orders: ChildOrders, reports: RunnerReports) -> None:
+    def __init__(self, orders: ProcessSettings, reports: RunnerReports) -> None:
         options = orders.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
         # jobs may go to another folder, and then the app is not found from there
-        self._place = Place(orders, loop, str(Path.cwd()))
+        self._place = SpawnSpec(orders, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
         self._reports = reports
-        self._hosts: set[Host] = set()
-        self._idle: list[Host] = []
-        self._waiting: deque[asyncio.Future[Host]] = deque()
+        self._hosts: set[RunnerHandle] = set()
+        self._idle: list[RunnerHandle] = []
+        self._waiting: deque[asyncio.Future[RunnerHandle]] = deque()
         self._starting: set[asyncio.Task[None]] = set()
         self._unborn = 0
         """Runners that are on their way, and have not been free yet."""
@@ -84,7 +84,7 @@ class Processes:
             runner.kill()
         await self._gone()
 
-    def on_free(self, runner: Host) -> None:
+    def on_free(self, runner: RunnerHandle) -> None:
         """A runner can take a job: the first that waits gets it."""
         if runner.limit is None:
             self._unborn -= 1
@@ -97,7 +97,7 @@ class Processes:
             return
         self._offer(runner)
 
-    def on_gone(self, runner: Host) -> None:
+    def on_gone(self, runner: RunnerHandle) -> None:
         """A runner has ended: another takes its place if there is need."""
         self._reports.gone(runner.pid, "" if self._closed else runner.reason)
         self._hosts.discard(runner)
@@ -116,10 +116,10 @@ class Processes:
                 async with asyncio.timeout(_END):
                     await self._empty.wait()
 
-    async def _take(self) -> Host:
+    async def _take(self) -> RunnerHandle:
         if self._idle:
             return self._idle.pop()
-        mine: asyncio.Future[Host] = asyncio.get_running_loop().create_future()
+        mine: asyncio.Future[RunnerHandle] = asyncio.get_running_loop().create_future()
         self._waiting.append(mine)
         self._fill()
         try:
@@ -129,7 +129,7 @@ class Processes:
                 self._offer(mine.result())
             raise
 
-    def _offer(self, runner: Host) -> None:
+    def _offer(self, runner: RunnerHandle) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -168,12 +168,12 @@ class Processes:
                 waiting.set_exception(NotStarted(why))
                 return
 
-    def _limit(self, runner: Host) -> int:
+    def _limit(self, runner: RunnerHandle) -> int:
         """Where the limit of its memory is: an app may need more than it is allowed. 0: there is none."""
         size = runner.memory() if self._max_memory is not None else None
         return 0 if self._max_memory is None or size is None else max(self._max_memory, size + size // 5)
 
-    def _worn(self, runner: Host) -> bool:
+    def _worn(self, runner: RunnerHandle) -> bool:
         size = runner.memory() if runner.limit else None
         if size is None or runner.limit is None or size <= runner.limit:
             return False

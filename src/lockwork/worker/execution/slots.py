@@ -13,14 +13,14 @@ from contextvars import copy_context
 from typing import Any, Protocol
 
 from lockwork import owners
-from lockwork.jobs.current import Slot, slot
+from lockwork.jobs.current import SlotContext, slot
 from lockwork.protocol.queues.leases import Leased
 
 
 class Runner(Protocol):
     """Who runs the jobs that a lane takes up."""
 
-    async def run(self, job: Leased, slot: Slot) -> None:
+    async def run(self, job: Leased, slot: SlotContext) -> None:
         """Run a job to its outcome."""
 
     def give_back(self, job: Leased) -> None:
@@ -30,7 +30,7 @@ class Runner(Protocol):
         """End a job that was cancelled before it began."""
 
 
-class Lanes:
+class WorkerSlots:
     """At most `size` jobs at once; free places are taken before jobs are leased for them.
 
     `free` is less than none when a queue brought more than there were places for.
@@ -45,7 +45,7 @@ class Lanes:
         self._idle: list[asyncio.Future[None]] = []
         self._starting = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._slots: set[Slot] = set()
+        self._slots: set[SlotContext] = set()
         self._busy: set[asyncio.Task[None]] = set()
         self._closed = False
         self._room = asyncio.Event()
@@ -131,7 +131,7 @@ class Lanes:
             if one.job is not None and one.job.queue == queue and one.job.id in ids:
                 one.stop()
 
-    def slot_of(self, task: asyncio.Task[Any]) -> Slot | None:
+    def slot_of(self, task: asyncio.Task[Any]) -> SlotContext | None:
         """The slot of the lane that this task is; for any thread."""
         return next((one for one in list(self._slots) if one.task is task), None)
 
@@ -154,7 +154,7 @@ class Lanes:
         task.add_done_callback(self._tasks.discard)
 
     async def _lane(self) -> None:
-        mine = Slot()
+        mine = SlotContext()
         slot.set(mine)
         pristine = copy_context()
         task = asyncio.current_task()
@@ -182,7 +182,7 @@ class Lanes:
                         self._start_one()
                     return
             if self._closed:
-                return  # its job has ended all the same, and nobody will cancel this lane again
+                return  # its job has ended anyway, and nothing will cancel this slot again
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
             await idle

@@ -12,17 +12,10 @@ from contextvars import copy_context
 from typing import Any
 
 from lockwork import owners
-from lockwork.errors import JobCancelled
+from lockwork.errors import JobCancelled, JobTimeout
 from lockwork.jobs.current import slot
 
 Within = Callable[[Callable[..., Any]], Any]
-
-
-class JobTimeout(TimeoutError):
-    """The attempt took longer than its task's timeout."""
-
-    def __init__(self, message: str = "it took longer than its task's timeout") -> None:
-        super().__init__(message)
 
 
 def killed_after(seconds: float) -> JobTimeout:
@@ -30,7 +23,7 @@ def killed_after(seconds: float) -> JobTimeout:
     return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
 
 
-class Threads:
+class ThreadPool:
     """A pool of threads, one per job at a time; a process that has such a pool ends without waiting for them."""
 
     def __init__(self, size: int) -> None:
@@ -45,17 +38,17 @@ class Threads:
         within: Within | None = None,
     ) -> Any:
         """Run a call in a thread and return its result; as `finish`."""
-        return await self.finish(Run(function, args, kwargs, within), timeout)
+        return await self.finish(ThreadRun(function, args, kwargs, within), timeout)
 
     async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
         """As `run`; when the job is cancelled for which it is called, it is interrupted, and its end waited for."""
-        return await self.finish(Run(function, args, kwargs), timeout, out=True)
+        return await self.finish(ThreadRun(function, args, kwargs), timeout, out=True)
 
-    async def finish(self, run: Run, timeout: float | None, *, out: bool = False) -> Any:
+    async def finish(self, run: ThreadRun, timeout: float | None, *, out: bool = False) -> Any:
         """Run a call and return its result; raises JobTimeout once the thread has really stopped.
 
         Python can end a thread only between two of its own instructions: native code that blocks is waited for.
-        With `out`, that is so for whoever is cancelled meanwhile, too, unless no job depends on the call any more.
+        With `out`, that also holds for a cancelled caller, unless no job depends on the call any more.
         """
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, copy_context().run, run)
@@ -65,7 +58,7 @@ class Threads:
         except asyncio.CancelledError:
             kind = _why() if out else None
             if kind is None:
-                # the thread goes on; whoever cancelled must not settle the job while it does
+                # the thread goes on; the canceller must not settle the job while it does
                 future.add_done_callback(lambda done: done.exception())
             else:
                 run.interrupt(kind)
@@ -110,7 +103,7 @@ class JobThreads:
 
     __slots__ = ("_begun", "_threads")
 
-    def __init__(self, threads: Threads, begun: Callable[[Run], None]) -> None:
+    def __init__(self, threads: ThreadPool, begun: Callable[[ThreadRun], None]) -> None:
         self._threads = threads
         self._begun = begun
 
@@ -118,12 +111,12 @@ class JobThreads:
         self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None, within: Within | None = None
     ) -> Any:
         """As Threads.run."""
-        run = Run(function, args, kwargs, within)
+        run = ThreadRun(function, args, kwargs, within)
         self._begun(run)
         return await self._threads.finish(run, timeout)
 
 
-class Run:
+class ThreadRun:
     """One call of a function in a thread.
 
     With `within`, that function runs there and is given the call to make; only the call itself is interrupted.

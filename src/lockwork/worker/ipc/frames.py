@@ -9,12 +9,12 @@ import struct
 import msgspec
 
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.worker.settings import ChildOrders
+from lockwork.worker.settings import ProcessSettings
 
 _LENGTH = struct.Struct("!I")
 
 
-class Order(msgspec.Struct, frozen=True, tag=True):
+class RunnerJob(msgspec.Struct, frozen=True, tag=True):
     """Run this job of the queue."""
 
     queue: str
@@ -35,36 +35,36 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
     """The runner has taken the job up: if it dies from now on, that may be the job's doing."""
 
 
-class Ended(msgspec.Struct, frozen=True, tag=True):
+class RunnerEnded(msgspec.Struct, frozen=True, tag=True):
     """The job has come to an end, and this is to become of it."""
 
     outcome: Outcome
 
 
-_orders: msgspec.msgpack.Decoder[ChildOrders] = msgspec.msgpack.Decoder(ChildOrders)
-_order: msgspec.msgpack.Decoder[Order | Stop] = msgspec.msgpack.Decoder(Order | Stop)
-_answer: msgspec.msgpack.Decoder[Free | Begun | Ended] = msgspec.msgpack.Decoder(Free | Begun | Ended)
+_orders: msgspec.msgpack.Decoder[ProcessSettings] = msgspec.msgpack.Decoder(ProcessSettings)
+_order: msgspec.msgpack.Decoder[RunnerJob | Stop] = msgspec.msgpack.Decoder(RunnerJob | Stop)
+_answer: msgspec.msgpack.Decoder[Free | Begun | RunnerEnded] = msgspec.msgpack.Decoder(Free | Begun | RunnerEnded)
 
 
-def packed(message: ChildOrders | Order | Stop | Free | Begun | Ended) -> bytes:
+def packed(message: ProcessSettings | RunnerJob | Stop | Free | Begun | RunnerEnded) -> bytes:
     """A message as it is sent."""
     body = msgspec.msgpack.encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
-def orders(connection: socket.socket) -> ChildOrders | None:
+def orders(connection: socket.socket) -> ProcessSettings | None:
     """Wait for what the child says first, its own orders; None: it is gone."""
     body = _body(connection)
     return None if body is None else _orders.decode(body)
 
 
-def order(connection: socket.socket) -> Order | Stop | None:
+def order(connection: socket.socket) -> RunnerJob | Stop | None:
     """Wait for what the child says, on a thread that may block; None: it is gone."""
     body = _body(connection)
     return None if body is None else _order.decode(body)
 
 
-async def answer(reader: asyncio.StreamReader) -> Free | Begun | Ended | None:
+async def answer(reader: asyncio.StreamReader) -> Free | Begun | RunnerEnded | None:
     """Wait for what the runner says; None: it is gone, or talks nonsense."""
     try:
         head = await reader.readexactly(_LENGTH.size)

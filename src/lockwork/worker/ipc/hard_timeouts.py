@@ -21,7 +21,7 @@ log: Log = Log("lockwork.worker")
 _BEGUN, _ENDED = "begun", "ended"
 
 
-class Verdict(NamedTuple):
+class HardTimeout(NamedTuple):
     """What becomes of a job of a queue that took too long."""
 
     queue: str
@@ -31,11 +31,11 @@ class Verdict(NamedTuple):
     task: str
 
 
-_begun = msgspec.json.Decoder(Verdict)
+_begun = msgspec.json.Decoder(HardTimeout)
 _ended = msgspec.json.Decoder(tuple[str, str])
 
 
-class Limits:
+class TimeLimits:
     """A child's side, for one queue."""
 
     def __init__(self, reporter: Reporter, queue: str) -> None:
@@ -44,7 +44,7 @@ class Limits:
 
     def begun(self, outcome: Outcome, seconds: float, task: str) -> None:
         """The job may run for so long from now on, and `outcome` is what becomes of it then."""
-        text = msgspec.json.encode(Verdict(self._queue, outcome, seconds, task)).decode()
+        text = msgspec.json.encode(HardTimeout(self._queue, outcome, seconds, task)).decode()
         self._reporter.tell(f"{_BEGUN} {text}")
 
     def ended(self, id: str) -> None:
@@ -52,15 +52,15 @@ class Limits:
         self._reporter.tell(f"{_ENDED} {msgspec.json.encode((self._queue, id)).decode()}")
 
 
-class Overruns:
+class HardTimeouts:
     """The supervisor's side; `on_over(session, verdicts)` is called on a thread that is started for the first job.
 
     All that were too long when one of them was are named together: the process can be killed only once.
     """
 
-    def __init__(self, on_over: Callable[[str, list[Verdict]], None]) -> None:
+    def __init__(self, on_over: Callable[[str, list[HardTimeout]], None]) -> None:
         self._on_over = on_over
-        self._running: dict[str, dict[tuple[str, str], tuple[float, Verdict]]] = {}
+        self._running: dict[str, dict[tuple[str, str], tuple[float, HardTimeout]]] = {}
         self._changed = threading.Condition()
         self._wakes = float("inf")
         self._stopped = False
@@ -92,7 +92,7 @@ class Overruns:
         if self._thread is not None:
             self._thread.join()
 
-    def _add(self, session: str, heard: Verdict) -> None:
+    def _add(self, session: str, heard: HardTimeout) -> None:
         deadline = now() + heard.seconds
         with self._changed:
             key = heard.queue, heard.outcome.id
@@ -117,9 +117,9 @@ class Overruns:
             for session, verdicts in over:
                 self._on_over(session, verdicts)
 
-    def _over(self, at: float) -> list[tuple[str, list[Verdict]]]:
+    def _over(self, at: float) -> list[tuple[str, list[HardTimeout]]]:
         """Take out the sessions that have a job which is too long."""
-        found: list[tuple[str, list[Verdict]]] = []
+        found: list[tuple[str, list[HardTimeout]]] = []
         for session, held in list(self._running.items()):
             late = [verdict for deadline, verdict in held.values() if deadline <= at]
             if late:

@@ -25,7 +25,7 @@ DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "
 """Why a process is replaced, a child or a runner."""
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """What became of a job without the process that ran it; a short line, so that it never waits for its reader."""
 
     queue: str
@@ -38,9 +38,9 @@ class Ended(NamedTuple):
     """Why the job is dead whose process died of something else."""
 
 
-def buried_job(queue: str, job: Buried) -> Ended:
+def buried_job(queue: str, job: Buried) -> EndedJob:
     """A job that went to the dead set because its worker died."""
-    return Ended(queue, job.task, Outcome(job.id, b"%d 0" % job.attempt, "d"), problem=job.problem)
+    return EndedJob(queue, job.task, Outcome(job.id, b"%d 0" % job.attempt, "d"), problem=job.problem)
 
 
 def fate(code: int | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from lockwork.errors import ConfigError
 from lockwork.runtime.clock import now
 from lockwork.worker.monitoring.metrics import Metrics
-from lockwork.worker.supervisor.status import Condition
+from lockwork.worker.supervisor.status import WorkerStatus
 
 _AT_ONCE = 16
 """Connections that are served at the same time; more have to wait."""
@@ -30,7 +30,7 @@ class Health:
     """Answers for one supervisor; raises ConfigError when the port is taken."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._condition: Condition | None = None
+        self._condition: WorkerStatus | None = None
         self._metrics: Metrics | None = None
         try:
             self._server = _Server(host, port, self.answer)
@@ -54,7 +54,7 @@ class Health:
             return 200, self._metrics.text(), _PROMETHEUS
         return 404, "try /livez, /readyz or /metrics\n", _TEXT
 
-    def start(self, condition: Condition, metrics: Metrics) -> None:
+    def start(self, condition: WorkerStatus, metrics: Metrics) -> None:
         """Begin to answer."""
         self._condition, self._metrics = condition, metrics
         self._thread.start()

@@ -14,13 +14,13 @@ from lockwork.ids import made_at
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues import status as queue_status
-from lockwork.protocol.queues.limits import Rules
-from lockwork.protocol.queues.sessions import Heads
+from lockwork.protocol.queues.limits import QueueRules
+from lockwork.protocol.queues.sessions import QueueHead
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import resident
 from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, REASONS, TOO_LONG
-from lockwork.worker.supervisor.status import Condition
+from lockwork.worker.supervisor.status import WorkerStatus
 
 
 class Backlog:
@@ -29,7 +29,7 @@ class Backlog:
     def __init__(self) -> None:
         self._empty: dict[int, int] = {}
 
-    def age(self, heads: Heads) -> float:
+    def age(self, heads: QueueHead) -> float:
         """Return how many seconds the oldest ready job has waited, about; 0 when none is ready."""
         oldest = 0
         for level, ids in enumerate(heads.first):
@@ -62,15 +62,15 @@ class _Seen(NamedTuple):
     """A queue as the server knows it."""
 
     status: QueueStatus
-    rules: Rules
+    rules: QueueRules
     workers: int
-    heads: Heads
+    heads: QueueHead
 
 
 class Metrics:
     """Makes the text of a scrape; the cost is some calls per queue, at most once a second, whatever waits there."""
 
-    def __init__(self, app: Lockwork, queues: Iterable[str], condition: Condition, lease: float) -> None:
+    def __init__(self, app: Lockwork, queues: Iterable[str], condition: WorkerStatus, lease: float) -> None:
         self._runtime = app.runtime
         self._condition = condition
         self._lease = lease
@@ -144,10 +144,10 @@ class Metrics:
     def _seen(self, keys: QueueKeys) -> _Seen:
         run = self._runtime.run
         status, workers, rules = run(sessions.within(_PATIENCE, queue_status.status_and_rules(keys)))
-        return _Seen(status, rules, len(workers), run(sessions.within(_PATIENCE, sessions.heads(keys))))
+        return _Seen(status, rules, len(workers), run(sessions.within(_PATIENCE, sessions.queue_head(keys))))
 
 
-def _rules(found: dict[str, Rules]) -> Iterable[str]:
+def _rules(found: dict[str, QueueRules]) -> Iterable[str]:
     """What holds for whole queues, by label; a queue without a limit has no sample of it."""
     paused = [(label, rules.paused is not None) for label, rules in found.items()]
     yield _family("queue_paused", "gauge", "Whether a queue is paused", paused)

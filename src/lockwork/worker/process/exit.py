@@ -43,14 +43,14 @@ log: Log = Log("lockwork.worker")
 
 
 def leave_within(seconds: float, status: int) -> None:
-    """End this process after so many seconds, unless it ends by itself before."""
+    """End this process after so many seconds, unless it ends before."""
     timer = threading.Timer(seconds, os._exit, [status])
     timer.daemon = True
     timer.start()
 
 
 def leave_after(pipe: int, seconds: float, status: int) -> None:
-    """End this process so many seconds after the other end of `pipe` was closed, unless it ends by itself before."""
+    """End this process so many seconds after the other end of `pipe` was closed, unless it ends before."""
     # a descriptor of our own: another one's number may come to mean something else
     threading.Thread(target=_watch, args=(os.dup(pipe), seconds, status), name="lockwork-orphan", daemon=True).start()
 

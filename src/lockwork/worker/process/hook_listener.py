@@ -9,29 +9,29 @@ import msgspec
 
 from lockwork.errors import WorkerDied
 from lockwork.hooks import Hooks
-from lockwork.jobs.current import Desk, JobContext, Slot, slot
+from lockwork.jobs.current import JobContext, QueueContext, SlotContext, slot
 from lockwork.logs import Log
 from lockwork.protocol.queues import records
 from lockwork.protocol.queues.leases import Buried, Leased
-from lockwork.worker.execution.hook_runner import CANCEL, End, Teller
-from lockwork.worker.execution.threads import Threads, killed_after
-from lockwork.worker.ipc.messages import Ended, buried_job
+from lockwork.worker.execution.hook_runner import CANCEL, AttemptEnd, HookRunner
+from lockwork.worker.execution.threads import ThreadPool, killed_after
+from lockwork.worker.ipc.messages import EndedJob, buried_job
 
 log: Log = Log("lockwork.worker")
 
 
-_ended = msgspec.json.Decoder(Ended)
+_ended = msgspec.json.Decoder(EndedJob)
 
 
-class Listener:
+class HookListener:
     """A child's side: calls the hooks for what its supervisor tells, one job after the other, beside its own jobs."""
 
-    def __init__(self, lines: asyncio.Queue[bytes], desks: Mapping[str, Desk], hooks: Hooks) -> None:
+    def __init__(self, lines: asyncio.Queue[bytes], desks: Mapping[str, QueueContext], hooks: Hooks) -> None:
         self._lines = lines
         self._desks = desks
         # a thread of its own: jobs may hold all others for as long as they like
-        self._threads = Threads(1)
-        self._teller = Teller(hooks, self._threads)
+        self._threads = ThreadPool(1)
+        self._teller = HookRunner(hooks, self._threads)
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:
@@ -51,7 +51,7 @@ class Listener:
         self._threads.close()
 
     async def _run(self) -> None:
-        mine = Slot()
+        mine = SlotContext()
         slot.set(mine)
         while True:
             line = await self._lines.get()
@@ -63,7 +63,7 @@ class Listener:
                 mine.job = None
                 self._lines.task_done()
 
-    async def _tell(self, ended: Ended, mine: Slot) -> None:
+    async def _tell(self, ended: EndedJob, mine: SlotContext) -> None:
         id, token, kind, _, delay_ms = ended.outcome
         leased = Leased(id, token, b"", records.counts(token).attempts, int(token.split(b" ")[1]))
         mine.job = job = JobContext(leased, ended.task, self._desks[ended.queue])
@@ -72,5 +72,5 @@ class Listener:
             await self._teller.died(job, WorkerDied(ended.problem))
             return
         error = killed_after(ended.seconds)
-        end = End("dead", error) if kind == "d" else End("retry", error, delay_ms / 1000)
+        end = AttemptEnd("dead", error) if kind == "d" else AttemptEnd("retry", error, delay_ms / 1000)
         await self._teller.ended(job, ended.seconds, None, CANCEL if kind == "c" else end)

@@ -1,4 +1,4 @@
-"""The life of a worker process: sets up, runs jobs until it is told to end, or they are done, and takes down."""
+"""The life of a worker process: set up, run jobs until asked to end or until they are done, take down."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from lockwork.protocol.queues.leases import SessionOver
 from lockwork.worker.environment import configured
 from lockwork.worker.execution.calls import limited
 from lockwork.worker.execution.hook_runner import LIMIT
-from lockwork.worker.execution.threads import Threads
+from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Reporter, Urgency
 from lockwork.worker.loading import load
-from lockwork.worker.process.wiring import Parts
-from lockwork.worker.settings import READY, ChildOrders, WorkerOptions
+from lockwork.worker.process.wiring import Wiring
+from lockwork.worker.settings import READY, ProcessSettings, WorkerOptions
 
 
-class Urged(Protocol):
+class Interruptions(Protocol):
     """Who tells how urgently this process has to end."""
 
     async def reached(self, urgency: Urgency, /) -> None:
@@ -34,7 +34,7 @@ class Urged(Protocol):
 
 @contextlib.asynccontextmanager
 async def ready(
-    app: Lockwork, options: WorkerOptions, threads: Threads, control: Urged
+    app: Lockwork, options: WorkerOptions, threads: ThreadPool, control: Interruptions
 ) -> AsyncIterator[Caller | None]:
     """Set up, and take down at the end; None when told to end before that was done. Raises SetUpFailed."""
     # where the app ignores it, nobody would know how runners and the programs of jobs ended
@@ -92,19 +92,19 @@ _ANSWER = 0.5
 """Seconds to wait at the end for the answer to the last question for jobs: those that it brings go back uncounted."""
 
 
-async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int:
+async def work(orders: ProcessSettings, control: Control, reporter: Reporter) -> int:
     """Set up, run jobs, and take down; returns the exit status."""
     options = orders.options
     with configured(options.log_level, options.log_format):
         app = load(options.app)
-    threads = Threads(options.concurrency)
+    threads = ThreadPool(options.concurrency)
     status: int | None = None
     try:
         async with ready(app, options, threads, control) as caller:
             if caller is None:
                 status = DONE  # told to end before there was anything to end
             else:
-                parts = Parts(app, await app.runtime.driver(), orders, reporter, threads, caller, control)
+                parts = Wiring(app, await app.runtime.driver(), orders, reporter, threads, caller, control)
                 status = await _run(parts, orders, control, reporter)
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)
@@ -119,7 +119,7 @@ async def work(orders: ChildOrders, control: Control, reporter: Reporter) -> int
     return status
 
 
-async def _run(parts: Parts, orders: ChildOrders, control: Control, reporter: Reporter) -> int:
+async def _run(parts: Wiring, orders: ProcessSettings, control: Control, reporter: Reporter) -> int:
     """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
     reporter.tell(READY)
     await _hooks_of_others(parts, control)
@@ -150,7 +150,7 @@ async def _run(parts: Parts, orders: ChildOrders, control: Control, reporter: Re
     return status
 
 
-async def _hooks_of_others(parts: Parts, control: Control) -> None:
+async def _hooks_of_others(parts: Wiring, control: Control) -> None:
     """Tell first what became of a job whose process was killed: it may be the next here, and block everything."""
     telling = asyncio.create_task(parts.listener.idle())
     try:

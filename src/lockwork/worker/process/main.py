@@ -19,7 +19,7 @@ from lockwork.worker.ipc.messages import FAILED, Control, Reporter
 from lockwork.worker.loading import NotImported
 from lockwork.worker.process.exit import leave_after, leave_to_supervisor, leave_within
 from lockwork.worker.process.lifecycle import work
-from lockwork.worker.settings import ChildOrders
+from lockwork.worker.settings import ProcessSettings
 
 log: Log = Log("lockwork.worker")
 
@@ -36,7 +36,7 @@ async def _main(line: BinaryIO, descriptor: int) -> int:
     ordered = await reader.readline()
     if not ordered:
         return FAILED  # the supervisor is gone already
-    orders = msgspec.json.decode(ordered, type=ChildOrders)
+    orders = msgspec.json.decode(ordered, type=ProcessSettings)
     control, reporter = Control(reader, pipe), Reporter(descriptor, orders.session)
     try:
         return await work(orders, control, reporter)

@@ -22,7 +22,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.errors import LockworkError
 from lockwork.failures import one_line
 from lockwork.injection.calling import Caller
-from lockwork.jobs.current import Desk, Slot, slot
+from lockwork.jobs.current import QueueContext, SlotContext, slot
 from lockwork.lifespans import SetUpFailed
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
@@ -31,10 +31,10 @@ from lockwork.worker import environment
 from lockwork.worker.environment import configured
 from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
-from lockwork.worker.execution.slots import Lanes
-from lockwork.worker.execution.threads import Threads
+from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc import frames
-from lockwork.worker.ipc.frames import Begun, Ended, Free, Order, Stop
+from lockwork.worker.ipc.frames import Begun, Free, RunnerEnded, RunnerJob, Stop
 from lockwork.worker.ipc.messages import Urgency
 from lockwork.worker.loading import NotImported, load
 from lockwork.worker.process.exit import leave_to_supervisor
@@ -48,23 +48,23 @@ _TAKE_DOWN = 5.0
 
 
 class _Runner:
-    """Runs what it is told to, one after the other."""
+    """Runs the jobs that its worker process sends, one after the other."""
 
     def __init__(
-        self, app: Lockwork, session: str, connection: socket.socket, threads: Threads, caller: Caller
+        self, app: Lockwork, session: str, connection: socket.socket, threads: ThreadPool, caller: Caller
     ) -> None:
         self._app = app
         self._session = session
         self._connection = connection
         self._pid = os.getpid()
         self._loop = asyncio.get_running_loop()
-        self._orders: asyncio.Queue[Order | None] = asyncio.Queue()
+        self._orders: asyncio.Queue[RunnerJob | None] = asyncio.Queue()
         self._threads = threads
         self._caller = caller
         self._job_log = JobLog()
-        self._lanes = Lanes(1)  # for batches, which meet in the worker process only
+        self._lanes = WorkerSlots(1)  # for batches, which meet in the worker process only
         self._busy = False
-        self._slot = Slot()
+        self._slot = SlotContext()
         self._executors: dict[str, Executor] = {}
 
     async def run(self) -> None:
@@ -83,9 +83,9 @@ class _Runner:
     def add(self, outcome: Outcome) -> None:
         """What becomes of the job: for the executor, this is where outcomes go."""
         self._busy = False  # hooks may still be told of it, but nothing is lost by going
-        self._tell(Ended(outcome))
+        self._tell(RunnerEnded(outcome))
 
-    async def _job(self, order: Order) -> None:
+    async def _job(self, order: RunnerJob) -> None:
         self._tell(Begun())
         slot.set(self._slot)
         self._slot.task = asyncio.current_task()
@@ -96,7 +96,7 @@ class _Runner:
         if found is None:
             app = self._app
             keys = QueueKeys(app.config.prefix, queue)
-            desk = Desk(queue, keys, app.runtime, self._session, app.config.max_result)
+            desk = QueueContext(queue, keys, app.runtime, self._session, app.config.max_result)
             found = self._executors[queue] = Executor(
                 desk, app.registry, app.config, self, self._threads, self._caller, self._lanes, self._job_log
             )
@@ -105,7 +105,7 @@ class _Runner:
     def _listen(self) -> None:
         # on a thread of its own: a job that blocks the loop must not keep this process when the child is gone
         while (message := frames.order(self._connection)) is not None:
-            if isinstance(message, Order):
+            if isinstance(message, RunnerJob):
                 self._loop.call_soon_threadsafe(self._orders.put_nowait, message)
             else:
                 self._loop.call_soon_threadsafe(self._stop, message)
@@ -118,7 +118,7 @@ class _Runner:
         if self._slot.job is not None and self._slot.job.id == message.id:
             self._slot.stop()
 
-    def _tell(self, message: Free | Begun | Ended) -> None:
+    def _tell(self, message: Free | Begun | RunnerEnded) -> None:
         if os.getpid() != self._pid:
             log.error("a job of runner process %d forked a copy of it that did not end: it ends here", self._pid)
             _leave(1)
@@ -155,7 +155,7 @@ async def _main(connection: socket.socket) -> None:
     options = orders.options
     with configured(options.log_level, options.log_format):
         app = load(options.app)
-    threads = Threads(1)
+    threads = ThreadPool(1)
     async with ready(app, options, threads, _Never()) as caller:
         assert caller is not None
         await _Runner(app, orders.session, connection, threads, caller).run()

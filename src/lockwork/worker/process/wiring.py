@@ -10,7 +10,7 @@ from lockwork.app.lockwork import Lockwork
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError
 from lockwork.injection.calling import Caller
-from lockwork.jobs.current import Desk
+from lockwork.jobs.current import QueueContext
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import leases, sessions
@@ -22,15 +22,15 @@ from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.loop_watch import LoopWatch
-from lockwork.worker.execution.queue_state import Source
-from lockwork.worker.execution.runner_pool import Processes
+from lockwork.worker.execution.queue_state import QueueState
+from lockwork.worker.execution.runner_pool import RunnerPool
 from lockwork.worker.execution.settler import Settler
-from lockwork.worker.execution.slots import Lanes
-from lockwork.worker.execution.threads import Threads
-from lockwork.worker.ipc.hard_timeouts import Limits
+from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.threads import ThreadPool
+from lockwork.worker.ipc.hard_timeouts import TimeLimits
 from lockwork.worker.ipc.messages import Control, Reporter, RunnerReports
-from lockwork.worker.process.hook_listener import Listener
-from lockwork.worker.settings import WORN, ChildOrders, WorkerOptions
+from lockwork.worker.process.hook_listener import HookListener
+from lockwork.worker.settings import WORN, ProcessSettings, WorkerOptions
 
 log: Log = Log("lockwork.worker")
 
@@ -40,24 +40,24 @@ _LAST_WORDS = 1.5
 """Seconds to settle what was given back: the supervisor kills us soon, and what was set up has to be taken down."""
 
 
-class Parts:
+class Wiring:
     """The parts of a child that run jobs, put together for its orders."""
 
     def __init__(
         self,
         app: Lockwork,
         driver: AsyncDriver,
-        orders: ChildOrders,
+        orders: ProcessSettings,
         reporter: Reporter,
-        threads: Threads,
+        threads: ThreadPool,
         caller: Caller,
         control: Control,
     ) -> None:
         options = orders.options
         self._driver = driver
         self._window_ms = window_ms = in_milliseconds(app.config.result_ttl)
-        self.lanes: Lanes = Lanes(options.concurrency)
-        self.processes: Processes = Processes(orders, RunnerReports(reporter))
+        self.lanes: WorkerSlots = WorkerSlots(options.concurrency)
+        self.processes: RunnerPool = RunnerPool(orders, RunnerReports(reporter))
         self.job_log: JobLog = JobLog()
         self._loop_watch = LoopWatch(self.lanes)
         self.lanes.on_start = self._loop_watch.begin
@@ -65,7 +65,7 @@ class Parts:
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
         self.hearing: list[asyncio.Task[None]] = []
-        sources: list[Source] = []
+        sources: list[QueueState] = []
         # heard on this loop, so that no thread stands between a queue's word and its next job
         heard = channel(app.config.prefix, orders.session)
         hearing = app.runtime.engine.hearing(heard)
@@ -81,8 +81,8 @@ class Parts:
                 continue
             keys = QueueKeys(app.config.prefix, name)
             settler = Settler(driver, keys, orders.session, window_ms)
-            desk = Desk(name, keys, app.runtime, orders.session, app.config.max_result)
-            limits = Limits(reporter, name)
+            desk = QueueContext(name, keys, app.runtime, orders.session, app.config.max_result)
+            limits = TimeLimits(reporter, name)
             executor = Executor(
                 desk,
                 app.registry,
@@ -101,7 +101,7 @@ class Parts:
             self.executors.append(executor)
             # each process begins with another partition
             turn = random()  # noqa: S311 - no secret
-            sources.append(Source(name, keys, executor, weight, family, turn, settler=settler))
+            sources.append(QueueState(name, keys, executor, weight, family, turn, settler=settler))
         self.fetcher: Fetcher = Fetcher(
             driver,
             sources,
@@ -117,7 +117,7 @@ class Parts:
             alone=control.alone,
         )
         desks = {executor.desk.queue: executor.desk for executor in self.executors}
-        self.listener: Listener = Listener(control.ended, desks, app.registry.around.hooks)
+        self.listener: HookListener = HookListener(control.ended, desks, app.registry.context.hooks)
 
     async def settled(self) -> bool:
         """Wait until all outcomes are on the server; then it is true."""
@@ -173,7 +173,7 @@ class Parts:
         except LockworkError as error:
             log.error("the jobs of this worker process could not be given back: %s", error)
 
-    async def _recover(self, desk: Desk) -> None:
+    async def _recover(self, desk: QueueContext) -> None:
         dead: list[Buried] = []
         ending = leases.recover(desk.keys, desk.session, self._window_ms, gone=True, on_buried=dead.extend)
         await self._driver.run(sessions.within(1.0, ending))

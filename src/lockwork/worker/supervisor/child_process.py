@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from lockwork.protocol.queues.status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import resident
-from lockwork.worker.ipc.hard_timeouts import Verdict
-from lockwork.worker.ipc.messages import DONE, REASONS, RUNNER_BEGUN, RUNNER_GONE, Ended, fate
+from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.ipc.messages import DONE, REASONS, RUNNER_BEGUN, RUNNER_GONE, EndedJob, fate
 
 
 @dataclass(slots=True, eq=False)
-class Child:
+class WorkerProcess:
     """A process and its session."""
 
     process: subprocess.Popen[bytes]
@@ -37,9 +37,9 @@ class Child:
     """Queues that have refused its session: it does not ask them for jobs."""
     limit: int | None = None
     """Bytes of memory beyond which it is worn."""
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[HardTimeout] = field(default_factory=list)
     """On the jobs that were over their hard time-out, for which it was killed."""
-    told: list[Ended] = field(default_factory=list)
+    told: list[EndedJob] = field(default_factory=list)
     """What it was told of other children's jobs before it was ready."""
     runners: dict[int, None] = field(default_factory=dict)
     """The runner processes that it has reported, by their numbers."""
@@ -107,7 +107,7 @@ def concerns(text: str) -> bool:
     return text.startswith((RUNNER_BEGUN, RUNNER_GONE))
 
 
-def heard(child: Child, text: str) -> str:
+def heard(child: WorkerProcess, text: str) -> str:
     """Note what a child has reported; returns why a runner is replaced, and nothing when none is."""
     kind, _, rest = text.partition(" ")
     number, _, reason = rest.partition(" ")
@@ -120,7 +120,7 @@ def heard(child: Child, text: str) -> str:
     return reason if reason in REASONS else ""
 
 
-def start(loop: str, descriptor: int) -> Child:
+def start(loop: str, descriptor: int) -> WorkerProcess:
     """Start a child that has no orders yet; it reports to the socket `descriptor`."""
     environment = dict(os.environ)
     environment.pop("NOTIFY_SOCKET", None)  # the service manager is the supervisor's
@@ -132,4 +132,4 @@ def start(loop: str, descriptor: int) -> Child:
         env=environment,
     )
     host = re.sub(r"[^\w.-]", "-", platform.node()) or "localhost"
-    return Child(process, session_name(host, process.pid, secrets.token_hex(4)), now())
+    return WorkerProcess(process, session_name(host, process.pid, secrets.token_hex(4)), now())

@@ -18,7 +18,7 @@ _LONGEST = 3600.0
 """Seconds that a socket surely can wait."""
 
 
-class Events(Generic[Event]):
+class EventQueue(Generic[Event]):
     """A queue whose reader is the main thread; open it with `with`.
 
     Waiting in a lock, the main thread may not learn of a signal: Python runs handlers there, and only between two of

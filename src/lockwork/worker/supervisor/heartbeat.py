@@ -19,17 +19,19 @@ from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
 from lockwork.worker.environment import AGAIN, log_buried
-from lockwork.worker.ipc.hard_timeouts import Verdict
+from lockwork.worker.ipc.hard_timeouts import HardTimeout
 
 log: Log = Log("lockwork.worker")
 
 _PAUSE = 5.0
 """Seconds between two looks when everything is within the bounds."""
+_LAST = 1.0
+"""Seconds that the last look may take, at all queues together."""
 _TROUBLED = 60.0
 """Seconds until the next try after an error: a key of another type is not mended soon."""
 
 
-class Keeper:
+class LeaseRenewals:
     """Keeps the dead sets of one worker's queues."""
 
     def __init__(self, runtime: Runtime, bounds: Bounds) -> None:
@@ -52,6 +54,14 @@ class Keeper:
         self._next[name] = now() + (0.0 if more else _PAUSE)
         return more
 
+    def finish(self, queues: dict[str, QueueKeys]) -> None:
+        """Keep the bounds once more: the next worker of these queues may come late, or never."""
+        end = now() + _LAST
+        for name, keys in queues.items():
+            self._next.pop(name, None)
+            while now() < end and self.keep(name, keys):
+                pass
+
 
 _PATIENCE = 0.5
 """Seconds to wait for the server: the other queues' beats come after this one."""
@@ -73,8 +83,8 @@ class Heartbeat:
         lease: float,
         window_ms: int,
         on_over: Callable[[str], None],
-        on_judged: Callable[[Verdict], None],
-        keeper: Keeper,
+        on_judged: Callable[[HardTimeout], None],
+        keeper: LeaseRenewals,
         on_possible: Callable[[str], None] = lambda _: None,
         on_buried: Callable[[str, list[Buried]], None] = lambda _queue, _jobs: None,
     ) -> None:
@@ -131,7 +141,7 @@ class Heartbeat:
         patience: float,
         *,
         counted: bool,
-        verdicts: Sequence[Verdict] = (),
+        verdicts: Sequence[HardTimeout] = (),
         without: Collection[str] = (),
     ) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
@@ -169,7 +179,7 @@ class Heartbeat:
         ending = leases.recover(keys, session, self._window_ms, gone=gone, counted=counted, ended=ended, on_buried=bury)
         return self._runtime.run(sessions.within(patience, ending))
 
-    def _judge(self, session: str, verdict: Verdict, patience: float) -> None:
+    def _judge(self, session: str, verdict: HardTimeout, patience: float) -> None:
         keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
         # whatever the verdict says, a job that was to be cancelled has been
         asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])

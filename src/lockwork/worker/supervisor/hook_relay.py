@@ -14,32 +14,32 @@ import msgspec
 from lockwork.hooks import Hooks
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Buried
-from lockwork.worker.ipc.hard_timeouts import Verdict
-from lockwork.worker.ipc.messages import Ended, buried_job
+from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.ipc.messages import EndedJob, buried_job
 from lockwork.worker.settings import ENDED
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 
 log: Log = Log("lockwork.worker")
 
 
-class Relay:
+class HookRelay:
     """The supervisor's side; jobs are added on any thread, and passed on by the main one."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._untold: deque[Ended] = deque()
+        self._untold: deque[EndedJob] = deque()
 
-    def add(self, verdict: Verdict) -> None:
+    def add(self, verdict: HardTimeout) -> None:
         """Pass on a job that was over its hard time-out, and has been settled."""
         outcome = verdict.outcome._replace(value=b"")
-        self._untold.append(Ended(verdict.queue, verdict.task, outcome, verdict.seconds))
+        self._untold.append(EndedJob(verdict.queue, verdict.task, outcome, verdict.seconds))
 
     def add_buried(self, queue: str, buried: Sequence[Buried]) -> None:
         """Pass on jobs that went to the dead set because their worker died, if there are hooks at all."""
         if self._hooks.on_dead:
             self._untold.extend(buried_job(queue, job) for job in buried)
 
-    def pass_on(self, children: Iterable[Child]) -> None:
+    def pass_on(self, children: Iterable[WorkerProcess]) -> None:
         """Tell a child of what nobody was told of yet: one that starts, and hears it before any job, else another."""
         if not self._untold:
             return
@@ -50,7 +50,7 @@ class Relay:
                     child.told.append(ended)
                 child.tell(ENDED + msgspec.json.encode(ended) + b"\n")
 
-    def gone(self, child: Child) -> None:
+    def gone(self, child: WorkerProcess) -> None:
         """A child has ended: one that never came to work has told nobody."""
         if not child.ready and not child.orderly:
             self._untold.extendleft(reversed(child.told))

@@ -13,9 +13,9 @@ from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import shown
 from lockwork.worker.ipc.messages import DIED, MAX_MEMORY
-from lockwork.worker.settings import RETIRE, ChildOrders, WorkerOptions
+from lockwork.worker.settings import RETIRE, ProcessSettings, WorkerOptions
 from lockwork.worker.supervisor import child_process
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.heartbeat import Heartbeat
 
 log: Log = Log("lockwork.worker")
@@ -31,7 +31,7 @@ class NoProcess(LockworkError):
     """A worker process could not be started."""
 
 
-class Crew:
+class WorkerProcesses:
     """Keeps as many children as are wanted; `on_exit` is told of one that ended, on a thread of its own.
 
     `again(seconds)` asks for another `fill` after a while.
@@ -44,10 +44,10 @@ class Crew:
         descriptor: int,
         heartbeat: Heartbeat,
         *,
-        on_exit: Callable[[Child], None],
+        on_exit: Callable[[WorkerProcess], None],
         again: Callable[[float], None],
     ) -> None:
-        self.children: dict[str, Child] = {}
+        self.children: dict[str, WorkerProcess] = {}
         self.wanted: int = options.processes
         self.open: bool = True
         """Whether children are started; not any more once the worker is quiet or stops."""
@@ -104,12 +104,12 @@ class Crew:
                 self._again(1.0)
                 return
 
-    def gone(self, child: Child) -> None:
+    def gone(self, child: WorkerProcess) -> None:
         """Count one out that has ended."""
         del self.children[child.session]
         child.let_go()
 
-    def replace(self, child: Child, reason: str = DIED) -> None:
+    def replace(self, child: WorkerProcess, reason: str = DIED) -> None:
         """Start another in place of one that is gone, after a pause if that may fail, too."""
         self.replaced[reason] += 1
         self.stillborn += not child.ready
@@ -120,7 +120,7 @@ class Crew:
         else:
             self.fill()
 
-    def begun(self, child: Child, *, first: bool) -> None:
+    def begun(self, child: WorkerProcess, *, first: bool) -> None:
         """One fetches jobs now; raises ConfigError if, of the `first`, it takes more memory than it is allowed."""
         child.ready = True
         self.stillborn = 0
@@ -152,7 +152,7 @@ class Crew:
             child.retiring = True
             child.tell(RETIRE)
 
-    def _measure(self, child: Child, *, first: bool) -> None:
+    def _measure(self, child: WorkerProcess, *, first: bool) -> None:
         """Find out where the limit of a new child's memory is: an app may need more than it is allowed."""
         limit, size = self._options.max_memory, child.memory()
         if limit is None or size is None:
@@ -165,7 +165,7 @@ class Crew:
         child.limit = max(limit, size + size // 5)
 
     def _start(self, *, first: bool) -> None:
-        # a worker that begins is told what is wrong, and one that ends by itself must not end without having done all
+        # a worker that begins reports what is wrong, and one that ends with its work must not end before all is done
         whole = first or self._options.ends
         try:
             child = child_process.start(self._loop, self._descriptor)
@@ -185,12 +185,12 @@ class Crew:
             raise
         self.children[child.session] = child
         child.without = list(refused)
-        child.tell(msgspec.json.encode(ChildOrders(self._options, child.session, child.without)) + b"\n")
+        child.tell(msgspec.json.encode(ProcessSettings(self._options, child.session, child.without)) + b"\n")
         log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
         if refused:
             why = next(iter(refused.values()))
             log.error("worker process %d works without %s for now: %s", child.pid, ", ".join(refused), why)
 
-    def _watch(self, child: Child) -> None:
+    def _watch(self, child: WorkerProcess) -> None:
         child.process.wait()
         self._on_exit(child)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from lockwork.logs import Log
 from lockwork.worker.settings import heard
-from lockwork.worker.supervisor.events import Events
+from lockwork.worker.supervisor.events import EventQueue
 
 log: Log = Log("lockwork.worker")
 
@@ -33,7 +33,7 @@ class Reloader:
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self._command = list(command)
         self._folder = folder
-        self._events: Events[_Event] = Events()
+        self._events: EventQueue[_Event] = EventQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
         self._passed_on = heard()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from lockwork.errors import LockworkError
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.schedules import Plan, Ticker
+from lockwork.protocol.queues.schedules import SchedulePlan, Ticker
 from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 
@@ -22,7 +22,7 @@ class Scheduler:
     """Ticks from a thread of its own; it sleeps until the next slot, and ends where there is nothing to schedule."""
 
     def __init__(
-        self, runtime: Runtime, queues: Mapping[str, QueueKeys], plans: Mapping[str, Mapping[str, Plan]]
+        self, runtime: Runtime, queues: Mapping[str, QueueKeys], plans: Mapping[str, Mapping[str, SchedulePlan]]
     ) -> None:
         self._runtime = runtime
         self._tickers = {name: Ticker(keys, list(plans.get(name, {}).values())) for name, keys in queues.items()}

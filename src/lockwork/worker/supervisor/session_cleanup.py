@@ -13,7 +13,7 @@ from lockwork.protocol.queues import status as queue_status
 from lockwork.runtime.clock import now
 from lockwork.validation import several
 from lockwork.worker.environment import AGAIN
-from lockwork.worker.supervisor.child_process import Child
+from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.heartbeat import Heartbeat
 
 log: Log = Log("lockwork.worker")
@@ -59,7 +59,7 @@ _PATIENCE = 1.0
 """Seconds to wait for the server: the supervisor has other things to look after."""
 
 
-class Returns:
+class SessionCleanup:
     """Ends the sessions of children that are gone; `again(seconds)` asks for another `catch_up` after a while."""
 
     def __init__(self, heartbeat: Heartbeat, again: Callable[[float], None]) -> None:
@@ -67,12 +67,12 @@ class Returns:
         self._again = again
         self._complaint = 0.0
         """When the next one about those below is due."""
-        self._lingering: list[Child] = []
+        self._lingering: list[WorkerProcess] = []
         """Children that have ended, and whose sessions could not be ended yet."""
         self._away = False
         """Whether the server was not there when it was last asked."""
 
-    def give_back(self, child: Child, *, leaving: bool = False, again: bool = False) -> int:
+    def give_back(self, child: WorkerProcess, *, leaving: bool = False, again: bool = False) -> int:
         """Give back what a child had, and return how many jobs that were; `leaving`: the supervisor has to go, too."""
         # a server that was not there a moment ago is asked no more by a supervisor that has to go
         if self._away and leaving:

@@ -6,13 +6,13 @@ from collections import Counter
 
 from lockwork.runtime.clock import now
 from lockwork.worker.supervisor.heartbeat import Heartbeat
-from lockwork.worker.supervisor.processes import Crew
+from lockwork.worker.supervisor.processes import WorkerProcesses
 
 
-class Condition:
+class WorkerStatus:
     """What can be said from any thread."""
 
-    def __init__(self, crew: Crew, heartbeat: Heartbeat, lease: float) -> None:
+    def __init__(self, crew: WorkerProcesses, heartbeat: Heartbeat, lease: float) -> None:
         self.stopping: bool = False
         self.quiet: bool = False
         """Whether it was told to fetch nothing more."""

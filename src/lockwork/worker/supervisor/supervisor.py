@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from types import FrameType
 from typing import Literal
 
@@ -14,30 +15,30 @@ from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.leases import Buried
 from lockwork.validation import several
 from lockwork.worker import environment
-from lockwork.worker.ipc.hard_timeouts import Overruns, Verdict
+from lockwork.worker.ipc.hard_timeouts import HardTimeout, HardTimeouts
 from lockwork.worker.ipc.messages import DIED, FAILED, MAX_JOBS, NOT_SET_UP, REFUSED, TOO_LONG, Reports
 from lockwork.worker.settings import QUIET, READY, STOP, WORN, WorkerOptions, heard
 from lockwork.worker.supervisor import child_process
-from lockwork.worker.supervisor.child_process import Child
-from lockwork.worker.supervisor.events import Events
-from lockwork.worker.supervisor.heartbeat import Heartbeat, Keeper
-from lockwork.worker.supervisor.hook_relay import Relay
-from lockwork.worker.supervisor.processes import Crew
+from lockwork.worker.supervisor.child_process import WorkerProcess
+from lockwork.worker.supervisor.events import EventQueue
+from lockwork.worker.supervisor.heartbeat import Heartbeat, LeaseRenewals
+from lockwork.worker.supervisor.hook_relay import HookRelay
+from lockwork.worker.supervisor.processes import WorkerProcesses
 from lockwork.worker.supervisor.scheduler import Scheduler
-from lockwork.worker.supervisor.session_cleanup import Returns
-from lockwork.worker.supervisor.status import Condition
-from lockwork.worker.supervisor.systemd import Notify
+from lockwork.worker.supervisor.session_cleanup import SessionCleanup
+from lockwork.worker.supervisor.status import WorkerStatus
+from lockwork.worker.supervisor.systemd import SystemdNotifier
 
 log: Log = Log("lockwork.worker")
 
 _TRIES = 3
-"""Children of a worker that is to end by itself that may fail to start, one after the other."""
+"""Consecutive failed starts after which a worker that ends with its work gives up."""
 _HURRY = 3.0
 """Seconds that children have, beyond their grace, before they are killed."""
 _PULSE = 1.0
 
 _Event = (
-    tuple[Literal["exit"], Child]
+    tuple[Literal["exit"], WorkerProcess]
     | tuple[Literal["signal"], int]
     | tuple[Literal["ready"], str]
     | tuple[Literal["worn"], tuple[str, str, str]]
@@ -50,25 +51,26 @@ class Supervisor:
 
     def __init__(self, app: Lockwork, options: WorkerOptions, *, loop: str | None = None) -> None:
         self._options = options
-        self._events: Events[_Event] = Events()
+        self._events: EventQueue[_Event] = EventQueue()
         self._begun = False
         self._status = 0
-        self._notify = Notify()
+        self._notify = SystemdNotifier()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
         queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = in_milliseconds(app.config.result_ttl)
         bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
-        keeper = Keeper(app.runtime, bounds)
-        self._relay = Relay(app.registry.around.hooks)
+        keeper = LeaseRenewals(app.runtime, bounds)
+        self._keep_bounds = partial(keeper.finish, queues)
+        self._relay = HookRelay(app.registry.context.hooks)
         self._heartbeat = Heartbeat(
             app.runtime, queues, options.lease, window_ms, self._session_over, self._relay.add, keeper, self._possible,
             self._buried,
         )  # fmt: skip
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
         self._reports = Reports(self._reported)
-        self._overruns = Overruns(self._too_long)
-        self._returns = Returns(self._heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
-        self._crew = Crew(
+        self._overruns = HardTimeouts(self._too_long)
+        self._returns = SessionCleanup(self._heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
+        self._crew = WorkerProcesses(
             options,
             environment.chosen(loop),
             self._reports.descriptor,
@@ -76,7 +78,7 @@ class Supervisor:
             on_exit=lambda child: self._events.post(("exit", child)),
             again=lambda seconds: self._events.later(seconds, ("start", None)),
         )
-        self.condition: Condition = Condition(self._crew, self._heartbeat, options.lease)
+        self.condition: WorkerStatus = WorkerStatus(self._crew, self._heartbeat, options.lease)
 
     def run(self) -> int:
         """Work until SIGTERM, SIGINT or SIGHUP; raises a LockworkError when it cannot begin."""
@@ -100,6 +102,7 @@ class Supervisor:
                     log.error("worker processes cannot be started: this worker ends without having done its work")
                     self._status = FAILED
                     break
+            self._keep_bounds()
             log.info("stopped")
             return self._status
         finally:
@@ -147,7 +150,7 @@ class Supervisor:
         self._relay.add_buried(queue, buried)
         self._events.post(("buried", None))  # they are passed on after each event
 
-    def _too_long(self, session: str, verdicts: list[Verdict]) -> None:
+    def _too_long(self, session: str, verdicts: list[HardTimeout]) -> None:
         child = self._crew.children.get(session)
         if child is not None:
             for verdict in verdicts:
@@ -215,13 +218,13 @@ class Supervisor:
             self._begun = True
             self._notify.tell(READY=1, STATUS=f"{self._crew.wanted} processes on {', '.join(self._options.queues)}")
 
-    def _on_exit(self, child: Child) -> None:
+    def _on_exit(self, child: WorkerProcess) -> None:
         self._crew.gone(child)
         self._overruns.forget(child.session)
         self._relay.gone(child)
         given_back = self._returns.give_back(child, leaving=self._leaving)
         if child.process.returncode == NOT_SET_UP and not child.ready and not self.condition.stopping:
-            # trying again and again would only look like working: whoever started the worker is told
+            # trying again and again would only look like working: the caller that started the worker gets the error
             log.error("worker process %d could not set up what it needs (see above): the worker stops", child.pid)
             self._status = FAILED
             self._on_stop()

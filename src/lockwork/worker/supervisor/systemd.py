@@ -17,7 +17,7 @@ _PATIENCE = 2.0
 """Seconds to wait with them for a service manager that has much to read."""
 
 
-class Notify:
+class SystemdNotifier:
     """Does nothing where nobody listens."""
 
     def __init__(self) -> None:

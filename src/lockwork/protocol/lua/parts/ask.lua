@@ -71,7 +71,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   end
 
   -- When to look again if no wake-up comes: the first in line just after the holder's deadline and at least every second
-  -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head; whoever cannot be told, often.
+  -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head; a waiter that cannot be notified, often.
   local ahead = ticket - line.head
   local left = math.max(0, math.ceil((deadline - now) / 1000))
   local check

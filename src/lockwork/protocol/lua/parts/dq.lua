@@ -6,7 +6,7 @@ local entries, line, books = KEYS[1], KEYS[2], KEYS[3]
 local KEPT = 60000 -- ms that a log is written; then it is kept for as long
 local MANY = 50000 -- entries in a log, after which it is kept no longer, whatever its age
 local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
-local LOOK = 5000 -- ms after which everybody who waits looks again by itself
+local LOOK = 5000 -- ms after which every waiter looks again without a message
 redis.call('ZCARD', entries)
 redis.call('ZCARD', line)
 redis.call('HLEN', KEYS[4])

@@ -1,6 +1,6 @@
 -- Flows: jobs that wait until others have ended. The keys are named by the script that includes this, as for finish and
 -- lines, and: notes, expiry, flows. The header of such a job ends with `>`; its id is FLOW.NUMBER, that of a compensation
--- FLOW.NUMBERu. Whoever ends jobs says so with flow_ended, and calls carry_on before it is done.
+-- FLOW.NUMBERu. A script that ends jobs says so with flow_ended, and calls carry_on before it returns.
 --   flows: `#` how many jobs wait for others. Of the flow F: `F` its book, `F a` whose results are its own, `F t` what is left to
 --     do, {number, position, ...}: of that job's children, from this position on; -1: cancel its jobs
 --   of its job N: `F kN` its children, those of job 0 wait for nobody; `F wN` for how many it waits, or would if it
@@ -13,7 +13,7 @@
 local function flow_engine()
   local STATE, TOTAL, STORED, SUCCEEDED, FAILED, CANCELLED, BAD = 1, 2, 3, 4, 5, 6, 7
   local STOP, UNDO, TOP, UNDOING, UNDONE, LOST = 8, 9, 10, 11, 12, 13
-  local STEPS = 500 -- jobs that are moved or cancelled in one call
+  local STEPS = 150 -- jobs that are moved or cancelled in one call
   local flow_books, flow_todo, flow_running = {}, {}, {}
   local dropped = 0 -- bytes of the records of those that this call has cancelled
 

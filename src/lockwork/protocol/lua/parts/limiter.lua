@@ -1,8 +1,9 @@
 -- A limiter's books. The hash: s its rule; c units ever booked; l the last slot; z the count of the last entry dropped;
--- t, u when the bucket is full again, us and parts of a us; x when the keys expire, us; e<request> = {slot us, units, then
--- t, u after and before it, 1 if its caller has left};
+-- t, u when the bucket is full again, us and parts of a us; g the count that was booked at other rates; x when the keys expire,
+-- us; e<request> = {slot us, units, then t, u after and before it, channel of its caller};
 -- n newest time that was written (us), o how far these books' clock is ahead of the server's (us).
 -- The log: requests by the count of units booked up to and with them, so also by slot: bookings are served in order.
+-- include: publish
 local limiter, log = KEYS[1], KEYS[2]
 local KEPT = 60000000 -- us that a request is remembered after its slot, so that a call that is sent again takes once
 local MANY = 1000 -- requests remembered only for that; more go early
@@ -34,8 +35,8 @@ end
 -- Nothing is written.
 local function read(text, request)
   local rule = parsed(text)
-  local found = redis.call('HMGET', limiter, 's', 'c', 'l', 't', 'u', 'z', 'x', 'e' .. request, 'n', 'o')
-  local books = {rule = rule, text = text, count = 0, last = 0, full = 0, part = 0, dropped = 0, expires = 0}
+  local found = redis.call('HMGET', limiter, 's', 'c', 'l', 't', 'u', 'z', 'x', 'e' .. request, 'n', 'o', 'g')
+  local books = {rule = rule, text = text, count = 0, last = 0, full = 0, part = 0, dropped = 0, expires = 0, fixed = 0}
   if not found[1] then
     books.fresh = true
     return books
@@ -43,6 +44,7 @@ local function read(text, request)
   books.count, books.last = tonumber(found[2]), tonumber(found[3])
   books.full, books.part = tonumber(found[4]), tonumber(found[5])
   books.dropped, books.expires = tonumber(found[6]), tonumber(found[7])
+  books.fixed = tonumber(found[11] or 0)
   -- Where the server's clock is set back, the books' goes on: so nobody waits longer than before for what was booked.
   ahead = math.max(tonumber(found[10] or 0), tonumber(found[9] or 0) - server)
   now = server + ahead
@@ -53,11 +55,13 @@ local function read(text, request)
   local idle = old.kind == 'b' and books.full or books.last + old.period
   books.live = idle >= now
   if old.kind ~= rule.kind or rule.kind == 'w' then return books end
-  -- whoever was told a slot keeps it; from then on the bucket lacks as many units as before. (Counted from now on, what is
+  -- a caller that has a slot keeps it; from then on the bucket lacks as many units as before. (Counted from now on, what is
   -- booked would be stretched by each change to a slower rate and never shrink again.)
   local base = math.max(now, books.last)
   local ratio = (rule.whole + rule.rest / rule.parts) / (old.whole + old.rest / old.parts)
-  if books.full > base and (ratio ~= 1 or old.parts ~= rule.parts) then
+  local changed = ratio ~= 1 or old.parts ~= rule.parts
+  if changed then books.fixed = books.count end
+  if changed and books.full > base then
     books.full, books.part = base + math.ceil((books.full + (books.part > 0 and 1 or 0) - base) * ratio), 0
   end
   return books
@@ -85,21 +89,19 @@ local function slot(books, n)
   return at, 0, 0
 end
 
--- Give back the last slots of a bucket while their callers have left: at most 1,000 a call. A slot in the midst cannot be given back,
--- because later ones follow from it; it waits until those are gone.
-local function unwind(books)
-  for _ = 1, MANY do
-    local request = redis.call('ZRANGE', log, -1, -1)[1]
-    local last = request and entry(request)
-    if not last or not last[7] or books.full ~= last[3] or books.part ~= last[4] then break end
-    books.full, books.part = last[5], last[6]
-    redis.call('ZREM', log, request)
-    redis.call('HDEL', limiter, 'e' .. request)
-    size = size - 1
+-- The place `rank` of the log follows a slot that was given back or moved up: keep in it the books before it, and wake its caller if
+-- that waits, to look whether it moves up. At the log's end these are the books.
+local function follow(books, rank, full, part)
+  local request = redis.call('ZRANGE', log, rank, rank)[1]
+  if request then
+    local behind = entry(request)
+    behind[5], behind[6] = full, part
+    redis.call('HSET', limiter, 'e' .. request, cmsgpack.pack(behind))
+    if behind[1] > now then publish(behind[7], limiter .. ':' .. request) end
+    return
   end
-  local request = redis.call('ZRANGE', log, -1, -1)[1]
-  local last = request and entry(request)
-  books.last = last and last[1] or 0
+  local last = redis.call('ZRANGE', log, -1, -1)[1]
+  books.last, books.full, books.part = last and entry(last)[1] or 0, full, part
 end
 
 -- Drop entries that neither count nor are remembered any more: now and then, and a few at once, but more than come in.
@@ -122,7 +124,7 @@ local function save(books, ...)
   local renewed = books.expires < kept or size == 0
   if renewed then books.expires = kept + KEPT end
   redis.call('HSET', limiter, 's', books.text, 'c', books.count, 'l', books.last, 't', books.full, 'u', books.part,
-    'z', books.dropped, 'x', books.expires, 'n', now, 'o', ahead, ...)
+    'z', books.dropped, 'g', books.fixed, 'x', books.expires, 'n', now, 'o', ahead, ...)
   if renewed then
     local ms = math.max(0, math.ceil((books.expires - now) / 1000)) + KEPT / 1000
     redis.call('PEXPIRE', limiter, ms)

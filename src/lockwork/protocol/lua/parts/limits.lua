@@ -12,7 +12,7 @@ local at_once, at_work = tonumber(rules[2] or nil), tonumber(rules[3] or 0)
 local rate_jobs, rate_us = string.match(rules[4] or '', '^(%d+)/(%d+)$')
 rate_jobs, rate_us = tonumber(rate_jobs), tonumber(rate_us or 0) * 1000
 
--- A record has come: if it is large, whoever reads many of them counts their bytes from now on.
+-- A record has come: if it is large, scripts that read many records count their bytes from now on.
 local function weigh(record)
   if #record > HEAVY and not rules[10] then
     rules[10] = '1'
@@ -43,7 +43,7 @@ local function rate_full()
 end
 
 -- How many jobs the rate allows now; and, if none, the us at which it allows one, and whether somebody sleeps who was told to
--- come by then: whoever was told a moment has it as its score in `idle`, the others when they went to sleep.
+-- come by then: a worker that was given a time has it as its score in `idle`, the others when they went to sleep.
 local function rate_allows()
   local full = rate_full()
   local free = math.floor((now + rate_us - full) * rate_jobs / rate_us)

@@ -7,7 +7,7 @@
 local lock = KEYS[1]
 local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
 local MARGIN = 60000 -- ms that a key outlives its last deadline
-local LOOK = 4900 -- ms after which every waiter looks again by itself
+local LOOK = 4900 -- ms after which every waiter looks again without a message
 local LATE = 900 -- ms that the next in line may look too late when a grant runs out; a claim (4 s) and that are LOOK
 
 -- Deadlines decide; the key's expiry only collects what nobody needs any more. The fence is needed until the clock has passed
@@ -45,7 +45,7 @@ local function first(mine)
   return waiter, more
 end
 
--- The next in line may look again only in seconds. When a new grant is shorter than that, it is told to look now, and so
+-- The next in line may look again only in seconds. When a new grant is shorter than that, it is notified to look now, and so
 -- learns when the grant runs out; and so are two more, because it may die. Those whose process is gone do not count.
 local function warn(deadline)
   if deadline - now >= (LOOK - LATE) * 1000 then return end

@@ -1,5 +1,5 @@
 -- Jobs with a key (one at a time, in order) or a group (fair turns, limits of its own). Such a job is never in a ready
--- list without having been admitted here, which happens when it is due; so whoever enqueues puts it into the due set. One
+-- list without having been admitted here, which happens when it is due; so the enqueuing script puts it into the due set. One
 -- that comes back from a worker is admitted at once.
 -- The script that includes this names: lines, books, sleeping, and in `rings` the number of its first ring's key.
 --   lines: sorted by text: `k KEY\nNUMBER ID` waits for its key, `g LEVEL GROUP\nNUMBER ID` for its group's turn; those
@@ -104,7 +104,7 @@ local function left_key(key, id)
   end
 end
 
--- A leased job is not leased any more; `over`: it will not run again. Otherwise whoever calls puts it into the due set, or
+-- A leased job is not leased any more; `over`: it will not run again. Otherwise the caller puts it into the due set, or
 -- admits it. Returns how many others may run for that: the next of its group, and the next of its key, which may be of
 -- another group.
 local function left(id, record, over)

@@ -2,7 +2,7 @@
 -- f its fence; d when its lease ends, us, l how long that is, ms; e when the period ends, us, p how long it is, ms; v its result or failure; w<channel> of a
 -- process in which somebody waits; x, z the requests of the last calls that gave up and of the last resets.
 local once = KEYS[1]
-local LOOK = 5000 -- ms after which whoever waits looks again by itself
+local LOOK = 5000 -- ms after which a waiter looks again without a message
 local MARGIN = 75000 -- ms that the key outlives its period and its run
 local MANY = 1000 -- processes that are notified; the callers of others look by themselves
 local found = redis.call('HMGET', once, 's', 'o', 'q', 'f', 'd', 'e', 'l', 'p')
@@ -11,7 +11,7 @@ local deadline, ends = tonumber(found[5] or 0), tonumber(found[6] or 0)
 -- what lies further ahead than it is long began before the clock was set back: it counts from now on
 if found[7] then deadline = math.min(deadline, now + found[7] * 1000) end
 if found[8] then ends = math.min(ends, now + found[8] * 1000) end
--- the runner's lease decides, whoever looks; nobody writes it down
+-- the runner's lease decides at each look; the end is not written
 if state == 'r' and deadline <= now then state = 'l' end
 
 local function keep(until_us)

@@ -1,7 +1,7 @@
--- The waiting line of permits: strictly in order, whoever is first waits until its units are free. A waiter is
+-- The waiting line of permits: strictly in order: the first waits until its units are free. A waiter is
 -- {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units, secret, deaf}
 -- include: seal
-local LOOK = 5000 -- ms after which every waiter looks again by itself
+local LOOK = 5000 -- ms after which every waiter looks again without a message
 local OFTEN = 1000 -- ms after which the first in line does
 local LATE = 900 -- ms that one further behind looks later than the first, at most
 

@@ -3,7 +3,7 @@
 -- include: publish
 local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
 local CLAIM = 4000 -- ms that units which were handed over are held until their buyer's process claims them
-local LOOK = 5000 -- ms after which everybody who waits looks again by itself
+local LOOK = 5000 -- ms after which every waiter looks again without a message
 local SCAN = 500 -- tickets that are looked at in one call; of those that nobody has any more, more
 local DEAF_LOOK = 500 -- ms after which a waiter whose process does not listen looks again
 local DEAF_LATE = 400 -- ms that it may be late

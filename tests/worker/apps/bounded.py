@@ -1,0 +1,10 @@
+"""Jobs that die, of which ten are kept."""
+
+from lockwork import Lockwork
+
+lw = Lockwork(dead_limit=10)
+
+
+@lw.task(retries=0)
+async def fails(number: int) -> None:
+    raise ValueError(number)
