@@ -4,16 +4,20 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+DIR ?=
 JOBS ?= 200000
+SECONDS ?= 120
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
 WORKERS ?= 3
 
-.PHONY: help demo test chaos check bench clean
+.PHONY: help demo test quick mutants chaos check bench clean
 
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS='--buyers 2000 --stock 50')"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
-	@echo "make chaos   200,000 jobs whose workers are killed every second (make chaos JOBS=1000000)"
+	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/lock)"
+	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
+	@echo "make chaos   200,000 jobs, locks, permits and elections whose processes are killed (make chaos JOBS=1000000)"
 	@echo "make check   lint, types, import rules, and a wheel that installs"
 	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
 	@echo "make clean   remove the virtual environment and what the tools left"
@@ -24,8 +28,16 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
+quick: $(VENV)/.dev
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/unit $(DIR) $(ARGS)
+
+mutants: $(VENV)/.dev
+	LOCKWORK_PIN_MUTANTS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 \
+		$(or $(DIR),tests/model tests/simulation) $(ARGS)
+
 chaos: $(VENV)/.dev
-	LOCKWORK_CHAOS_JOBS=$(JOBS) $(BIN)/python -m pytest -s tests/chaos/test_queue_chaos.py $(ARGS)
+	LOCKWORK_CHAOS_JOBS=$(JOBS) LOCKWORK_CHAOS_SECONDS=$(SECONDS) $(BIN)/python -m pytest -s tests/chaos $(ARGS)
 
 check: $(VENV)/.dev
 	@VENV=$(VENV) sh scripts/check.sh

@@ -9,6 +9,8 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import compress
+from operator import not_
 from pathlib import Path
 
 import pytest
@@ -27,11 +29,27 @@ from proxy import Proxy, proxied
 from roles import as_role
 from simulation.server import Server
 
+pytest_plugins = ["mutants"]
+
 # the same examples in every run, and no example fails because the machine was busy with something else
 settings.register_profile(
     "lockwork", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("lockwork")
+
+LONG = (
+    "chaos",
+    "demo/test_broken_shops.py",
+    "docs/test_migrating.py",
+    "failure/test_named_queue_bugs_server.py",
+    "flows/test_flow_chaos.py",
+    "process/test_killed_at_random.py",
+    "simulation/queues/test_partitioned_queues.py",
+    "synchronizers/test_barrier_processes.py",
+    "worker/test_server_away.py",
+    "worker/test_unruly_jobs.py",
+)
+"""Folders and files of tests that take ten seconds and more."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,6 +64,19 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # once, not in each of xdist's workers
         # tests start processes by the hundred, and with PYTHONDONTWRITEBYTECODE each would compile all of it
         compileall.compile_dir(Path(lockwork.__file__).parent, quiet=2)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each of xdist's workers begin with its share of the long tests, so that none runs alone at the end."""
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    places = [Path(__file__).parent / place for place in LONG]
+    long = [any(map(item.path.is_relative_to, places)) for item in items]
+    first, rest = list(compress(items, long)), list(compress(items, map(not_, long)))
+
+    def share(tests: list[pytest.Item], worker: int) -> list[pytest.Item]:
+        return tests[len(tests) * worker // workers : len(tests) * (worker + 1) // workers]
+
+    items[:] = [test for worker in range(workers) for test in share(first, worker) + share(rest, worker)]
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ from chaos.checkers import Line
 from history import History
 from processes import Started, alive, started, stopped, until
 
-SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "20"))
+SECONDS = float(os.environ.get("LOCKWORK_CHAOS_SECONDS", "10"))
 SEED = int(os.environ.get("LOCKWORK_CHAOS_SEED", "0")) or random.randrange(1 << 30)
 _APPS = Path(__file__).parent / "apps"
 

@@ -26,9 +26,9 @@ from chaos.players import SEED, freeze, send
 from lockwork.protocol.keys import QueueKeys
 from processes import until
 
-JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "6000"))
+JOBS = int(os.environ.get("LOCKWORK_CHAOS_JOBS", "3600"))
 KEYS, TENANTS = 50, 10
-WAVES = 10
+WAVES = 6
 """Seconds over which the jobs come, so that there is work while workers are killed."""
 ONE_BY_ONE = int(os.environ.get("LOCKWORK_CHAOS_SECONDS", "10"))
 """Seconds over which jobs come one by one."""

@@ -10,12 +10,9 @@ from simulation.server import Build, Server
 
 _GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
 _SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
-_HELD = "if held[1] and deadline > now then"
-_BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 _NOT_ON = "redis.call('HSET', lock, 'd', 0)"
 _MINE = "if held[1] == ARGV[1] and held[2] == ARGV[2] and deadline > now then"
 _MINIMUM = "if ARGV[4] and left > 0 then"
-_LOOK = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
 _LEAVES = "    leave(request)\n    save_line()\n    return"
 _PLACES = "parts/places"
 TWINS = (
@@ -27,17 +24,13 @@ TWINS = (
     Build("adoption does not warn the line", (("lock_adopt", "if held[5] then warn", "if false then warn"),)),
     Build("adoption loses the line", (("lock_adopt", "\nkeep(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)),
     Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
-    Build("force tells nobody", (("lock_force", _LOOK, ""),)),
     Build("force passes the line by", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
     Build("force ends what has ended", (("lock_force", " or tonumber(held[3]) <= now then", " then"),)),
     Build("force sent again says that nobody held it", (("lock_force", "return tonumber(ARGV[1])", "return 0"),)),
-    Build("granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
     Build("a minimum is forgotten", (("lock_release", _MINIMUM, "if false then"),)),
     Build("a minimum without a release in time", (("lock_release", _MINIMUM, "if ARGV[4] then"),)),
     Build("a minimum is its releaser's", (("lock_release", "'o', '', 'r', '', 'd'", "'d'"),)),
-    Build("the line is not told of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
     Build("a minimum from the beginning", (("lock_release", "now + ARGV[4] * 1000", "held[2] + ARGV[4] * 1000"),)),
-    Build("nobody is asked to give back", (("parts/ask", "if keeper then", "if false then"),)),
     Build("asked although nobody keeps it", (("parts/ask", "'^~([^;]*)%.'", "'^~?([^;]*)%.'"),)),
     Build("tags are taken for a process", (("parts/ask", "'^~([^;]*)%.'", "'^~(.*)%.'"),)),
     Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),
@@ -55,7 +48,6 @@ TWINS = (
     Build("nobody is handed it who was deaf", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
     Build("who was deaf is handed it for ever", ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),)),
     Build("a whole claim for the deaf", (("parts/line", "claim_of(waiter, waiter[2])", "waiter[2]"),)),
-    Build("a process is handed all that it leaves", ((_PLACES, "silent[channel] = now", ""),)),
     Build("who asks is silent all the same", ((_PLACES, "line.silent[channel] = nil", ""),)),
     Build("passed over means out of the line", ((_PLACES, "if ticket < line.head then", "if false then"),)),
     Build("a claim counts for nothing", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),

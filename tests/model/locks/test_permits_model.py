@@ -10,7 +10,6 @@ from simulation.server import Build, Server
 
 _PART, _LINE = "parts/permits", "parts/permits_line"
 TWINS = (
-    Build("one more than there are", ((_LINE, "> capacity", "> capacity + 1"),)),
     Build("newcomers pass the line", (("permits_acquire", "and line.head > line.tail and", "and"),)),
     Build(
         "a refreshed waiter says again how many there are",

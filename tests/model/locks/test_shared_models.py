@@ -15,7 +15,6 @@ PLAIN_TWINS = (
     Build("a renewal shortens", (("plain_renew", "math.max(redis.call('PTTL', key), ", "math.max(0, "),)),
     Build("does not know its own token", (("plain_acquire", "redis.call('GET', key) ~= token", "true"),)),
     Build("SETNX without an expiry", (("plain_acquire", ", 'NX', 'PX', lease)", ", 'NX')"),)),
-    Build("takes what is taken", (("plain_acquire", "'NX', 'PX'", "'PX'"),)),
     Build("gives a new expiry to what has one", (("plain_acquire", "left == -1 and", "true and"),)),
     Build("leaves the key without an expiry", (("plain_acquire", "missing > 0 and", "false and"),)),
     Build("a repeated release is a loss", (("plain_release", "return tonumber(ARGV[1])", "return 0"),)),

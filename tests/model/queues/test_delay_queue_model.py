@@ -12,7 +12,6 @@ _PART = "parts/dq"
 _DUE = "ZRANGEBYSCORE', entries, '-inf', now"
 _MOVED = "(ARGV[3] ~= '' and math.floor(tonumber(due)) ~= tonumber(ARGV[3]))"
 TWINS = (
-    Build("takes again", (("dq_pop", "if done then", "if false then"),)),
     Build("adds again", (("dq_add", "if done then", "if false then"),)),
     Build("removes again", (("dq_remove", "if done then", "if false then"),)),
     Build("forgets at once", ((_PART, "now - since >= KEPT * 1000", "true"),)),
@@ -22,7 +21,6 @@ TWINS = (
     Build("takes early", (("dq_pop", "'-inf', now, 'WITHSCORES'", "'-inf', now + 1000000, 'WITHSCORES'"),)),
     Build("takes the newest", (("dq_pop", _DUE, "ZREVRANGEBYSCORE', entries, now, '-inf'"),)),
     Build("tells one of many", (("dq_add", "wake(count)", "wake(1)"),)),
-    Build("does not tell of what is sooner", (("dq_add", "not earliest or", "false and"),)),
     Build("nobody takes over the watch", (("dq_pop", "if leave(request) and first[1] or", "leave(request)\nif"),)),
     Build("puts back nothing", (("dq_abandon", "if #pairs > 0 then", "if false then"),)),
     Build("puts back over what is newer", (("dq_abandon", "'NX'", "'CH'"),)),

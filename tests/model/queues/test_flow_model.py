@@ -21,7 +21,6 @@ _FLOWS = "parts/flows"
 _SMALL_STEPS = (_FLOWS, "local STEPS = 150", "local STEPS = 2")
 _ONCE = "if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end"
 _PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
-_LAST = "redis.call('HINCRBY', flows, field, -1) > 0"
 _NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
 _UNDO = "flow_undo(flow, book)"
 _HELD = "if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end"
@@ -29,7 +28,6 @@ _RUNS = "if book and (book[STATE] == 'b' or book[STATE] == 'r')"
 _COUNTED = "redis.call('HDEL', flows, field)"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 TWINS = (
-    Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
     Build("an end counts twice", ((_FLOWS, _ONCE, _ONCE.replace("then return end", "then end")),)),
     Build("a failure passes", ((_FLOWS, _PASSES, "local passes = true"),)),
     Build("nothing is ignored", ((_FLOWS, _PASSES, "local passes = letter == 's'"),)),

@@ -43,7 +43,6 @@ def test_a_broken_return_is_caught(simulated: Server, twin: Build) -> None:
         Build("a sleeper wakes another", (("jobs_pass", "if since and since >= 0 and", "if false and"),)),
         Build("who woke up by itself tells nobody", (("jobs_pass", " and ARGV[2] ~= '1'", ""),)),
         Build("the dead are told", (("parts/wake", "count - heard", "count - 1"),)),
-        Build("nobody is told", (("parts/wake", "while count > 0 and", "while false and"),)),
         Build("many dead hide who lives", (("parts/wake", "unheard < 500", "unheard < 100"),)),
     ],
     ids=lambda twin: twin.name,

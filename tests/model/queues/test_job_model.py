@@ -21,9 +21,6 @@ TWINS = (
         "a revived job lines up twice",
         (("parts/control", "if redis.call('SREM', withdrawn, id) == 0 then", "if true then"),),
     ),
-    Build(
-        "an expired job is leased", (("jobs_reserve", "if limit and tonumber(limit) <= today then", "if false then"),)
-    ),
     Build("a leased job expires", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build(
         "a job that is sent again gets a time to expire",

@@ -12,8 +12,6 @@ _LIMITS = "parts/limits"
 _COUNT = "redis.call('HINCRBY', stats, 'running', count)"
 _FULL = "redis.call('HSET', stats, 'full', rules[5])"
 _KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
-_FREE = "if free > 0 then return math.min(want, free) end"
-_OPEN = "math.max(again, takers(freed, lines))"
 _SPREAD = "if turn > soonest + 1000000 then turn = soonest end"
 _FREED = "count_freed(had - rest)"
 _PAUSE = "redis.call('HSETNX', stats, name, math.floor(now / 1000))"
@@ -27,23 +25,16 @@ TWINS = (
     Build("who settles late is counted, too", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),
     Build("what is recovered stays counted", (("jobs_recover", _FREED, ""),)),
     Build("a death counts as one job", (("jobs_recover", _FREED, "count_freed(1)"),)),
-    Build("a pause that is not heard", ((_LIMITS, "if rules[1] then return 0 end", ""),)),
     Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
-    Build("one job more than may run", ((_LIMITS, "at_once - at_work))", "at_once + 1 - at_work))"),)),
     Build("a rate without memory", ((_LIMITS, _FULL, ""),)),
     Build("a rate that forgets the burst", ((_LIMITS, "count * rate_us", "1 * rate_us"),)),
-    Build("a rate that is too fast", ((_LIMITS, _FREE, "if free > 0 then return math.min(want, free + 1) end"),)),
-    Build("who comes too early learns nothing", (("jobs_reserve", "if wait then look_again(wait) end", ""),)),
     Build("who comes too early is sent away for long", ((_LIMITS, _SPREAD, ""),)),
     Build("who asks again is told another moment", ((_LIMITS, "awaited and math.max(", "math.max("),)),
     Build("who knows when to come is woken before", (("parts/wake", "and now or '+inf'", "and '+inf' or '+inf'"),)),
-    Build("to resume wakes nobody", (("queue_set", "publish(channel, jobs)", ""),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
-    Build("a free place wakes nobody", (("jobs_settle", _OPEN, "again"),)),
     Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
     Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
     Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
-    Build("one job more than may wait", ((_LIMITS, "waiting + new > size then", "waiting + new > size + 1 then"),)),
     Build("one more than there is room for", (("jobs_push", "push(3, again, first)", "push(3, again, first + 1)"),)),
     Build("some, but not those that came first", (("jobs_push", "push(3, again, first)", "push(6, again, first)"),)),
     Build("one alone is one more than may wait", (("job_push", "waiting >= size", "waiting > size"),)),

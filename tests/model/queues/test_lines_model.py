@@ -9,29 +9,19 @@ from model.queues.lines_machine import CrowdedLinesMachine, LinesMachine
 from model.queues.moved_lines_machine import MovedLinesMachine
 from simulation.server import Build, Server
 
-_TAKEN = "if holder and holder ~= id then"
-_MOST = "if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end"
 _TURN = "redis.call('RPUSH', ring, group)"
 _AGAIN = "then enter_ring(level, group) end\n  end\n  tidy(group)"
-_FIRST = "ZRANGEBYLEX', lines, '[' .. line .. '\\n', '(' .. line .. '\\v',"
-_LAST = "ZREVRANGEBYLEX', lines, '(' .. line .. '\\v', '[' .. line .. '\\n',"
 _GIVES = "if key then left_key(key, id) end"
-_RATE = "if jobs == '0' then return 0 end"
 _BACK = "admit(id, record, token)"
 _FENCE = "string.match(token, ' (%d+)')"
 _FEW = ("parts/lines", "passed_over > 1000", "passed_over > 0")
 _GROUP = "left_group(group)\n  if key"
 TWINS = (
-    Build("a key that is taken does not matter", (("parts/lines", _TAKEN, "if false then"),)),
     Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
     Build("a retry gives its key away", (("parts/lines", "if key and over then", "if key then"),)),
-    Build("a group without a limit", (("parts/lines", _MOST, ""),)),
-    Build("a rate that is not counted", (("parts/lines", _RATE, "do return 0 end"),)),
     Build("a group goes on until its end", (("parts/lines", _TURN, "redis.call('LPUSH', ring, group)"),)),
     Build("a place in the group is not given back", (("parts/lines", _GROUP, "if key"),)),
     Build("a full group is forgotten", (("parts/lines", _AGAIN, "then end\n  end\n  tidy(group)"),)),
-    Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
-    Build("the last comes first", (("parts/lines", _FIRST, _LAST),)),
     Build("what is given back goes last", (("jobs_settle", _BACK, "admit(id, record)"),)),
     Build("what is recovered goes last", (("jobs_recover", _BACK, "admit(id, record)"),)),
     Build("the newest lease comes back first", (("parts/lines", f"'-' .. {_FENCE}", f"{_FENCE} - 9e15"),)),

@@ -8,13 +8,11 @@ from model.bench import check, check_caught
 from model.queues.queue_machine import QueueMachine
 from simulation.server import Build, Server
 
-_TOKEN = "if tokens[index] ~= token then"
 _KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
 _RUNS = "if redis.call('HEXISTS', KEYS[6 + number], id) == 1 then return at('running') end"
 _ALIVE = "string.format('(%.0f', math.floor(now / 1000))"
 _TRIES = "if tried then redis.call('HSET', tries, id, tried) end"
 TWINS = (
-    Build("any token settles", (("jobs_settle", _TOKEN, "if not tokens[index] then"),)),
     Build("a push counts twice", (("parts/push", _KNOWN, "redis.call('HSET', jobs, id, record) >= 0"),)),
     Build("recovery is not counted", (("jobs_recover", _TRIES, ""),)),
     Build(
@@ -23,7 +21,6 @@ TWINS = (
     ),
     Build("a crash of its own process is a failure", (("jobs_settle", "tried = crashed(token)", ""),)),
     Build("crashes are forgotten", (("jobs_reserve", "(count or 0) + 1, crashes or ''", "(count or 0) + 1, ''"),)),
-    Build("a poison job goes round", (("jobs_recover", "crashes >= tonumber(ARGV[5])", "false"),)),
     Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt > most"),)),
     Build("the dead are named to nobody", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),

@@ -6,13 +6,55 @@ import pytest
 
 from model.bench import check, check_caught
 from model.queues.unique_machine import UniqueMachine
-from simulation.queues.unique_queue_twins import COMMON
 from simulation.server import Build, Server
 
 _PUSH = "jobs_push_unique"
 _LIMIT = "if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) else redis.call('ZREM', expiry, id) end"
+_FREED = "if name and name_owner(name) == id then redis.call('HDEL', books, 'u ' .. name) end"
+_OVER = "if over then free_name(id, record) end"
+_AGAIN = "if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end"
+_OVERDUE = "if id and tonumber(redis.call('ZSCORE', expiry, id) or today + 1) > today then"
+_LATEST = "if at and latest then at = math.max(today, math.min(at, latest)) end"
+_REFUSED = "if holder and holder ~= id then return false end"
+_DEAD = "(plain(record) or retake_name(id, record, dead))"
+_TAKEN = "if not retake_name(id, record, dead) then return 'taken' end"
 TWINS = (
-    *COMMON,
+    Build(
+        "anybody frees a name",
+        (("parts/names", _FREED, "if name then redis.call('HDEL', books, 'u ' .. name) end"),),
+    ),
+    Build(
+        "who has ended keeps its name",
+        (("parts/lines", _OVER, ""), ("parts/names", " == 1 and not", " >= 0 and not")),
+    ),
+    Build("a retry frees the name", (("parts/lines", _OVER, "free_name(id, record)"),)),
+    Build("who has begun keeps its name", (("jobs_reserve", "if special then begun(id, record) end", ""),)),
+    Build(
+        "all names are free when they begin",
+        (("parts/names", "if unique_name(record) == 's' then", "if true then"),),
+    ),
+    Build("who is run again takes what another has", (("parts/names", _REFUSED, ""),)),
+    Build("who is run again has no name", (("parts/names", "redis.call('HSET', books, 'u ' .. name, id)", ""),)),
+    Build("one that is run again does not ask", (("jobs_revive", _TAKEN, ""),)),
+    Build("the dead do not ask", (("dead_retry", _DEAD, "true"),)),
+    Build("a call that is sent again meets itself", ((_PUSH, _AGAIN, ""),)),
+    Build("who is overdue keeps its name", ((_PUSH, _OVERDUE, "if id then"),)),
+    Build(
+        "who runs becomes another call",
+        ((_PUSH, " or not (waits or stands) then return 'k' end", " then return 'k' end"),),
+    ),
+    Build("the first call counts", ((_PUSH, "redis.call('HSET', jobs, id, record)", ""),)),
+    Build("its attempts count for the next", ((_PUSH, "redis.call('HDEL', tries, id)", ""),)),
+    Build("the next does not leave its line", ((_PUSH, "leave_lines(id, old)", ""),)),
+    Build("a debounced job waits for ever", ((_PUSH, _LATEST, ""),)),
+    Build(
+        "a debounced job is not moved",
+        ((_PUSH, "if at or stands then redis.call('ZADD'", "if stands and not at then redis.call('ZADD'"),),
+    ),
+    Build(
+        "a time that does not end",
+        ((_PUSH, "tonumber(upto) > today then return owner", "tonumber(upto) then return owner"),),
+    ),
     Build(
         "who is cancelled keeps its name",
         (("parts/leave", "if not plain(record) then free_name", "if nil then free_name"),),

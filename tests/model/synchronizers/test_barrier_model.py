@@ -40,9 +40,6 @@ TWINS = (
     Build("nobody can withdraw", (("barrier_leave", "drop(ARGV[1])", ""),)),
     Build("takes any number of parties", (("barrier_arrive", "if others > 0 and", "if false and"),)),
     Build(
-        "opens for one too few", (("barrier_arrive", "opens = others + 1 >= parties", "opens = others + 2 >= parties"),)
-    ),
-    Build(
         "any order",
         (("barrier_arrive", "redis.call('HINCRBY', barrier, 't', 1)", "1"),),
     ),

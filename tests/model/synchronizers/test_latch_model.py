@@ -10,7 +10,6 @@ from simulation.server import Build, Server
 
 _BEFORE = "redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)"
 TWINS = (
-    Build("counts twice", (("latch_count", _BEFORE, "false"),)),
     Build(
         "a reset forgets what was counted",
         (("latch_count", _BEFORE, "redis.call('HGET', KEYS[2 + turn], request)"),),

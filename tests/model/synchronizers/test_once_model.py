@@ -10,7 +10,6 @@ from simulation.server import Build, Server
 
 _PART = "parts/once"
 TWINS = (
-    Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
     Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == ARGV[2] then", "if false then"),)),
     Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
     Build("never runs again", (("once_begin", "(ends > now or", "(true or"),)),

@@ -88,13 +88,6 @@ class _Careless:
 
 
 CANDIDATES = (GoesOn, ReleasesFirst, SaysNothing, StandsOnce, LeavesItsPlace, Deaf)
-_SCRIPTS = (
-    "grants although a lease lasts",
-    "hands over a lock that is held",
-    "a fence that is not raised",
-    "anybody may release",
-    "abandoning ends any grant",
-    "waiters look too late",
-)
+_SCRIPTS = ("grants although a lease lasts", "waiters look too late")
 BUILDS = tuple(build for builds in LOCKS.values() for build in builds if build.name in _SCRIPTS)
 assert len(BUILDS) == len(_SCRIPTS)

@@ -16,7 +16,6 @@ LOCKS = {
             "hands over a lock that is held",
             (("parts/ask", _HELD, _HELD.replace("held[1] and", "held[1] == owner and", 1)),),
         ),
-        Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
         Build(
             "extends by too little",
             (("lock_renew", "'d', deadline, 'l', length)", "'d', deadline - 500000, 'l', length)"),),
@@ -27,19 +26,9 @@ LOCKS = {
             "forgets a fence that is ahead of the clock",
             (("parts/line", "math.max(0, math.ceil((last - now) / 1000)) + MARGIN", "MARGIN"),),
         ),
-        Build(
-            "a fence that is not raised",
-            (
-                ("parts/line", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)"),
-                ("parts/line", "if fence < now then", "if fence == 0 then"),
-            ),
-        ),
         Build("a fence from the clock alone", (("parts/line", "if fence < now then fence = now end", "fence = now"),)),
     ),
     "L3": (
-        Build(
-            "anybody may release", (("lock_release", "held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or", "not held[3] or"),)
-        ),
         Build("an old grant's fence may release", (("lock_release", "held[2] ~= ARGV[3] or", ""),)),
         Build("anybody may renew", (("lock_renew", "held[1] == ARGV[at] and held[2] == ARGV[at + 1] and", ""),)),
         Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),

@@ -21,7 +21,6 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Server
 from simulation.world import Broken, Step, World
 
-_WITHDRAW = "withdraw(ARGV[1], ARGV[2])"
 _ALONE = {"multi_acquire": "lock_acquire", "multi_abandon": "lock_abandon", "multi_release": "lock_release"}
 _NAMES = ["a", "b", "c"]
 
@@ -30,8 +29,6 @@ TWINS = (
         "whoever lost one keeps what comes after it while it waits",
         (("multi_acquire", "    withdraw_from(at + 1, #KEYS)", "    local _ = at"),),
     ),
-    Build("it says granted when one is missing", (("multi_acquire", "    return {0, math.max(check, 1), now}\n", ""),)),
-    Build("only the first is withdrawn", (("multi_abandon", _WITHDRAW, f"if _ == 1 then {_WITHDRAW} end"),)),
     Build("not waiting, it keeps what was free", (("multi_acquire", "    withdraw_from(1, at - 1)\n", ""),)),
     Build("only the first is released", (("multi_release", "    pass(", "    if at == 1 then pass("),
                                          ("multi_release", "held[5])\n", "held[5]) end\n"))),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from simulation.server import Build
 
-_HELD = "if not held or held[2] ~= ARGV[2] then"
 TWINS = (
     Build("one more than there are", (("parts/permits_line", "> capacity", "> capacity + 1"),)),
     Build("newcomers do not look whether units are free", (("permits_acquire", "and used + units <= capacity", ""),)),
-    Build("newcomers pass the line", (("permits_acquire", "and line.head > line.tail and", "and"),)),
     Build(
         "small requests pass a large one",
         (
@@ -33,7 +31,6 @@ TWINS = (
         "a lease lasts on by as much as the clock was set back",
         (("parts/permits", "tonumber(found[11] or 0) - now)", "0)"),),
     ),
-    Build("anybody may release", (("permits_release", _HELD, "if not held then"),)),
     Build(
         "a released grant's units stay taken",
         (("parts/permits", "used, count = used - held[4], count - 1", "count = count - 1"),),
@@ -47,16 +44,6 @@ TWINS = (
         ),
     ),
     Build(
-        "live holders are swept when they have renewed",
-        (("parts/permits", "if held[1] <= now then\n      drop", "if key <= now then\n      drop"),),
-    ),
-    Build("revives a lapsed grant", (("permits_renew", " and held[1] > today then", " then"),)),
-    Build("anybody may renew", (("permits_renew", "held and held[2] == ARGV[at] and", "held and"),)),
-    Build(
-        "an abandoned request keeps its grant",
-        (("permits_abandon", "if held then drop(id, held) else", "if not held then"),),
-    ),
-    Build(
         "a request is granted again",
         (
             (
@@ -66,7 +53,6 @@ TWINS = (
             ),
         ),
     ),
-    Build("a fence that is not raised", (("parts/permits", "math.max(last + 1, now)", "math.max(last, now)"),)),
     Build("a fence from the clock alone", (("parts/permits", "math.max(last + 1, now)", "now"),)),
     Build(
         "a release wakes nobody",
@@ -78,10 +64,6 @@ TWINS = (
     Build(
         "a downgrade keeps all units",
         (("permits_downgrade", "used, held[4], held[6] = used - held[4] + kept, kept, nil", "held[4] = kept"),),
-    ),
-    Build(
-        "dead waiters stay in line",
-        (("parts/places", "if waiter[1] > now then\n", "if true then\n"),),
     ),
     Build(
         "a claim that lasts as long as the longest lease",

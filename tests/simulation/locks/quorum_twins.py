@@ -10,19 +10,6 @@ from simulation.server import Build
 BUILDS = (
     Build("the fence is not raised", (("lock_raise", "redis.call('HSET', lock, 'f', ARGV[3])", "local _ = 1"),)),
     Build(
-        "another's grant is taken for one's own",
-        (("lock_raise", "held[1] ~= ARGV[1] or held[2] ~= ARGV[2] or deadline", "deadline"),),
-    ),
-    Build(
-        "servers grant what is held",
-        (("parts/ask", "if held[1] and deadline > now then", "if held[1] == owner and deadline > now then"),),
-    ),
-    Build("whoever abandons ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
-    Build(
-        "whoever renews has it",
-        (("lock_renew", "held[1] == ARGV[at] and held[2] == ARGV[at + 1] and deadline > now", "held[1]"),),
-    ),
-    Build(
         "a renewal says more than it does",
         (("lock_renew", "reply[index] = deadline", "reply[index] = deadline + 4e5"),),
     ),

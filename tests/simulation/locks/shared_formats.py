@@ -85,11 +85,8 @@ RELEASED = SharedBuild()
 _OURS = "redis.call('GET', key) == ARGV[at]"
 TWINS = (
     SharedBuild("takes what is held", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
-    SharedBuild("anybody may release", (("plain_release", "redis.call('GET', KEYS[1]) == ARGV[2]", "true"),),
-                kind="plain"),
     SharedBuild("anybody may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
     SharedBuild("renews by word only", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"),
-    SharedBuild("a key without an expiry", (("plain_acquire", ", 'PX', lease)", ")"),), kind="plain"),
     SharedBuild("tells a later end than it sets", (("plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"),
     SharedBuild("takes it a little early", (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
                 kind="timestamp"),
@@ -97,10 +94,6 @@ TWINS = (
     SharedBuild("anybody may renew", (("timestamp_renew", "owner == ARGV[at] and", "owner and"),), kind="timestamp"),
     SharedBuild("renews by word only", (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
                 kind="timestamp"),
-    SharedBuild("no expiry is as good as dead",
-                (("timestamp_acquire", "ends > now then", "ends > now and redis.call('PTTL', key) >= 0 then"),),
-                kind="timestamp"),
-    SharedBuild("waits for the dead", (("plain_acquire", "missing > 0 and", "false and"),), kind="plain"),
 )  # fmt: skip
 
 

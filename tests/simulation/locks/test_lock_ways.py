@@ -14,20 +14,13 @@ from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
-_GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
-_SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
-_OTHERS = "if held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline <= now then"
 _TELL = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
 _HELD = "if held[1] and deadline > now then"
 _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 
 TWINS = (
-    Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
-    Build("anybody adopts", (("lock_adopt", _OTHERS, "if deadline <= now then"),)),
-    Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
     Build("force tells nobody", (("lock_force", _TELL, ""),)),
     Build("a kept lock is granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
-    Build("a minimum is forgotten", (("lock_release", "if ARGV[4] and left > 0 then", "if false then"),)),
     Build("the line is not told of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
     Build("nobody is asked to give back", (("parts/ask", "if keeper then", "if false then"),)),
 )

@@ -26,11 +26,6 @@ _SLACK = 300 * MS
 TWINS = (
     Build("a call may arrive after it was sent again", ends="never"),
     Build("takes again", (("dq_pop", "if done then", "if false then"),)),
-    Build("adds again", (("dq_add", "if done then", "if false then"),)),
-    Build("removes again", (("dq_remove", "if done then", "if false then"),)),
-    Build("takes early", (("dq_pop", "'-inf', now, 'WITHSCORES'", "'-inf', now + 1000000, 'WITHSCORES'"),)),
-    Build("puts back nothing", (("dq_abandon", "if #pairs > 0 then", "if false then"),)),
-    Build("puts back over what is newer", (("dq_abandon", "'NX'", "'CH'"),)),
     Build("tells nobody", (("dq_add", "wake(count)", ""),)),
     Build("tells nobody of what is sooner", (("dq_add", "not earliest or", "false and"),)),
     Build("nobody takes over the watch", (("dq_pop", "wake(1) end", "end"),)),

@@ -10,16 +10,6 @@ TWINS = {
         LATE,
         WITHOUT_KILL,
         Build(
-            "a push that is sent again counts twice",
-            (
-                (
-                    "parts/push",
-                    "redis.call('HSETNX', jobs, id, record) == 1",
-                    "redis.call('HSET', jobs, id, record) >= 0",
-                ),
-            ),
-        ),
-        Build(
             "a push that is sent again revives a job that ended",
             (("parts/push", "local ended = again and", "local ended = false and"),),
         ),
@@ -61,16 +51,8 @@ TWINS = {
             (("jobs_recover", "crashes >= tonumber(ARGV[5])", "false"),),
         ),
         Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt >= 99 + most"),)),
-        Build(
-            "a crash is a failure",
-            (("parts/finish", "return attempt .. '/' .. crashes, crashes", "return attempt, crashes"),),
-        ),
     ),
     "Q6": (
-        Build(
-            "due a little early",
-            (("jobs_reserve", "local today = math.floor(now / 1000)", "local today = math.floor(now / 1000) + 300"),),
-        ),
         Build(
             "sleeps on when a job is due",
             (("jobs_reserve", "if next_due then look_again(tonumber(next_due) - today) end", ""),),
@@ -93,20 +75,8 @@ TWINS = {
     ),
     "one job": (
         Build(
-            "a job that is to be cancelled is retried",
-            (("jobs_settle", "if mark and outcome ~= 's' and", "if false and"),),
-        ),
-        Build(
-            "a job that is to be cancelled is recovered",
-            (("jobs_recover", "if mark and string.sub", "if false and string.sub"),),
-        ),
-        Build(
             "a job that has expired begins",
             (("jobs_reserve", "if limit and tonumber(limit) <= today then", "if false then"),),
-        ),
-        Build(
-            "a job that was moved runs at its old place, too",
-            (("jobs_reserve", "and not (voids and voids[at] == 1)", ""),),
         ),
         Build(
             "a snooze counts",
@@ -119,17 +89,11 @@ TWINS = {
             ),
         ),
         Build(
-            "any delivery writes things down",
-            (("jobs_note", "~= ARGV[2] then return 0 end", "== '' then return 0 end"),),
-        ),
-        Build(
             "cancelling takes running jobs",
             (("parts/control", "redis.call('HEXISTS', KEYS[25 + at - named], id) == 1", "false"),),
         ),
     ),
     "Q10": (
-        Build("a job that ran counts as running", (("jobs_settle", "count_freed(freed)", ""),)),
-        Build("what died with its worker counts as running", (("jobs_recover", "count_freed(had - rest)", ""),)),
         Build(
             "a counter that counts calls",
             (
@@ -143,10 +107,7 @@ TWINS = {
     ),
     "offers": (
         Build("an offer is not told again", (("jobs_reserve", "ARGV[1] == '1' or offered > known", "ARGV[1] == '1'"),)),
-        Build("an offer is answered twice", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
         Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
-        Build("an offer that is not noted", (("parts/offer", "'ZADD', idle, -fence", "'ZREM', idle"),)),
-        Build("an offer that is not counted", (("parts/offer", "count_leased(1)", ""),)),
         Build("an offer with an old fence", (("parts/offer", "math.max(now, tonumber(rules[9] or 0) + 1)", "1"),)),
     ),
     "keys and groups": (
@@ -154,9 +115,6 @@ TWINS = {
             "a key that is taken does not matter",
             (("parts/lines", "if holder and holder ~= id then", "if false then"),),
         ),
-        Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
-        Build("a retry gives its key away", (("parts/lines", "if key and over then", "if key then"),)),
-        Build("a cancelled job keeps its key", (("jobs_settle", " or outcome == 'c')", ")"),)),
         Build(
             "a group without a limit",
             (
@@ -168,16 +126,7 @@ TWINS = {
             ),
         ),
         Build("a rate that is not counted", (("parts/lines", "if jobs == '0' then return 0 end", "do return 0 end"),)),
-        Build("a place in the group is not given back", (("parts/lines", "left_group(group)\n  if key", "if key"),)),
-        Build("who leaves its line keeps its key", (("parts/lines", "if key then left_key(key, id) end", ""),)),
-        Build("who is cancelled stays in line", (("parts/leave", "leave_lines(id, record)", ""),)),
         Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
-        Build("what is given back goes last", (("jobs_settle", "admit(id, record, token)", "admit(id, record)"),)),
-        Build("what is recovered goes last", (("jobs_recover", "admit(id, record, token)", "admit(id, record)"),)),
-        Build(
-            "the newest lease comes back first",
-            (("parts/lines", "'-' .. string.match(token, ' (%d+)')", "string.match(token, ' (%d+)') - 9e15"),),
-        ),
         Build(
             "the last comes first",
             (
@@ -190,12 +139,9 @@ TWINS = {
         ),
     ),
     "dead and cleared jobs": (
-        Build("a job that is retried stays dead", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
-        Build("a retried job keeps its outcome", (("dead_retry", "redis.call('HDEL', KEYS[8], unpack(ids))", ""),)),
         Build("attempts do not begin anew", (("dead_retry", "if ARGV[2] == '1' then", "if false then"),)),
         Build("a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results, id, id .. ' p')", ""),)),
         Build("a deleted job leaves its attempts", (("parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)),
-        Build("who is cleared away stays in line", (("jobs_clear", "leave_lines(id, record)", ""),)),
         Build("what is cleared is not counted", (("jobs_clear", "if reply[6] > 0 then", "if false then"),)),
     ),
 }

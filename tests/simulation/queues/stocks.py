@@ -24,14 +24,10 @@ TWINS = (
     Build("oversells", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
     Build("reserves twice", (("stock_reserve", _FOUND, "local known = false"),)),
     Build("gives back twice", (("parts/stock", "redis.call('HDEL', books, 'r' .. id)", "local _"),)),
-    Build("adds twice", (("stock_state", "if not string.find(added, ARGV[3], 1, true) then", "if true then"),)),
-    Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
     Build("what runs out stays held", (("parts/stock", "'-inf', clock, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
     Build("holds for as long as the clock was set back", (("parts/stock", "tonumber(shown[1] or 0) - now)", "0)"),)),
-    Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
     Build("nobody hands over", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
     Build("tells nobody", ((_LINE, "publish(waiter[3], id)", "local _"),)),
-    Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
 )
 
 

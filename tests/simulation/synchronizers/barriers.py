@@ -22,20 +22,7 @@ _LOOK = 5 * SECOND
 _PLACE = 15 * SECOND
 _SLACK = 250 * MS
 _OLD = "(old[2] > first and old[1] > now - KEPT * 1000)"
-_PASSED = "if mine then return {1, mine[2], mine[1]} end"
-_ZADD = "redis.call('ZADD', places, last, request)"
-_NOTED = "redis.call('HSET', barrier, 'i' .. request, cmsgpack.pack({generation, index}))"
 TWINS = (
-    Build(
-        "the dead count",
-        (
-            (_PART, "string.format('(%.0f', now), '+inf')", "'-inf', '+inf')"),
-            ("barrier_arrive", "'-inf', now, 'LIMIT'", "'-inf', 0, 'LIMIT'"),
-            ("barrier_arrive", "if opens and gone + left > 0 then", "if false then"),
-        ),
-    ),
-    Build("a call that is sent again arrives again", (("barrier_arrive", "if mine then", "if false then"),)),
-    Build("forgets who passed", ((_PART, _NOTED, ""),)),
     Build(
         "forgets at once who passed",
         (
@@ -44,15 +31,9 @@ TWINS = (
             (_PART, "old[2] >= generation - 1 or", ""),
         ),
     ),
-    Build(
-        "withdraws who has passed",
-        (("barrier_leave", _PASSED, "redis.call('HDEL', barrier, 'i' .. ARGV[1])"),),
-    ),
-    Build("nobody can withdraw", (("barrier_leave", "drop(ARGV[1])", ""),)),
     Build("opens for one too few", (("barrier_arrive", "others + 1 >= parties", "others + 2 >= parties"),)),
     Build("an index for two", ((_PART, "index = before + at - 1", "index = 0"),)),
     Build("nobody is told", ((_PART, "publish(waiter[1],", "tostring("),)),
-    Build("places that are not refreshed", (("barrier_arrive", _ZADD, _ZADD.replace("last", "'NX', last")),)),
     Build("a barrier without an expiry", ((_PART, "redis.call('PEXPIRE', barrier, 2 * KEPT)", ""),)),
 )
 

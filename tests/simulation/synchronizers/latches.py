@@ -27,11 +27,8 @@ _BEFORE = "redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEY
 TWINS = (
     Build("counts twice", (("latch_count", _BEFORE, "false"),)),
     Build("a reset forgets the requests", ((_PART, _TURN, "if true then"),)),
-    Build("a call that found it open counts after a reset", (("latch_count", "remember('z', request)", ""),)),
     Build("opens one too early", (("latch_count", "math.max(0, left - ARGV[4])", "math.max(0, left - ARGV[4] - 1)"),)),
-    Build("resets twice", (("latch_reset", "if known('q', ARGV[3]) then", "if false then"),)),
     Build("tells nobody", (("latch_count", "publish(string.sub(fields[at], 2), sealed(secret, latch, words))", ""),)),
-    Build("forgets that a round had opened", (("latch_count", "redis.call('HSET', latch, 'o', round)", ""),)),
     Build("a place for a moment", (("latch_wait", "now + PLACE * 1000, ARGV", "now + 1000, ARGV"),)),
     Build("a latch without an expiry", ((_PART, "redis.call('PEXPIRE', key, math.max(ttl, PLACE) + MARGIN)", ""),)),
 )

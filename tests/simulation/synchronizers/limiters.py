@@ -30,7 +30,6 @@ TWINS = (
     Build(
         "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
     ),
-    Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("books what nobody waits for", (("limiter_take", "at - now > wait then", "at - now > wait + 50000 then"),)),
     Build("moves up beside those before it", (("limiter_take", "full = mine[5], part", "full = 0, part"),)),
     Build(
@@ -45,15 +44,9 @@ TWINS = (
     Build(
         "gives back what others count on", (("limiter_return", "books.count - mine[2]", "books.count - mine[2] - 1"),)
     ),
-    Build(
-        "one more in a burst",
-        ((_PART, "rule.limit)\n    return math.max(", "rule.limit + 1)\n    return math.max("),),
-    ),
     Build("a bucket that is never empty", ((_PART, "if full < now then", "if true then"),)),
-    Build("one more in a window", ((_PART, "books.count + n - rule.limit", "books.count + n - rule.limit - 1"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period / 2)"),)),
     Build("never rests", ((_PART, "if full < now then full, part = now, 0 end", ""),)),
-    Build("overtakes", ((_PART, "local at = math.max(now, books.last)", "local at = now"),)),
     Build(
         "a new rate starts afresh",
         (

@@ -35,16 +35,10 @@ TWINS = (
         ),
     ),
     Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
-    Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == ARGV[2] then", "if false then"),)),
-    Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
-    Build("repeats what was lost", (("once_begin", "not (state == 'l' and ARGV[6] == '1')", "state ~= 'l'"),)),
     Build("the fence stands still", (("once_begin", "math.max(fence + 1, now)", "7"),)),
     Build("stores over another run", (("once_end", "owner ~= ARGV[1] or found[4] ~= ARGV[2] or", ""),)),
     Build("keeps the first end only", (("once_end", "return state == ARGV[3] and 1 or 0", "return 0"),)),
     Build("tells nobody", (("once_end", "wake()", ""),)),
-    Build("revives what was lost", (("once_renew", "and deadline > now then", "then"),)),
-    Build("gives up another's run", (("once_abandon", "and request == ARGV[1] then", "then"),)),
-    Build("resets twice", (("once_reset", "not known('z', ARGV[1])", "true"),)),
     Build("a period without an expiry", ((_PART, "redis.call('PEXPIRE', once,", "tostring("),)),
 )  # fmt: skip
 

@@ -1,0 +1,104 @@
+"""The seeds that catch mutants, builds with one thing wrong, in the simulator and against the models.
+
+`mutants.json` pins a seed for each mutant, so that a test plays one run instead of a search. When that run does not
+catch the mutant any more, because a script or a check has changed, the test searches, and the end of the session says
+so. `make mutants` searches for every mutant, and pins the quickest of the seeds that catch it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+_FILE = Path(__file__).with_suffix(".json")
+_PINS: dict[str, int] = json.loads(_FILE.read_text()) if _FILE.exists() else {}
+_PINNING = "LOCKWORK_PIN_MUTANTS" in os.environ
+_TIMES, _ENOUGH = 20, 5.0
+"""A search for the quickest seed ends after so many times the best so far took, or so many seconds of this process."""
+_PATIENCE = 60.0
+"""Seconds after which a search because a pin does not hold any more gives up."""
+_PROPERTY = "mutant caught by seed"
+_running: list[pytest.Item] = []
+
+
+def check_caught(caught: Callable[[int], bool], mutant: object, seeds: int) -> None:
+    """Fail unless the run of a seed catches this test's mutant: the pinned one, or else one below `seeds`."""
+    (test,) = _running
+    pinned = _PINS.get(test.nodeid)
+    if pinned is not None and not _PINNING and caught(pinned):
+        return
+    found = _quickest(caught, seeds) if _PINNING else _first(caught, seeds)
+    if found is None:
+        longer = "" if _PINNING else "; `make mutants` searches for longer and pins one"
+        pytest.fail(f"no run caught it in up to {seeds} seeds: {mutant}{longer}")
+    test.user_properties.append((_PROPERTY, found))
+
+
+def _first(caught: Callable[[int], bool], seeds: int) -> int | None:
+    end = time.monotonic() + _PATIENCE
+    in_time = itertools.takewhile(lambda _: time.monotonic() < end, range(seeds))
+    return next(filter(caught, in_time), None)
+
+
+def _quickest(caught: Callable[[int], bool], seeds: int) -> int | None:
+    best: tuple[float, int] | None = None
+    failure: Exception | None = None
+    began = before = time.process_time()
+    for seed in range(seeds):
+        try:
+            found = caught(seed)
+        except Exception as error:  # noqa: BLE001 - a mutant may also break the run itself; other seeds prove more
+            found, failure = False, error
+        now = time.process_time()
+        if found:
+            best = min(best or (now - before, seed), (now - before, seed))
+        if best and now - began > min(_TIMES * best[0], _ENOUGH):
+            break
+        before = now
+    if best is None and failure:
+        raise failure
+    return best[1] if best else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember which test's mutant is to be caught."""
+    _running[:] = [item]
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: pytest.ExitCode, config: pytest.Config
+) -> None:
+    """Pin what was found, or say what was searched for; in the process that hears from all workers of xdist."""
+    found = {
+        report.nodeid: seed
+        for report in itertools.chain(*terminalreporter.stats.values())
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, seed in report.user_properties
+        if name == _PROPERTY and isinstance(seed, int)
+    }
+    if _PINNING:
+        some = config.option.keyword or any("::" in place for place in config.args)
+        _pin(found, whole_files=not some and exitstatus != pytest.ExitCode.INTERRUPTED)
+        terminalreporter.write_line(f"{len(found)} mutants pinned in {_FILE}")
+    elif found:
+        terminalreporter.section("mutants without a seed that catches them: `make mutants` pins one")
+        for test in sorted(found):
+            terminalreporter.write_line(test)
+
+
+def _pin(found: dict[str, int], *, whole_files: bool) -> None:
+    """Replace the pins of these tests, or all in their files, and drop those of files that are gone."""
+    played = {_file(test) for test in found} if whole_files else set()
+    root = _FILE.parents[1]
+    kept = {test: seed for test, seed in _PINS.items() if _file(test) not in played and (root / _file(test)).exists()}
+    _FILE.write_text(json.dumps(kept | found, indent=0, sort_keys=True) + "\n")
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
