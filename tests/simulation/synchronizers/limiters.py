@@ -36,7 +36,6 @@ TWINS = (
         "moves up beside others in a window",
         (("limiter_take", "count = score - mine[2]", "count = score - 2 * mine[2]"),),
     ),
-    Build("overtakes while it moves up", (("limiter_take", "before and entry(before)[1] or 0", "0"),)),
     Build(
         "leaves its place free twice",
         (("limiter_take", "follow(books, rank + 1, full, part)", "follow(books, rank + 1, 0, 0)"),),
