@@ -7,10 +7,11 @@ import binascii
 import contextlib
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, ClassVar, Self
+from typing import Protocol as Shape
 
 import msgspec
 
@@ -20,15 +21,32 @@ from lockwork.logs import Log
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
-from lockwork.protocol.locks import grants as protocol
+from lockwork.protocol.locks.grants import Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
-
-if TYPE_CHECKING:
-    from lockwork.locks.ownership import Holding
-
+from lockwork.runtime.runtime import Runtime
 
 _LONGEST = 2000
+"""Characters of an exported grant."""
+
+
+class Issuer(Shape):
+    """What a grant needs of the handle that issued it; see Holding in ownership.py."""
+
+    noun: ClassVar[str]
+    name: str
+    _key: str
+    _lease_ms: int
+    _on_lost: OnLost | None
+    _runtime: Runtime
+
+    def _release_whole(self, grant: Grant) -> None: ...
+    async def _arelease_whole(self, grant: Grant) -> None: ...
+    def _lengthen(self, grant: Grant, lease: Duration | None) -> Generator[Any, Any, None]: ...
+    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None: ...
+    def _ending(self, grant: Grant) -> tuple[Any, ...]: ...
+    def _end(self, lease: Lease, ending: tuple[Any, ...]) -> Generator[Any, Any, bool]: ...
+    def _request(self, owner: Owner) -> Request: ...
 
 
 class Passed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -39,14 +57,14 @@ class Passed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
     fence: int
 
 
-def export(handle: Holding, grant: Grant, lease: Lease, lease_ms: int) -> Protocol[str]:
+def export(handle: Issuer, grant: Grant, lease: Lease, lease_ms: int) -> Protocol[str]:
     """Transfer `grant`, which this process has just forgotten, to the adopter of the text; on failure, release it."""
     asked = handle._request(grant._owner)
     # Nobody's owner: were it the exporter's, then the exporter, asking again, would look to the server like the holder.
     transit = replace(asked, owner=f"{asked.owner}~{asked.request}", lease_ms=lease_ms, kind="lock")
     renewal = lease.renewal
     try:
-        moved = yield from protocol.adopt(transit, renewal.owner, renewal.fence)
+        moved = yield from grants.adopt(transit, renewal.owner, renewal.fence)
     except GeneratorExit:
         raise
     except BaseException:
@@ -98,7 +116,7 @@ class Grant:
         "on_lost",
     )
 
-    def __init__(self, handle: Holding, owner: Owner, fence: int, lease: Lease, since: float) -> None:
+    def __init__(self, handle: Issuer, owner: Owner, fence: int, lease: Lease, since: float) -> None:
         self.name: str = handle.name
         self.fence: int = fence
         self.depth: int = 1

@@ -11,10 +11,10 @@ from redis.crc import key_slot
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import ConfigError, LockLost
-from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.grant import Grant, Issuer, OnLost
 from lockwork.locks.handle import Handle
 from lockwork.locks.lock import Lock
-from lockwork.locks.ownership import Holding, extend
+from lockwork.locks.ownership import extend
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
@@ -34,7 +34,7 @@ class MultiGrant(Grant):
 
     __slots__ = ("_told", "parts")
 
-    def __init__(self, handle: Holding, owner: Owner, parts: Iterable[Grant], since: float) -> None:
+    def __init__(self, handle: Issuer, owner: Owner, parts: Iterable[Grant], since: float) -> None:
         self.parts: tuple[Grant, ...] = tuple(parts)
         self._told = False
         fence = max(part.fence for part in self.parts)
@@ -118,13 +118,13 @@ class _Ended:
 
     whole: Lease
     in_time: bool
-    parts: list[tuple[Holding, Lease, tuple[Any, ...]]] = field(default_factory=list)
+    parts: list[tuple[Issuer, Lease, tuple[Any, ...]]] = field(default_factory=list)
 
 
 class MultiLock(Handle):
     """A handle to several locks, the same ones that `lw.lock` takes one by one."""
 
-    noun = "multilock"
+    noun: ClassVar[str] = "multilock"
     grant_class: ClassVar[type[Grant]] = MultiGrant
 
     def __init__(

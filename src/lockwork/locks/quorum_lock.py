@@ -79,7 +79,7 @@ class QuorumGrant(Grant):
 class QuorumLock(Handle):
     """A handle to one named lock on all servers of a Quorum; re-entrant for who uses the same Quorum object."""
 
-    noun = "quorum lock"
+    noun: ClassVar[str] = "quorum lock"
     grant_class: ClassVar[type[Grant]] = QuorumGrant
 
     def __init__(
