@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     # what went wrong
     from lockwork.errors import (
-        BlockingCallError,
         ConfigError,
         JobFailed,
         LimitReached,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from lockwork.tasks.task import Task
 
 __all__ = [
-    "BlockingCallError",
     "ConfigError",
     "Depends",
     "Grant",

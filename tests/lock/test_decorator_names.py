@@ -165,7 +165,9 @@ def test_wrong_arguments_are_the_functions_own_error(lw: Lockwork, admin: redis.
     assert not admin.keys()
 
 
-@pytest.mark.parametrize("method", ["acquire", "try_acquire", "state", "locked", "owner", "remaining", "force_release"])
+@pytest.mark.parametrize(
+    "method", ["acquire", "try_acquire", "inspect", "locked", "owner", "remaining", "force_release"]
+)
 def test_a_template_is_no_lock(lw: Lockwork, admin: redis.Redis, method: str) -> None:
     with pytest.raises(ConfigError, match="braces"):
         getattr(lw.lock("order:{order_id}"), method)()

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from lockwork import BlockingCallError, ConfigError, LockLost, LockTimeout, Lockwork
+from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
+from lockwork.errors import BlockingCallError
 
 
 def test_a_function_runs_while_the_lock_is_held(lw: Lockwork) -> None:

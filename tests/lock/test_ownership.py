@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import redis
 
-from lockwork import BlockingCallError, LockTimeout, Lockwork, NotHeld
+from lockwork import LockTimeout, Lockwork, NotHeld
+from lockwork.errors import BlockingCallError
 
 
 def test_a_thread_may_acquire_again_and_releases_as_often(lw: Lockwork) -> None:

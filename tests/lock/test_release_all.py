@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from lockwork import BlockingCallError, LockLost, Lockwork, NotHeld
+from lockwork import LockLost, Lockwork, NotHeld
+from lockwork.errors import BlockingCallError
 from processes import until
 
 

@@ -10,7 +10,8 @@ import redis
 
 from commandstats import script_calls
 from lock.keeping import SOON
-from lockwork import BlockingCallError, ConfigError, LockTimeout, Lockwork, NotHeld
+from lockwork import ConfigError, LockTimeout, Lockwork, NotHeld
+from lockwork.errors import BlockingCallError
 from processes import until
 
 

@@ -20,21 +20,21 @@ from lockwork.worker.settings import ProcessSettings, WorkerOptions
 RUNNER = """
 import socket, sys
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.frames import Begun, Ended, Free, Stop, order, orders, packed
+from lockwork.worker.ipc.frames import Begun, Free, RunnerEnded, Stop, order, orders, packed
 
 line = socket.socket(fileno=int(sys.argv[1]))
 orders(line)
 line.sendall(packed(Free()))
 while (message := order(line)) is not None:
     if isinstance(message, Stop):
-        line.sendall(packed(Ended(Outcome(message.id, b"", "c"))) + packed(Free()))
+        line.sendall(packed(RunnerEnded(Outcome(message.id, b"", "c"))) + packed(Free()))
     else:
         line.sendall(packed(Begun()))
         if message.job.id == "copied":
             for id, token in ("copied", b"old"), ("other", b""):
-                line.sendall(packed(Ended(Outcome(id, token, "d"))) + packed(Free()))
+                line.sendall(packed(RunnerEnded(Outcome(id, token, "d"))) + packed(Free()))
         if message.job.id != "slow":
-            line.sendall(packed(Ended(Outcome(message.job.id, b"", "s"))) + packed(Free()))
+            line.sendall(packed(RunnerEnded(Outcome(message.job.id, b"", "s"))) + packed(Free()))
         if message.job.id == "copied":
             line.sendall(packed(Free()))
 """

@@ -43,11 +43,15 @@ class Schedules:
         call, return the handle of a schedule that was declared elsewhere; a task's own schedule has the task's name.
         Raises ConfigError.
         """
-        return self._named(what, **options) if isinstance(what, str) else self._declared(what, **options)
+        if isinstance(what, TaskCall):
+            return self._declared(what, options.pop("name", None), options)
+        if isinstance(what, str):
+            return self._named(what, **options)
+        raise ConfigError(
+            f"a schedule needs a call of a task, such as send.call(42), or a schedule's name, not {what!r:.60}"
+        )
 
-    def _declared(self, call: TaskCall, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule:
-        if not isinstance(call, TaskCall):
-            raise ConfigError(f"a schedule needs a call of a task, such as send.call(42), not {call!r:.60}")
+    def _declared(self, call: TaskCall, name: Any, options: Any) -> Schedule:
         plan = ScheduleRules.read(options).plan(name, call)
         home = self._home(call, plan)
         self.plans.setdefault(home, {}).setdefault(name, plan)
