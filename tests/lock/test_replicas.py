@@ -34,7 +34,7 @@ async def test_the_same_for_tasks(pair: tuple[str, redis.Redis]) -> None:
 
 def test_too_few_replicas_give_it_back(pair: tuple[str, redis.Redis]) -> None:
     with Lockwork(pair[0]) as lw:
-        with pytest.raises(NotReplicated, match="1 of 2 replicas"):
+        with pytest.raises(NotReplicated, match="[01] of 2 replicas"):
             lw.lock("c", replicas=2).acquire()
         assert not lw.lock("c").locked(), "the grant that too few have was given back"
         with lw.lock("c"):

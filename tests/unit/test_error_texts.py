@@ -86,6 +86,8 @@ def test_an_error_reply_is_one_clear_error(reply: str, kind: type[Exception], pa
         "CLUSTERDOWN The cluster is down",
         "MASTERDOWN Link with MASTER is down",
         "NOREPLICAS Not enough good replicas to write.",
+        "ERR user_script:18: READONLY You can't write against a read only replica. script: on @user_script:18.",
+        "ERR Error running script (call to f_1): @user_script:18: @user_script: 18: -READONLY You can't write.",
     ],
 )
 def test_what_passes_is_tried_again(reply: str) -> None:

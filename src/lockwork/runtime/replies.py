@@ -24,6 +24,8 @@ _BUSY = ("BUSY", "TRYAGAIN")
 _FAILOVER = ("LOADING", "CLUSTERDOWN", "NOREPLICAS", "UNBLOCKED")
 # A replica says this.
 _REPLICA = ("READONLY", "MASTERDOWN")
+# What a script raises again, after it has caught it, has its code behind the place in the script.
+_RAISED_AGAIN = re.compile(r"user_script: ?\d+: -?([A-Z]+) ")
 # What a server that is away, or talks nonsense, makes its clients raise.
 FORESEEN = (redis.RedisError, hiredis.HiredisError, OSError, EOFError)
 # What redis-py makes of such answers when they come during the handshake.
@@ -76,6 +78,8 @@ def passing(message: str) -> bool:
 def raise_error(message: str, where: str, script: str) -> None:
     """Raise what an error reply means."""
     code = message.split(" ", 1)[0]
+    if code == "ERR" and (inside := _RAISED_AGAIN.search(message)):
+        code = inside[1]
     if code == "NOSCRIPT":
         raise NoScript
     if code in _REPLICA or "-READONLY" in message:
