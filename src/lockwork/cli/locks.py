@@ -17,6 +17,7 @@ from lockwork.cli.options import connected, names_the_app
 from lockwork.cli.terminal import lasting, printable, time_left
 from lockwork.protocol.locks.deadlocks import Edge
 from lockwork.protocol.locks.overview import Holder, LockSnapshot, Overview, literal, read
+from lockwork.protocol.slots import queue_of
 
 _WIDE = 100
 """Columns of a terminal from which on everything about a grant stands in one row."""
@@ -264,7 +265,7 @@ def _force(lw: Lockwork, lock: LockSnapshot) -> int:
     if lock.kind == "queuelock":
         # its key says which slash is whose: that of a partition, one in the lock's name, or the one between them
         queue, _, name = lock.key.partition("{q:")[2].partition("}:lock:")
-        return int(lw.queue(queue).lock(name).force_release())
+        return int(lw.queue(queue_of(queue)).lock(name).force_release())
     if lock.kind == "rwlock":
         return lw.rwlock(lock.name).force_release()
     return lw.semaphore(lock.name, max(1, lock.capacity)).force_release()

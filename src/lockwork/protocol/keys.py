@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lockwork.errors import ConfigError
+from lockwork.protocol import slots
 
 PRIORITIES = ("high", "normal", "low")
 MOST_PARTITIONS = 256
@@ -87,10 +88,7 @@ def once(prefix: str, name: str) -> str:
 
 
 class QueueKeys:
-    """All keys of one queue; they share the hash tag `{q:NAME}`.
-
-    A partition of a queue is a queue of its own: number p of NAME is tagged `{q:NAME/p}`.
-    """
+    """All keys of one queue, or of one partition: they share a hash tag, `{q:NAME}` or `{q:NAME/p/SUFFIX}`."""
 
     __slots__ = (
         "base",
@@ -120,7 +118,7 @@ class QueueKeys:
     )
 
     def __init__(self, prefix: str, queue: str) -> None:
-        base = f"{prefix}:{{q:{queue}}}"
+        base = f"{prefix}:{{{slots.tag(queue)}}}"
         self.name: str = queue
         self.prefix: str = prefix
         self.base: str = base

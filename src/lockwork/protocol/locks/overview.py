@@ -14,6 +14,7 @@ from glob import escape
 from math import inf
 from typing import Any
 
+from lockwork.protocol import slots
 from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.locks import deadlocks
 from lockwork.protocol.locks.deadlocks import Deadlock, Edge, Resource, Share
@@ -206,7 +207,7 @@ def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:
 
 def _name(key: str) -> str:
     tag, _, rest = key.partition(":")[2].partition("}")
-    return f"{tag}/{rest.removeprefix(':lock:')}" if rest else tag
+    return f"{slots.queue_of(tag)}/{rest.removeprefix(':lock:')}" if rest else tag
 
 
 def _holder(owner: bytes, request: bytes) -> Holder:

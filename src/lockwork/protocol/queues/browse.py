@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from lockwork.protocol import slots
 from lockwork.protocol.effects import Argument, Call, Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
@@ -86,7 +87,7 @@ def find(prefix: str) -> Protocol[list[str]]:
         for key in step[1]:
             text = key.decode(errors="replace")
             if text.startswith(begins) and text.endswith(ends):
-                names.add(text[len(begins) : -len(ends)])
+                names.add(slots.queue_of(text[len(begins) : -len(ends)]))
         cursor = step[0].decode()
         if cursor == "0":
             return sorted(names)
