@@ -229,7 +229,7 @@ def test_a_class_of_which_json_knows_nothing_is_refused_where_the_task_is_made(a
     def returns() -> Any: ...
 
     takes.__annotations__["how"] = returns.__annotations__["return"] = wanted
-    for function, what in ((takes, "'how' is annotated as"), (returns, "annotated to return cannot be sent")):
+    for function, what in ((takes, "annotation of 'how' cannot be used"), (returns, "result cannot be sent")):
         with pytest.raises(
             ConfigError, match=f"{what}.*: .* cannot be sent as JSON: use a dataclass, .* Pydantic model"
         ):
