@@ -123,15 +123,17 @@ class Recount:
         assert int(self.flows.get("#", 0)) == len(self.blocked), "blocked"
         assert not self.cancelled & self.records.keys(), "who is run again does not wait any more"
         for flow in [field for field in self.flows if field != "#" and " " not in field]:
-            book: list[Any] = msgspec.msgpack.decode(self.flows[flow])
-            state, total, ends = book[0], book[1], book[3] + book[4] + book[5]
-            if state in "rue":
-                assert ends == sum(field.startswith(f"{flow} r") for field in self.flows), f"ends of {flow}: {book}"
-                assert state == "r" or ends == total
+            record: dict[str, Any] = msgspec.msgpack.decode(self.flows[flow])
+            state, ends = record["state"], record["succeeded"] + record["failed"] + record["cancelled"]
+            if state in ("running", "compensating", "ended"):
+                assert ends == sum(field.startswith(f"{flow} r") for field in self.flows), f"ends of {flow}: {record}"
+                assert state == "running" or ends == record["jobs"]
                 assert f"{flow} t" not in self.flows or f"flow {flow}" in self.expiry, f"nobody goes on with {flow}"
-            if state == "u" and book[10]:
-                assert flows.job_id(flow, book[10]) + "u" in self.records, f"a compensation of {flow} is lost"
-            assert state != "e" or f"flow {flow}" in self.expiry, f"nobody will forget {flow}"
+            if state == "compensating" and record["compensating"]:
+                assert flows.job_id(flow, record["compensating"]) + "u" in self.records, (
+                    f"a compensation of {flow} is lost"
+                )
+            assert state != "ended" or f"flow {flow}" in self.expiry, f"nobody will forget {flow}"
 
     def nothing_left(self) -> None:
         """Raise AssertionError unless all that is left is dead jobs, and counters."""

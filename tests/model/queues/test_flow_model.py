@@ -17,37 +17,40 @@ from model.queues.flow_machine import FlowMachine
 from model.queues.stepwise_flow_machine import StepwiseFlowMachine
 from simulation.server import Build, Server
 
-_FLOWS = "parts/flows"
+_FLOWS, _JOBS, _STORE = "parts/flows", "parts/flow_jobs", "parts/flow_store"
 _SMALL_STEPS = (_FLOWS, "local STEPS = 150", "local STEPS = 2")
-_ONCE = "if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end"
-_PASSES = "local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'"
-_NEXT = "redis.call('HDEL', flows, flow .. ' y' .. book[TOP])\n      book[TOP] = book[TOP] - 1"
-_UNDO = "flow_undo(flow, book)"
-_HELD = "if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end"
-_RUNS = "if book and (book[STATE] == 'b' or book[STATE] == 'r')"
-_COUNTED = "redis.call('HDEL', flows, field)"
+_ONCE = "if redis.call('HSETNX', flows, store.field(flow, 'ended', number), letter .. value) == 0 then return end"
+_PASSES = "local passes = letter == 's' or store.get(flow, 'policy', step.parent) == 'i'"
+_NEXT = "record.successes = record.successes - 1"
+_UNDO = "compensate(flow)"
+_HELD = "if waits_in_flow(flows, id) and flow_engine().still_waits(id) then return 'blocked' end"
+_RUNS = "if flow and (flow.record.state == 'storing' or flow.record.state == 'running')"
+_COUNTED = "redis.call('HDEL', flows, left)"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
 TWINS = (
-    Build("an end counts twice", ((_FLOWS, _ONCE, _ONCE.replace("then return end", "then end")),)),
+    Build("an end counts twice", ((_JOBS, _ONCE, _ONCE.replace("then return end", "then end")),)),
     Build("a failure passes", ((_FLOWS, _PASSES, "local passes = true"),)),
     Build("nothing is ignored", ((_FLOWS, _PASSES, "local passes = letter == 's'"),)),
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
     Build("a cancelled flow had ended", (("flow_cancel", "again and", "false and"),)),
-    Build("a cancelled flow goes on", (("flow_cancel", "if todo[1] ~= -1 then", "if false then"),)),
-    Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
-    Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),
-    Build("all that succeeded is undone", ((_FLOWS, "if book[UNDO] == 0 then book[TOP] = 0 end", ""),)),
-    Build("the first success is undone only", ((_FLOWS, _NEXT, _NEXT.replace("book[TOP] - 1", "0")),)),
+    Build(
+        "a cancelled flow goes on",
+        (("flow_cancel", "if not (opened.steps[1] and opened.steps[1].cancel) then", "if false then"),),
+    ),
+    Build("the rest is left undone", (_SMALL_STEPS, (_STORE, "cmsgpack.pack(flow.steps)", "cmsgpack.pack({})"))),
+    Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then step", "if false then step"))),
+    Build("all that succeeded is undone", ((_FLOWS, "if not record.compensates then record.successes = 0 end", ""),)),
+    Build("the first success is undone only", ((_FLOWS, _NEXT, "record.successes = 0"),)),
     Build("compensations run at once", ((_FLOWS, f"if {_UNDO}", f"if {_UNDO} and {_UNDO}"),)),
-    Build("nothing is ever forgotten", ((_FLOWS, "redis.call('HDEL', flows, unpack(fields))", ""),)),
-    Build("who waits is not counted", ((_FLOWS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
-    Build("a delay is forgotten", ((_FLOWS, "moment(flow_get(flow, 'l', number) or 0)", "moment(0)"),)),
+    Build("nothing is ever forgotten", ((_STORE, "redis.call('HDEL', flows, unpack(fields))", ""),)),
+    Build("who waits is not counted", ((_JOBS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
+    Build("a delay is forgotten", ((_JOBS, "moment(get(flow, 'delay', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
     Build("one that is run again does not wait", (("jobs_revive", _HELD, ""),)),
-    Build("one that was cancelled is not counted", ((_FLOWS, _COUNTED, f"if waits then {_COUNTED} end"),)),
-    Build("who was cancelled waits for ever", (_SMALL_STEPS, (_FLOWS, _RUNS, "if true"))),
+    Build("one that was cancelled is not counted", ((_JOBS, _COUNTED, f"if waits then {_COUNTED} end"),)),
+    Build("who was cancelled waits for ever", (_SMALL_STEPS, (_JOBS, _RUNS, "if true"))),
 )
 
 

@@ -13,7 +13,7 @@ from simulation.server import Build, Server
 
 _FEW = ("parts/flows", "local STEPS = 150", "local STEPS = 2")
 """So that flows leave something to be done by the next call."""
-_GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow)"
+_GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id)"
 _CLEARED = "flow_ended(id, record, 'c', '')"
 _UNUSED = "redis.call('ZADD', sleeping, -math.ceil(full / 1000), '- ' .. group)"
 _RINGS = "unpack(rings)"
@@ -21,7 +21,7 @@ _RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', re
 TWINS = (
     Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
     Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
-    Build("blocked jobs are counted once", (("parts/flows", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
+    Build("blocked jobs are counted once", (("parts/flow_jobs", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
     Build("who has begun may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
     Build("a rate is kept for ever", (("parts/lines", _UNUSED, ""),)),

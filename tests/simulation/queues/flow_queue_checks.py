@@ -16,7 +16,7 @@ from simulation.queues.queue_actors import WINDOW_MS
 from simulation.queues.queue_view import LIVE, Place, View
 from simulation.world import Broken, Step, World
 
-_STATE, _SUCCEEDED, _BAD, _STOP = 0, 3, 6, 7
+_STORED = ("running", "compensating", "ended")
 _KEPT = 600 * SECOND
 """How long a flow stays that is not stored to its end, us."""
 
@@ -52,10 +52,10 @@ class FlowChecker(LimitChecker):
         if step.script == "flow_push" and step.args[4] == 1:
             self._check_room(step, before, after)
         self._check_ends(step, before, after)
-        for flow, book in after.flows.items():
-            if book[_STATE] in "rue":
+        for flow, record in after.flows.items():
+            if record["state"] in _STORED:
                 self._check_flow(flow, before, after)
-            if book[_STATE] == "e":
+            if record["state"] == "ended":
                 self._over.setdefault(flow, step.now)
         gone = {flow for flow in before.flows.keys() - after.flows.keys() if flow in self._begun}
         if early := {flow for flow in gone if step.now - self._over.get(flow, step.now) < WINDOW_MS * MS}:
@@ -76,8 +76,8 @@ class FlowChecker(LimitChecker):
             raise Broken(f"{waited} jobs waited of {self.size}, {flow} has {total}, and the answer is {step.reply}")
 
     def _count(self, view: View) -> None:
-        for flow, book in view.flows.items():
-            if book[_STATE] in "rue" and flow not in self._begun:
+        for flow, record in view.flows.items():
+            if record["state"] in _STORED and flow not in self._begun:
                 self._begun.add(flow)
                 self._recount["enqueued"] += len(self._flows.plans[flow])
         super()._count(view)
@@ -205,18 +205,22 @@ class FlowChecker(LimitChecker):
                 self._wins[flow].append(number)
 
     def _check_flow(self, flow: str, before: View, after: View) -> None:
-        book, plan = after.flows[flow], self._flows.plans[flow]
+        record, plan = after.flows[flow], self._flows.plans[flow]
         ids = {number: flows.job_id(flow, number) for number in range(1, len(plan) + 1)}
         ends = {number: after.ends[id] for number, id in ids.items() if id in after.ends}
         counted = Counter(end[:1] for end in ends.values())
-        if book[_SUCCEEDED:_BAD] != [counted[b"s"], counted[b"f"], counted[b"c"]]:
-            raise Broken(f"Q10: the book of {flow} is {book}, a recount {counted}")
-        if bool(book[_STOP]) != (flow in self._stopped):
-            raise Broken(f"{flow} is at {book}, and whether it was cancelled is another matter")
+        if [record["succeeded"], record["failed"], record["cancelled"]] != [
+            counted[b"s"],
+            counted[b"f"],
+            counted[b"c"],
+        ]:
+            raise Broken(f"Q10: the record of {flow} is {record}, a recount {counted}")
+        if record["stopped"] != (flow in self._stopped):
+            raise Broken(f"{flow} is at {record}, and whether it was cancelled is another matter")
         own = [number for number, end in ends.items() if end[:1] == b"f" or end == b"c"]
         bad = [number for number in own if plan[number - 1].policy != "ignore"]
-        if book[_BAD] not in (bad or [0]):
-            raise Broken(f"{flow} says that {book[_BAD]} failed first, and {bad} failed")
+        if record["first_failure"] not in (bad or [0]):
+            raise Broken(f"{flow} says that {record['first_failure']} failed first, and {bad} failed")
         if flow in after.unfinished:
             if f"flow {flow}" not in after.expiry:
                 raise Broken(f"{flow} has something left to do, and nobody will do it")
@@ -244,13 +248,13 @@ class FlowChecker(LimitChecker):
         under_way = bool(came) and came[-1] not in self._undone
         if ended and not under_way and len(came) < len(wins):
             raise Broken(f"{flow}: nothing compensates for {wins[len(came) :]}")
-        state = "u" if under_way else "e" if ended else "r"
-        if after.flows[flow][_STATE] != state:
+        state = "compensating" if under_way else "ended" if ended else "running"
+        if after.flows[flow]["state"] != state:
             raise Broken(f"{flow} is at {after.flows[flow]}, it should be {state}")
 
     def at_end(self) -> None:
         """Every flow that was stored has ended with all its jobs."""
         super().at_end()
         for flow in {*self._flows.stored, *self._begun}:
-            if not self.forgotten(flow) and self.view.flows.get(flow, "?")[_STATE] != "e":
+            if not self.forgotten(flow) and self.view.flows.get(flow, {}).get("state") != "ended":
                 raise Broken(f"{flow} never came to an end: {self.view.flows.get(flow)}")

@@ -30,8 +30,8 @@ class FlowWatch(QueueWatch):
         super()._idle()
         now, view = self._world.now, self._checker.view
         self._late = {flow: self._late.get(flow, now) for flow in view.unfinished}
-        for flow, book in view.flows.items():
-            if book[0] == "e":
+        for flow, record in view.flows.items():
+            if record["state"] == "ended":
                 self._over.setdefault(flow, now)
         for flow, since in self._late.items():
             if now - since > self.bound and not self._clock_moves and self.somebody_idles():
@@ -60,7 +60,7 @@ class FlowWatch(QueueWatch):
         if quiet and now > deadline + SECOND // 2:
             raise Broken(f"Q9: a caller heard of {flow} {(now - deadline) / SECOND:.2f} s after its deadline")
         if found.state == "ended":
-            if self._checker.view.flows[flow][0] != "e":
+            if self._checker.view.flows[flow]["state"] != "ended":
                 raise Broken(f"Q9: a caller heard that {flow} has ended, and it has not")
             if over is not None and self._faultless and now - max(over, began) > SECOND:
                 raise Broken(f"Q9: a caller heard {(now - over) / SECOND:.2f} s later that {flow} had ended")

@@ -69,8 +69,8 @@ class View:
     """Channels of workers that sleep."""
     unused: set[str] = field(default_factory=set)
     """Groups whose rate is to be forgotten."""
-    flows: dict[str, list[Any]] = field(default_factory=dict)
-    """The book of each flow."""
+    flows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The record of each flow."""
     ends: dict[str, bytes] = field(default_factory=dict)
     """How the jobs of flows ended for the first time, by id."""
     unfinished: set[str] = field(default_factory=set)
@@ -164,7 +164,7 @@ def _add_flows(view: View, stored: Mapping[bytes, bytes]) -> None:
             view.ends[flows.job_id(flow, int(rest[1:]))] = value
         elif rest[:1] == "w":
             waits.append(flows.job_id(flow, int(rest[1:])))
-    kinds = {flow: "blocked" if book[0] == "r" else "stored" for flow, book in view.flows.items()}
+    kinds = {flow: "blocked" if record["state"] == "running" else "stored" for flow, record in view.flows.items()}
     waits = [id for id in waits if id not in view.ends]  # a cancelled one would wait if it ran again
     _put(view, ((id.encode(), (kinds[flows.flow_of(id)], flows.flow_of(id), "")) for id in waits))
     blocked = sum(kinds[flows.flow_of(id)] == "blocked" for id in waits)

@@ -10,37 +10,39 @@
 -- Invariants: nothing runs before all is stored; what is stored and never runs is forgotten after 10 minutes
 -- include: now
 -- include: control
-local all = of_flows()
-local STATE, STORED = all.STATE, all.STORED
-local book = all.book(flow)
-if not book then
+local store = flow_engine().store
+local opened = store.open(flow)
+if not opened then
   if not begins then return 0 end
   local no_room = total > 0 and crowded(total, dead)
   if no_room then return no_room end
-  book = all.begin(flow, total)
+  opened = store.create(flow, total)
   redis.call('ZADD', expiry, -math.floor(now / 1000) - 600000, 'flow ' .. flow)
 end
-if book[STATE] == 'x' then return 0 end
-if book[STATE] ~= 'b' then return 1 end -- sent again
+local flow_record = opened.record
+if flow_record.state == 'discarding' then return 0 end
+if flow_record.state ~= 'storing' then return 1 end -- sent again
+local OPTIONAL = {[2] = 'delay', [4] = 'children', [5] = 'policy', [6] = 'compensation'}
 for at = FIRST, #ARGV, STRIDE do
   local number, record, waits = ARGV[at], ARGV[at + 1], ARGV[at + 3]
-  if redis.call('HSETNX', jobs, all.job(flow, number), record) == 1 then book[STORED] = book[STORED] + 1 end
+  if redis.call('HSETNX', jobs, store.job_id(opened, number), record) == 1 then flow_record.stored = flow_record.stored + 1 end
   weigh(record)
-  redis.call('HSET', flows, flow .. ' w' .. number, waits)
-  for offset, letter in pairs({[2] = 'l', [4] = 'k', [5] = 'p', [6] = 'x'}) do
-    if ARGV[at + offset] ~= '' then redis.call('HSET', flows, flow .. ' ' .. letter .. number, ARGV[at + offset]) end
+  store.set(opened, 'waits', number, waits)
+  for offset, name in pairs(OPTIONAL) do
+    if ARGV[at + offset] ~= '' then store.set(opened, name, number, ARGV[at + offset]) end
   end
 end
 if not ends then
-  redis.call('HSET', flows, flow, cmsgpack.pack(book))
+  store.save(opened)
   return 1
 end
-if book[STORED] < total then return 0 end
-redis.call('HSET', flows, flow .. ' a', answer, flow .. ' k0', roots)
+if flow_record.stored < total then return 0 end
+store.set(opened, 'answer', nil, answer)
+store.set(opened, 'children', 0, roots)
 if total > 0 then redis.call('HINCRBY', flows, '#', total) end
 redis.call('HINCRBY', stats, 'enqueued', total)
 redis.call('ZREM', expiry, 'flow ' .. flow)
-book[STATE] = 'r'
-all.todo[flow] = {0, 1}
+flow_record.state = 'running'
+opened.steps = {{parent = 0, at = 1}}
 carry_on({}, window)
 return 1

@@ -14,7 +14,7 @@ local fits = allowance()
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 250)) do
   local flow = string.match(id, '^flow (.+)$')
   if flow then
-    of_flows().resume(flow)
+    flow_engine().resume(flow)
   else
     if not fits(id) then break end
     local record = redis.call('HGET', jobs, id)
@@ -36,7 +36,7 @@ for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT'
   local flow = string.match(id, '^flow (.+)$')
   if left <= 0 or bytes <= 0 then break end
   if flow then
-    local jobs_forgotten, size = of_flows().sweep(flow, left)
+    local jobs_forgotten, size = flow_engine().remove(flow, left)
     left, bytes = left - jobs_forgotten, bytes - size
   else
     left, bytes = left - 1, bytes - redis.call('HSTRLEN', kept, id)

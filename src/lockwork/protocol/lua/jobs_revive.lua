@@ -20,7 +20,7 @@ else
   if not blob then return 'unknown' end
   record = string.match(blob, '^[cx]%d+[^;]*;(.*)$')
   if not record then return again and 'revived' or 'succeeded' end
-  if waits_in_flow(flows, id) and of_flows().holds(id) then return 'blocked' end
+  if waits_in_flow(flows, id) and flow_engine().still_waits(id) then return 'blocked' end
   if not retake_name(id, record, dead) then return 'taken' end
   redis.call('HSET', jobs, id, record)
   weigh(record)

@@ -124,21 +124,24 @@ class FlowSight:
     """How the failure ended, as it is stored."""
 
 
-_STATES: dict[str, Literal["running", "compensating", "ended"]] = {
-    "b": "running", "r": "running", "u": "compensating", "e": "ended"
-}  # fmt: skip
-
-
 def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
     """Look at a flow, None if nothing is known of it; the channel `told` hears of its end."""
     found = yield script_call("flow_look", queue, [flow, told], patience)
     if not found:
         return None
-    unpack = msgspec.msgpack.decode
-    state, jobs, _, succeeded, failed, cancelled, failure, stop, _, _, _, undone, lost = unpack(found[0])
-    answer = unpack(found[1]) if found[1] else None
+    record: dict[str, Any] = msgspec.msgpack.decode(found[0])
     return FlowSight(
-        _STATES[state], jobs, succeeded, failed, cancelled, failure, bool(stop), undone, lost, answer, found[2]
+        "running" if record["state"] == "storing" else record["state"],
+        record["jobs"],
+        record["succeeded"],
+        record["failed"],
+        record["cancelled"],
+        record["first_failure"],
+        record["stopped"],
+        record["compensated"],
+        record["uncompensated"],
+        msgspec.msgpack.decode(found[1]) if found[1] else None,
+        found[2],
     )
 
 

@@ -1,308 +1,204 @@
--- Flows: jobs that wait until others have ended. The header of such a job ends with `>`; its id is FLOW.NUMBER, that of a compensation
--- FLOW.NUMBERu. A script that ends jobs says so with flow_ended, and calls carry_on before it returns.
---   flows: `#` how many jobs wait for others. Of the flow F: `F` its book, `F a` whose results are its own, `F t` what is left to
---     do, {number, position, ...}: of that job's children, from this position on; -1: cancel its jobs
---   of its job N: `F kN` its children, those of job 0 wait for nobody; `F wN` for how many it waits, or would if it
---     had not been cancelled; `F rN` how it ended: s and its result, f and its error, c and the number of the job whose failure it
---     was; `F lN` its delay; `F pN` its policy, i(gnore) or u(ndo); `F xN` the record of its compensation; `F yN` the Nth that
---     succeeded and has one
--- A book: state (b: being stored, r: runs, u: compensations run, e: ended, g: being forgotten, x: the same, never run), jobs,
--- stored, succeeded, failed, cancelled, the first failure or 0, 1 to cancel, 1 to compensate, compensations to come, the one
--- under way or 0, done, failed
--- KEYS: jobs, due, stats, watch, tries, notes, expiry, books, flows: hash
+-- Flows: jobs that wait until others have ended. A script that ends jobs calls flow_ended for each, and carry_on before it returns.
+-- KEYS: jobs, due, stats, watch, expiry, flows: hash
 -- include: push
 -- include: finish
 -- include: lines
-local function flow_engine()
-  local STATE, TOTAL, STORED, SUCCEEDED, FAILED, CANCELLED, BAD = 1, 2, 3, 4, 5, 6, 7
-  local STOP, UNDO, TOP, UNDOING, UNDONE, LOST = 8, 9, 10, 11, 12, 13
-  local STEPS = 150 -- jobs that are moved or cancelled in one call
-  local flow_books, flow_todo, flow_running = {}, {}, {}
-  local dropped = 0 -- bytes of the records of those that this call has cancelled
+-- include: flow_store
+-- include: flow_jobs
+local function new_flow_engine()
+  local STEPS = 150 -- jobs that are started or cancelled in one call
+  local store = flow_store()
+  local members = flow_jobs(store)
 
-  local function flow_of(id, record)
-    if not string.find(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^;]*>;') then return nil end
-    local flow, number, undo = string.match(id, '^(.+)%.(%d+)(u?)$')
-    return flow, tonumber(number), undo == 'u'
+  local function full()
+    return members.cancelled_bytes > BYTES
   end
 
-  local function flow_get(flow, letter, number)
-    return redis.call('HGET', flows, flow .. ' ' .. letter .. number)
-  end
-
-  local function flow_job(flow, number)
-    return string.format('%s.%05d', flow, number)
-  end
-
-  -- One that cannot be read is as none: its jobs go on, and others too.
-  local function flow_read(field)
-    local packed = redis.call('HGET', flows, field)
-    if not packed then return false end
-    local fine, found = pcall(cmsgpack.unpack, packed)
-    return fine and type(found) == 'table' and found
-  end
-
-  local function flow_book(flow)
-    if flow_books[flow] == nil then
-      flow_books[flow] = flow_read(flow)
-      flow_todo[flow] = flow_read(flow .. ' t') or {}
+  -- Start or cancel the children of a job that has ended. Return the position to go on from, or nil; how many jobs may
+  -- run; and how many children were handled.
+  local function handle_children(flow, step, most, outcomes)
+    local children, released = store.children(flow, step.parent), 0
+    local ended = step.parent > 0 and store.get(flow, 'ended', step.parent) or 's'
+    local letter, cause = string.sub(ended, 1, 1), step.parent
+    if letter == 'c' and #ended > 1 then cause = tonumber(string.sub(ended, 2)) end
+    local passes = letter == 's' or store.get(flow, 'policy', step.parent) == 'i'
+    local at, last = step.at, math.min(#children, step.at + most - 1)
+    while at <= last and not full() do
+      if not passes and store.has(flow, 'waits', children[at]) then members.cancel(flow, children[at], cause, outcomes) end
+      released = released + members.parent_ended(flow, children[at])
+      at = at + 1
     end
-    return flow_books[flow]
+    return at <= #children and at or nil, released, at - step.at
   end
 
-  local function flow_begin(flow, total)
-    flow_books[flow] = {'b', total, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-    flow_todo[flow] = {}
-    return flow_books[flow]
-  end
-
-  local function unblocked()
-    if redis.call('HINCRBY', flows, '#', -1) <= 0 then redis.call('HDEL', flows, '#') end
-  end
-
-  -- A job has ended, for the first time; one that is run again by hand changes nothing.
-  local function flow_mark(flow, book, number, letter, value)
-    if redis.call('HSETNX', flows, flow .. ' r' .. number, letter .. value) == 0 then return end
-    if redis.call('HEXISTS', flows, flow .. ' w' .. number) == 1 then unblocked() end
-    if letter == 's' then
-      book[SUCCEEDED] = book[SUCCEEDED] + 1
-      if redis.call('HEXISTS', flows, flow .. ' x' .. number) == 1 then
-        book[TOP] = book[TOP] + 1
-        redis.call('HSET', flows, flow .. ' y' .. book[TOP], number)
-      end
-    else
-      local count, policy = letter == 'f' and FAILED or CANCELLED, flow_get(flow, 'p', number)
-      book[count] = book[count] + 1
-      if letter == 'f' or value == '' then
-        if policy ~= 'i' and book[BAD] == 0 then book[BAD] = number end
-        if policy == 'u' then book[UNDO] = 1 end
-      end
+  -- Cancel jobs of a cancelled flow; returns what handle_children does.
+  local function cancel_jobs(flow, step, most, outcomes)
+    local at, last = step.at, math.min(flow.record.jobs, step.at + most - 1)
+    while at <= last and not full() do
+      members.stop(flow, at, outcomes)
+      at = at + 1
     end
-    if redis.call('HEXISTS', flows, flow .. ' k' .. number) == 1 then
-      local todo = flow_todo[flow]
-      todo[#todo + 1] = number
-      todo[#todo + 1] = 1
+    return at <= flow.record.jobs and at or nil, 0, at - step.at
+  end
+
+  -- Take a flow's steps, as far as one call goes. Return how many jobs may run, and how much of `most` is left.
+  local function take_steps(flow, most, outcomes)
+    local steps, first, released = flow.steps, 1, 0
+    while steps[first] and most > 0 and not full() do
+      local step = steps[first]
+      local take = step.cancel and cancel_jobs or handle_children
+      local goes_on, started, handled = take(flow, step, most, outcomes)
+      released, most = released + started, most - math.max(1, handled)
+      if goes_on then step.at = goes_on else first = first + 1 end
     end
+    local rest = {}
+    for at = first, #steps do rest[#rest + 1] = steps[at] end
+    flow.steps = rest
+    return released, most
   end
 
-  -- A job has ended; letter s: succeeded, value is its result; f: failed, value is the error; c: cancelled.
-  local function flow_ended(id, record, letter, value)
-    local flow, number, undo = flow_of(id, record)
-    local book = flow and flow_book(flow)
-    if not book or (book[STATE] ~= 'r' and book[STATE] ~= 'u') then return end
-    if not undo then return flow_mark(flow, book, number, letter, value) end
-    if book[UNDOING] ~= number then return end
-    book[UNDOING] = 0
-    local count = letter == 's' and UNDONE or LOST
-    book[count] = book[count] + 1
-  end
-
-  -- One of those that it waits for has ended; it is counted although the job was cancelled meanwhile, because somebody may
-  -- run it again. Returns how many may run for it.
-  local function flow_release(flow, book, number)
-    local field = flow .. ' w' .. number
-    if redis.call('HEXISTS', flows, field) == 0 or redis.call('HINCRBY', flows, field, -1) > 0 then return 0 end
-    local id = flow_job(flow, number)
-    local waits = redis.call('HEXISTS', jobs, id) == 1
-    if waits then
-      unblocked()
-      redis.call('ZADD', due, moment(flow_get(flow, 'l', number) or 0), id)
-    else
-      flow_mark(flow, book, number, 'c', '') -- if it was deleted by hand
-    end
-    redis.call('HDEL', flows, field)
-    return waits and 1 or 0
-  end
-
-  -- Whether a job that was cancelled while it waited for others would still have to wait.
-  local function flow_holds(id)
-    local flow, number = string.match(id, '^(.+)%.(%d+)$')
-    local book = flow_book(flow)
-    if book and (book[STATE] == 'b' or book[STATE] == 'r') then return true end
-    redis.call('HDEL', flows, flow .. ' w' .. tonumber(number)) -- all have ended, and nobody counts any more
-    return false
-  end
-
-  -- Cancel a job that has not begun; `cause`: the number of the one that failed, or ''.
-  local function flow_drop(flow, book, number, cause, outcomes)
-    local id = flow_job(flow, number)
-    local record = redis.call('HGET', jobs, id)
-    if record then
-      local reason = cause ~= '' and '>' .. flow_job(flow, cause) or ''
-      outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = 'c' .. attempts(redis.call('HGET', tries, id)) .. reason .. ';' .. record
-      dropped = dropped + #record
-      redis.call('HDEL', jobs, id)
-      redis.call('HDEL', tries, id)
-      redis.call('HDEL', notes, id)
-      redis.call('ZREM', expiry, id)
-      redis.call('ZREM', due, id)
-      leave_lines(id, record)
-      redis.call('HINCRBY', stats, 'cancelled', 1)
-    end
-    flow_mark(flow, book, number, 'c', cause)
-  end
-
-  -- Cancel a job of a flow that is cancelled, wherever it is.
-  local function flow_stop(flow, book, number, outcomes)
-    local id = flow_job(flow, number)
-    if redis.call('HEXISTS', flows, flow .. ' r' .. number) == 1 then return end
-    local waits = redis.call('HEXISTS', flows, flow .. ' w' .. number) == 1 or redis.call('ZSCORE', due, id)
-      or redis.call('HEXISTS', books, '@ ' .. id) == 1 or redis.call('HEXISTS', jobs, id) == 0
-    if waits then return flow_drop(flow, book, number, '', outcomes) end
-    redis.call('HSET', notes, id, '1' .. string.sub(redis.call('HGET', notes, id) or '0', 2))
-    flow_running[#flow_running + 1] = id
-  end
-
-  -- Deal with the children of a job that has ended, from a position on; returns where to go on, or nil, and how many were moved.
-  local function flow_pass(flow, book, number, position, left, outcomes)
-    local children = number >= 0 and (flow_read(flow .. ' k' .. number) or {})
-    local count, moved = children and #children or book[TOTAL], 0
-    local blob = number > 0 and flow_get(flow, 'r', number) or 's'
-    local letter, cause = string.sub(blob, 1, 1), number
-    if letter == 'c' and #blob > 1 then cause = tonumber(string.sub(blob, 2)) end
-    local passes = letter == 's' or flow_get(flow, 'p', number) == 'i'
-    local next_one = math.min(count, position + left - 1) + 1
-    for at = position, next_one - 1 do
-      if dropped > BYTES then
-        next_one = at
-        break
-      end
-      if not children then
-        flow_stop(flow, book, at, outcomes)
-      else
-        if not passes and redis.call('HEXISTS', flows, flow .. ' w' .. children[at]) == 1 then
-          flow_drop(flow, book, children[at], cause, outcomes)
-        end
-        moved = moved + flow_release(flow, book, children[at])
-      end
-    end
-    return next_one <= count and next_one or nil, moved, next_one - position
-  end
-
-  -- Run the next compensation, the latest success first; false when there is none.
-  local function flow_undo(flow, book)
-    while book[TOP] > 0 do
-      local number = tonumber(flow_get(flow, 'y', book[TOP]))
-      redis.call('HDEL', flows, flow .. ' y' .. book[TOP])
-      book[TOP] = book[TOP] - 1
-      local record = number and flow_get(flow, 'x', number)
-      if record then
-        local id = flow_job(flow, number) .. 'u'
-        redis.call('HSET', jobs, id, record)
+  -- Start the next compensation, the latest success first; false if there is none.
+  local function compensate(flow)
+    local record = flow.record
+    while record.successes > 0 do
+      local number = tonumber(store.get(flow, 'success', record.successes))
+      store.delete(flow, 'success', record.successes)
+      record.successes = record.successes - 1
+      local compensation = number and store.get(flow, 'compensation', number)
+      if compensation then
+        local id = store.job_id(flow, number) .. 'u'
+        redis.call('HSET', jobs, id, compensation)
         redis.call('ZADD', due, math.floor(now / 1000), id)
         redis.call('HINCRBY', stats, 'enqueued', 1)
-        book[UNDOING] = number
+        record.compensating = number
         return true
       end
     end
     return false
   end
 
-  local function flow_tell(flow)
-    local channels = redis.call('HGET', watch, flow)
+  local function notify_watchers(flow)
+    local channels = redis.call('HGET', watch, flow.id)
     if not channels then return end
-    redis.call('HDEL', watch, flow)
-    for channel in string.gmatch(channels, '[^%s\1]+') do publish(channel, flow) end
+    redis.call('HDEL', watch, flow.id)
+    for channel in string.gmatch(channels, '[^%s\1]+') do publish(channel, flow.id) end
   end
 
-  -- What the ends of jobs mean for their flows, as far as one call goes; the rest is due at once, like a job that expires.
-  -- Jobs that are cancelled for it come to the outcomes.
+  local function finish(flow, window)
+    flow.record.state = 'ended'
+    redis.call('ZADD', expiry, -(math.floor(now / 1000) + window), 'flow ' .. flow.id)
+    notify_watchers(flow)
+  end
+
+  -- Once all jobs have ended, compensations may run, and no step is left.
+  local function end_jobs(flow)
+    local record = flow.record
+    if record.state ~= 'running' or record.succeeded + record.failed + record.cancelled ~= record.jobs then return end
+    record.state, flow.steps = 'compensating', {}
+    if not record.compensates then record.successes = 0 end
+  end
+
+  -- Go on with one flow. Return how many jobs may run, and how much of `most` is left.
+  local function advance(flow, most, outcomes, window)
+    local had_steps, released = flow.steps[1] ~= nil, 0
+    released, most = take_steps(flow, most, outcomes)
+    end_jobs(flow)
+    if flow.steps[1] then
+      store.save_steps(flow)
+      redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id) -- the rest is due at once, like a job that expires
+    elseif had_steps then
+      store.delete(flow, 'steps')
+      redis.call('ZREM', expiry, 'flow ' .. flow.id)
+    end
+    if flow.record.state == 'compensating' and flow.record.compensating == 0 then
+      if compensate(flow) then released = released + 1 else finish(flow, window) end
+    end
+    store.save(flow)
+    return released, most
+  end
+
+  -- Go on with all flows that this call has opened. Jobs that are cancelled are added to the outcomes.
   local function carry_on(outcomes, window)
-    local left, released, before = STEPS, 0, #outcomes
-    for flow, book in pairs(flow_books) do
-      if book and (book[STATE] == 'r' or book[STATE] == 'u') then
-        local todo, first = flow_todo[flow], 1
-        while todo[first] and left > 0 and dropped <= BYTES do
-          local goes_on, moved, steps = flow_pass(flow, book, todo[first], todo[first + 1], left, outcomes)
-          released, left = released + moved, left - math.max(1, steps)
-          if goes_on then todo[first + 1] = goes_on else first = first + 2 end
-        end
-        local rest = {}
-        for at = first, #todo do rest[#rest + 1] = todo[at] end
-        if book[STATE] == 'r' and book[SUCCEEDED] + book[FAILED] + book[CANCELLED] == book[TOTAL] then
-          book[STATE], rest = 'u', {}
-          if book[UNDO] == 0 then book[TOP] = 0 end
-        end
-        if #rest > 0 then
-          redis.call('HSET', flows, flow .. ' t', cmsgpack.pack(rest))
-          redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow)
-        elseif #todo > 0 then
-          redis.call('HDEL', flows, flow .. ' t')
-          redis.call('ZREM', expiry, 'flow ' .. flow)
-        end
-        if book[STATE] == 'u' and book[UNDOING] == 0 then
-          if flow_undo(flow, book) then
-            released = released + 1
-          else
-            book[STATE] = 'e'
-            redis.call('ZADD', expiry, -(math.floor(now / 1000) + window), 'flow ' .. flow)
-            flow_tell(flow)
-          end
-        end
-        redis.call('HSET', flows, flow, cmsgpack.pack(book))
-        flow_todo[flow] = rest
+    local most, before, released = STEPS, #outcomes, 0
+    for _, flow in pairs(store.opened) do
+      if store.active(flow) then
+        local started
+        started, most = advance(flow, most, outcomes, window)
+        released = released + started
       end
     end
-    -- a key may have gone to another
-    wake(released + (#outcomes > before and 1 or 0))
+    wake(released + (#outcomes > before and 1 or 0)) -- a cancelled job's key may have gone to another job
   end
 
-  -- A flow that has left something to do: carry_on does it.
-  local function flow_resume(flow)
-    local book = flow_book(flow)
-    local runs = book and (book[STATE] == 'r' or book[STATE] == 'u')
-    if runs and flow_todo[flow][1] then return end
-    redis.call('ZADD', expiry, -math.floor(now / 1000), 'flow ' .. flow) -- it has nothing to do: flow_sweep looks at it
+  -- Open a flow with steps left: carry_on takes them. One without is left to `remove`.
+  local function resume(id)
+    local flow = store.open(id)
+    if store.active(flow) and flow.steps[1] then return end
+    redis.call('ZADD', expiry, -math.floor(now / 1000), 'flow ' .. id)
   end
 
-  -- Forget up to `most` jobs of a flow that ended long ago, or that nobody has stored to its end; returns how many those were, and
-  -- their bytes.
-  local function flow_sweep(flow, most)
-    local book = flow_book(flow)
-    if book and (book[STATE] == 'r' or book[STATE] == 'u') then
-      redis.call('ZREM', expiry, 'flow ' .. flow)
-      return 1, 0
-    end
-    local fields, ids, size = {flow .. ' a', flow .. ' t'}, {''}, 0
-    local last = book and book[TOTAL] or 0
-    local number, stop = last, math.max(-1, last - math.min(most, 200))
+  -- Delete the fields of up to `most` jobs, the last first. Return how many those were, and their bytes.
+  local function remove_jobs(flow, most, never_ran)
+    local record, ids, size = flow.record, {}, 0
+    local number, stop = record.jobs, math.max(-1, record.jobs - math.min(most, 200))
     while number > stop and size <= BYTES do
-      for letter in string.gmatch('kwrlpxy', '%l') do fields[#fields + 1] = flow .. ' ' .. letter .. number end
-      local id = flow_job(flow, number)
+      local id = store.job_id(flow, number)
       ids[#ids + 1] = id
-      size = size + redis.call('HSTRLEN', flows, flow .. ' r' .. number) + redis.call('HSTRLEN', jobs, id)
+      size = size + redis.call('HSTRLEN', flows, store.field(flow, 'ended', number)) + redis.call('HSTRLEN', jobs, id)
+      store.delete_job(flow, number)
       number = number - 1
     end
-    redis.call('HDEL', flows, unpack(fields))
-    local never = book and (book[STATE] == 'b' or book[STATE] == 'x')
-    if never then redis.call('HDEL', jobs, unpack(ids)) end
-    if number >= 0 then
-      book[STATE], book[TOTAL] = never and 'x' or 'g', number
-      redis.call('HSET', flows, flow, cmsgpack.pack(book))
-    else
-      redis.call('HDEL', flows, flow)
-      redis.call('ZREM', expiry, 'flow ' .. flow)
-      flow_books[flow] = false
-    end
-    return last - number, size
+    if never_ran then redis.call('HDEL', jobs, unpack(ids)) end
+    local removed = record.jobs - number
+    record.jobs = number
+    return removed, size
   end
 
-  return {begin = flow_begin, book = flow_book, todo = flow_todo, running = flow_running, job = flow_job, ended = flow_ended,
-    carry_on = carry_on, resume = flow_resume, sweep = flow_sweep, holds = flow_holds, STATE = STATE, STORED = STORED, STOP = STOP}
+  local function remove_record(id)
+    redis.call('HDEL', flows, id, id .. ' a', id .. ' t', id .. ' k0')
+    redis.call('ZREM', expiry, 'flow ' .. id)
+    store.opened[id] = false
+  end
+
+  -- Delete up to `most` jobs of a flow that ended long ago, or that was not stored to its end in time. Return how many
+  -- those were, and their bytes.
+  local function remove(id, most)
+    local flow = store.open(id)
+    if store.active(flow) then
+      redis.call('ZREM', expiry, 'flow ' .. id)
+      return 1, 0
+    end
+    if not flow then
+      remove_record(id)
+      return 1, 0
+    end
+    local state = flow.record.state
+    local never_ran = state == 'storing' or state == 'discarding'
+    local removed, size = remove_jobs(flow, most, never_ran)
+    if flow.record.jobs >= 0 then
+      flow.record.state = never_ran and 'discarding' or 'removing'
+      store.save(flow)
+    else
+      remove_record(id)
+    end
+    return removed, size
+  end
+
+  return {store = store, running = members.running, ended = members.ended, still_waits = members.still_waits,
+    carry_on = carry_on, resume = resume, remove = remove}
 end
 
--- Made when it is needed: most calls have no job of a flow.
-local flow_made
-local function of_flows()
-  flow_made = flow_made or flow_engine()
-  return flow_made
+-- Made on first use: most calls have no job of a flow.
+local made_flow_engine
+local function flow_engine()
+  made_flow_engine = made_flow_engine or new_flow_engine()
+  return made_flow_engine
 end
 
 local function flow_ended(id, record, letter, value)
-  if string.find(record, '>;', 1, true) then of_flows().ended(id, record, letter, value) end
+  if string.find(record, '>;', 1, true) then flow_engine().ended(id, record, letter, value) end
 end
 
 local function carry_on(outcomes, window)
-  if flow_made then flow_made.carry_on(outcomes, window) end
+  if made_flow_engine then made_flow_engine.carry_on(outcomes, window) end
 end
