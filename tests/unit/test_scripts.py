@@ -94,7 +94,7 @@ def test_part_without_its_key_is_refused() -> None:
 
 
 def test_part_without_a_name_that_it_needs_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="lock_state: parts/step needs 'step'"):
+    with pytest.raises(DeclarationError, match="lock_state: parts/step needs step"):
         assemble("lock_state", {"lock_state": "-- KEYS: log\n-- include: step\n"})
 
 

@@ -16,13 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 Names = str | Sequence[str]
 
 _DECLARATION = re.compile(r"^-- (KEYS|ARGV): ((?:.*,\n--)*.*)\n", re.MULTILINE)
 _GOES_ON = re.compile(r"^-- Out of memory: goes on\n", re.MULTILINE)
-_NEEDS = re.compile(r"^-- needs: ((?:.*,\n--)*.*)\n", re.MULTILINE)
+_NEEDS = re.compile(r"^-- needs: (.*)\n", re.MULTILINE)
 _GROUP = re.compile(r"<(\w+)>")
 _KEY = re.compile(r"(\w+)(\*(\d*))?(\?)?(?:: (hash|list|set|zset))?")
 _ARGUMENT = re.compile(r"(\w+)(\?)?(?:: (flag|number))?")
@@ -194,7 +195,7 @@ class Declaration:
 
 def read(script: str, text: str, part: Callable[[str], str]) -> Declaration:
     """Read the header of a script; `part` returns the text of a part by its name."""
-    found = {match[1]: match[2].replace("\n--", " ") for match in _DECLARATION.finditer(text)}
+    found = _lines(text)
     own, _, given = found.get("KEYS", "none").partition(";")
     args, group, rest = _arguments(script, found.get("ARGV", ""))
     declared = Declaration(
@@ -235,8 +236,12 @@ def _keys(script: str, text: str, part: Callable[[str], str]) -> list[Key]:
 
 def part_keys(name: str, part: Callable[[str], str]) -> list[Key]:
     """Return the keys that a part uses, by its header."""
-    found = {match[1]: match[2].replace("\n--", " ") for match in _DECLARATION.finditer(part(name))}
-    return _keys(f"parts/{name}", found.get("KEYS", ""), part)
+    return _keys(f"parts/{name}", _lines(part(name)).get("KEYS", ""), part)
+
+
+@cache
+def _lines(text: str) -> dict[str, str]:
+    return {match[1]: match[2].replace("\n--", " ") for match in _DECLARATION.finditer(text)}
 
 
 def _arguments(script: str, text: str) -> tuple[list[tuple[str, str, bool]], tuple[str, ...], bool]:
@@ -260,15 +265,15 @@ def check_part(declared: Declaration, name: str, text: str, before: str, part: C
         known = names.get(key.name)
         if known is None or known.count != key.count:
             raise DeclarationError(f"{declared.script}: parts/{name} needs the key {key.name!r}")
-    found = locals_of(before) | names.keys()
-    for match in _NEEDS.finditer(text):
-        for needed in filter(None, re.split(r"[\s,-]+", match[1])):
-            if needed not in found:
-                raise DeclarationError(f"{declared.script}: parts/{name} needs {needed!r}")
+    if needs := _NEEDS.search(text):
+        missing = set(needs[1].split(", ")) - names.keys() - locals_of(before)
+        if missing:
+            raise DeclarationError(f"{declared.script}: parts/{name} needs {', '.join(sorted(missing))}")
     if hidden := locals_of(text) & names.keys():
         raise DeclarationError(f"{declared.script}: parts/{name} hides {', '.join(sorted(hidden))}")
 
 
+@cache
 def locals_of(text: str) -> set[str]:
     """Return the names of a text's outermost locals."""
     found: set[str] = set()

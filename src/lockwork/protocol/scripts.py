@@ -29,6 +29,7 @@ class Script:
         object.__setattr__(self, "sha", digest)
 
 
+@cache
 def read(path: str) -> str:
     """Return the text of a file below lua/."""
     return files("lockwork.protocol").joinpath("lua", path).read_text(encoding="utf-8")
