@@ -13,7 +13,7 @@ import redis
 from cancelling import auntil, nothing_here, swept
 from lockwork import Lockwork
 
-LINE = "lw:{dq:orders}:line"
+LINE = "lw:{dq:orders}:waiters"
 
 
 @pytest.fixture

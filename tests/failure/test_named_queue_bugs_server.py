@@ -98,7 +98,7 @@ def test_bull_1416_a_late_worker_writes_no_reason(queue: Lockwork, admin: redis.
             assert run(control.note(KEYS, session, old, "", b"1", 1000)) == 0
     assert not admin.hlen(KEYS.errors)
     assert not admin.hlen(KEYS.results[0])
-    assert not admin.hlen(KEYS.notes)
+    assert not admin.hlen(KEYS.job_notes)
     assert run(leases.settle(KEYS, "host/2/b", [Outcome(new.id, new.token, "s", b"1")], WINDOW)) == [True]
     assert run(leases.recover(KEYS, "host/2/b", WINDOW, gone=True)) == 0
 
@@ -155,14 +155,16 @@ def test_bullmq_1180_nothing_grows_with_the_jobs_that_ran(
                 cancelled = task.options(delay="30m").enqueue(str(tmp_path / "history"))
                 assert cancelled.cancel()
             until(lambda: _done(lw), "all ran")
-            until(lambda: not spoil.exists(KEYS.kept) or not spoil.hlen(KEYS.kept), "results expired", 10)
+            until(
+                lambda: not spoil.exists(KEYS.long_results) or not spoil.hlen(KEYS.long_results), "results expired", 10
+            )
             sizes.append(_sizes(spoil))
     for size in sizes:
-        size.pop(KEYS.idle, None)
-        size.pop(KEYS.books, None)
+        size.pop(KEYS.idle_workers, None)
+        size.pop(KEYS.groups, None)
     assert sizes[0] == sizes[1] == sizes[2]
     assert set(sizes[0]) <= {KEYS.workers}
-    assert {name[:1] for name in spoil.hkeys(KEYS.books)} <= {b"#"}, "only the last number is kept"
+    assert {name[:1] for name in spoil.hkeys(KEYS.groups)} <= {b"#"}, "only the last number is kept"
 
 
 def _of_path(path: str) -> int: ...  # type: ignore[empty-body]

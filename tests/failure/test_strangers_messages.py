@@ -42,7 +42,7 @@ LINES: dict[str, Case] = {
     ),
     "barrier": (lambda app: app.barrier("x", 2).await_(), lambda app: None, "lw:{barrier:x}", b"a"),
     "latch": (lambda app: app.latch("x", 1).await_(), lambda app: None, "lw:{latch:x}", b"w"),
-    "delay queue": (lambda app: app.delay_queue("x").apop(wait=None), lambda app: None, "lw:{dq:x}:books", b"w"),
+    "delay queue": (lambda app: app.delay_queue("x").apop(wait=None), lambda app: None, "lw:{dq:x}:state", b"w"),
     "stock": (
         lambda app: app.stock("x", 1).areserve("eve", wait=None),
         lambda app: app.stock("x", 1).reserve("bob", key="his"),

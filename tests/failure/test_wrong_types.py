@@ -47,7 +47,7 @@ def test_a_lock_that_turns_into_something_else_while_it_is_held(lw: Lockwork, ad
         pass
 
 
-@pytest.mark.parametrize("key", [KEYS.jobs, KEYS.ready[1], KEYS.idle, KEYS.stats])
+@pytest.mark.parametrize("key", [KEYS.jobs, KEYS.ready[1], KEYS.idle_workers, KEYS.stats])
 def test_enqueue(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     @lw.task
     def work() -> None: ...
@@ -68,7 +68,7 @@ def test_enqueue_for_later(lw: Lockwork, admin: redis.Redis) -> None:
     refused(admin, work.options(delay=5).enqueue)
 
 
-@pytest.mark.parametrize("key", [BOOKS, HOLDS, KEYS.jobs, KEYS.ready[1], KEYS.stats, KEYS.idle])
+@pytest.mark.parametrize("key", [BOOKS, HOLDS, KEYS.jobs, KEYS.ready[1], KEYS.stats, KEYS.idle_workers])
 def test_stock_with_a_job(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     @lw.task
     def work() -> None: ...

@@ -130,7 +130,7 @@ def test_a_message_that_is_lost(handled: Any, busy_url: str, history: History) -
     history.wait(1)
     with redis.Redis.from_url(busy_url) as client:
         # what jobs_cancel writes, without what it publishes
-        client.hset(QueueKeys("lw", "default").notes, job.id, b"1")
+        client.hset(QueueKeys("lw", "default").job_notes, job.id, b"1")
     with pytest.raises(JobCancelled):
         job.result(30)
 
@@ -143,5 +143,5 @@ def test_nothing_is_left_of_cancelled_jobs(own: Any, own_url: str, apps: Path, h
         assert own.add.enqueue(2).result(30) == 3
     keys = QueueKeys("lw", "default")
     with redis.Redis.from_url(own_url) as client:
-        until(lambda: not client.exists(keys.withdrawn), "their places are gone")
-        assert not client.exists(keys.jobs, keys.notes, keys.expiry, keys.due, keys.tries, *keys.ready)
+        until(lambda: not client.exists(keys.void), "their places are gone")
+        assert not client.exists(keys.jobs, keys.job_notes, keys.expiry, keys.due, keys.tries, *keys.ready)

@@ -215,7 +215,7 @@ def test_a_corrupt_note_harms_nobody(own: Any, own_url: str) -> None:
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime
     job = own.add.enqueue(1)
     with redis.Redis.from_url(own_url) as client:
-        client.hset(keys.notes, job.id, b"0\xc1nothing")
+        client.hset(keys.job_notes, job.id, b"0\xc1nothing")
     context = _leased(own.lw, keys, "h/1/a")
     with pytest.raises(ValueError, match="MessagePack"):
         _ = context.checkpoints

@@ -124,9 +124,11 @@ def test_a_result_with_a_time_of_its_own(own: Any, own_url: str, apps: Path) -> 
         short = own.add.options(result_ttl="1500ms").enqueue(1)
         long = own.add.options(result_ttl=timedelta(hours=3)).enqueue(2)
         assert (short.result(30), long.result(30)) == (2, 3)
-        until(lambda: own.add.enqueue(5).result(30) and not client.hexists(keys.kept, short.id), "it is dropped")
+        until(
+            lambda: own.add.enqueue(5).result(30) and not client.hexists(keys.long_results, short.id), "it is dropped"
+        )
         assert long.result(0) == 3
-        assert client.ttl(keys.kept) > 3 * 3600
+        assert client.ttl(keys.long_results) > 3 * 3600
         assert client.zcard(keys.expiry) == 1
         assert short.state() == "succeeded"
         with pytest.raises(

@@ -113,8 +113,8 @@ def test_they_leave_their_line_as_others_do(bench: Bench, back: Return) -> None:
     assert bench.run(job_control.cancel(QUEUE, "b-cancelled", "sim", WINDOW_MS)) == "cancelled"
     assert bench.run(job_control.reschedule(QUEUE, "a-moved", 60_000)) == "scheduled"
     assert _run_all(bench) == ["c-next"]
-    assert not bench.scores(QUEUE.lines)
-    assert bench.fields(QUEUE.books) == {"#"}
+    assert not bench.scores(QUEUE.group_queue)
+    assert bench.fields(QUEUE.groups) == {"#"}
 
 
 def test_one_that_was_deleted_by_hand_does_not_come_back(bench: Bench) -> None:
@@ -124,4 +124,4 @@ def test_one_that_was_deleted_by_hand_does_not_come_back(bench: Bench) -> None:
     bench.run(_give_back(FIRST))
     assert not bench.scores(QUEUE.due)
     assert _run_all(bench) == ["b-next"]
-    assert not bench.scores(QUEUE.lines)
+    assert not bench.scores(QUEUE.group_queue)

@@ -51,13 +51,13 @@ def test_a_rate_is_forgotten_when_it_is_unused_again(bench: Bench) -> None:
     for call in range(30):
         _run(bench, f"r{call}")
     times = {f"t {group}" for group in groups}
-    assert times < bench.fields(QUEUE.books), "nothing of them waits or runs, and still the next must come later"
+    assert times < bench.fields(QUEUE.groups), "nothing of them waits or runs, and still the next must come later"
     assert _reserve(bench, "idle").next_due is None, "and nobody is woken for that"
     bench.now += 61 * SECOND
     for call in range(2):
         _reserve(bench, f"later{call}")
-    assert bench.fields(QUEUE.books) == {"#"}
-    assert not bench.scores(QUEUE.sleeping)
+    assert bench.fields(QUEUE.groups) == {"#"}
+    assert not bench.scores(QUEUE.throttled)
 
 
 def test_a_rate_counts_on_meanwhile(bench: Bench) -> None:
@@ -85,7 +85,7 @@ def test_a_group_that_was_cancelled_while_it_waited_leaves_nothing(bench: Bench)
     bench.run(leases.settle(QUEUE, SESSION, [Outcome(running[0], running[1].encode(), "c")], WINDOW_MS))
     bench.now += 61 * SECOND
     _reserve(bench, "r1")
-    assert bench.fields(QUEUE.books) == {"#"}
+    assert bench.fields(QUEUE.groups) == {"#"}
 
 
 @pytest.mark.parametrize("dies", [False, True])

@@ -50,7 +50,7 @@ def own_admin(own_url: str) -> Iterator[redis.Redis]:
 
 def _asleep(admin: redis.Redis) -> str:
     """Wait until the worker sleeps; returns its channel."""
-    found: Any = until(lambda: admin.zrangebyscore(KEYS.idle, 0, "+inf"), "the worker sleeps")
+    found: Any = until(lambda: admin.zrangebyscore(KEYS.idle_workers, 0, "+inf"), "the worker sleeps")
     name: str = found[0].decode()
     return name
 
@@ -109,7 +109,7 @@ def test_malformed_message_does_not_stop_a_queue(
     with worker("chores:lw", url=own_url, folder=apps) as process:
         for words in _WORDS:
             channel = _asleep(own_admin)
-            for ticket in (KEYS.jobs, KEYS.notes):
+            for ticket in (KEYS.jobs, KEYS.job_notes):
                 stranger.publish(channel, f"{ticket} {words}")
             assert own.add.enqueue(1, 2).result(30) == 3, words
         assert "Traceback" not in process.errors
@@ -125,7 +125,7 @@ def test_flood_of_hints_costs_bounded_calls(
             with stranger.pipeline(transaction=False) as pipe:
                 for number in range(100):
                     pipe.publish(channel, f"{KEYS.jobs} {number}" if number % 2 else KEYS.jobs)
-                    pipe.publish(channel, f"{KEYS.notes} {number}")
+                    pipe.publish(channel, f"{KEYS.job_notes} {number}")
                 pipe.execute()
         asked, took = script_calls(own_admin) - before, time.monotonic() - began
         assert asked <= 130 + 60 * took, f"{asked} calls for 20,000 messages in {took:.1f} s"

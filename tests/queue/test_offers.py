@@ -21,7 +21,7 @@ KEYS = QueueKeys("lw", "default")
 
 
 def _asleep(admin: redis.Redis, count: int) -> None:
-    until(lambda: admin.zcount(KEYS.idle, 0, "+inf") == count, f"{count} workers sleep")
+    until(lambda: admin.zcount(KEYS.idle_workers, 0, "+inf") == count, f"{count} workers sleep")
 
 
 def _tokens(admin: redis.Redis) -> dict[str, str]:
@@ -70,7 +70,9 @@ def test_a_worker_without_a_place_is_handed_nothing(
             for process in (one, two):
                 process.send(signal.SIGTERM)
             assert (one.wait(), two.wait()) == (0, 0)
-        assert not admin.exists(KEYS.idle), "nobody is left on the list of those who sleep, or were offered a job"
+        assert not admin.exists(KEYS.idle_workers), (
+            "nobody is left on the list of those who sleep, or were offered a job"
+        )
 
 
 def _heard(text: str, fence: int) -> Leased | None:
@@ -107,5 +109,5 @@ def test_a_cancelled_job_that_was_handed_over_and_is_passed_on_has_ended(own: An
         run(sessions.forward_wakeup(KEYS, session, its, asleep.fence, 600_000))
         assert job.state() == "cancelled"
         assert own.lw.queue().status().running == 0
-        assert not admin.exists(KEYS.jobs, KEYS.notes, KEYS.ready[1], KEYS.run(session))
+        assert not admin.exists(KEYS.jobs, KEYS.job_notes, KEYS.ready[1], KEYS.run(session))
         assert not run(leases.reserve(KEYS, session, 1, "r2", "")).jobs

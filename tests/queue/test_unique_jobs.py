@@ -26,7 +26,7 @@ def waiting(app: Lockwork) -> int:
 
 
 def names(admin: redis.Redis) -> list[str]:
-    fields: Any = admin.hkeys(KEYS.books)
+    fields: Any = admin.hkeys(KEYS.groups)
     return sorted(name.decode()[2:] for name in fields if name.startswith(b"u "))
 
 
@@ -226,7 +226,7 @@ def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [KEYS.books, KEYS.lines, KEYS.due, KEYS.notes, KEYS.expiry, KEYS.unique, KEYS.unique_ends]
+    "key", [KEYS.groups, KEYS.group_queue, KEYS.due, KEYS.job_notes, KEYS.expiry, KEYS.unique, KEYS.unique_ends]
 )
 def test_a_key_that_holds_something_else(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     """One clear error, and nothing half done: no name is taken by a job that is not there."""

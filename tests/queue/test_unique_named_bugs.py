@@ -158,4 +158,4 @@ def test_nothing_is_left_when_all_is_done(uniques: Any, own_url: str, apps: Path
         for job in jobs:
             job.result(30)
     with redis.Redis.from_url(own_url) as admin:
-        assert set(admin.hkeys(KEYS.books)) == {b"#"}
+        assert set(admin.hkeys(KEYS.groups)) == {b"#"}

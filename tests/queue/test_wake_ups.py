@@ -32,7 +32,7 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
             assert not run(leases.reserve(KEYS, session, 1, "r1", CHANNELS[session])).jobs
         until(lambda: admin.zcount(KEYS.due, 0, admin.time()[0] * 1000) == 1, "it is due")
         assert len(run(leases.reserve(KEYS, "host/1/a", 1, "r2", CHANNELS["host/1/a"])).jobs) == 1
-        assert b"lw:wake:a" not in admin.zrange(KEYS.idle, 0, -1)
+        assert b"lw:wake:a" not in admin.zrange(KEYS.idle_workers, 0, -1)
     for session in CHANNELS:
         run(leases.recover(KEYS, session, 60_000, gone=True))
 
@@ -40,21 +40,21 @@ def test_a_worker_that_found_a_due_job_does_not_count_as_asleep(lw: Lockwork, ad
 def test_workers_that_were_killed_in_their_sleep_do_not_pile_up(lw: Lockwork, admin: redis.Redis) -> None:
     """Who is woken first would be one of them, and a hundred of them for each job."""
     run, seconds = lw.runtime.run, admin.time()[0]
-    admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": (seconds - 70) * 1e6 for at in range(300)})
-    admin.zadd(KEYS.idle, {"lw:wake:b": (seconds - 4) * 1e6})
+    admin.zadd(KEYS.idle_workers, {f"lw:wake:dead-{at}": (seconds - 70) * 1e6 for at in range(300)})
+    admin.zadd(KEYS.idle_workers, {"lw:wake:b": (seconds - 4) * 1e6})
     run(leases.beat(KEYS, {"host/1/a": True}, 60_000, 5))
     assert not run(leases.reserve(KEYS, "host/1/a", 1, "r1", "lw:wake:a")).jobs
-    assert admin.zrange(KEYS.idle, 0, -1) == [b"lw:wake:b", b"lw:wake:a"]
+    assert admin.zrange(KEYS.idle_workers, 0, -1) == [b"lw:wake:b", b"lw:wake:a"]
     run(leases.recover(KEYS, "host/1/a", 60_000, gone=True))
 
 
 def test_enqueueing_takes_out_killed_workers_although_none_serves(lw: Lockwork, admin: redis.Redis) -> None:
     """Only a worker adds to `idle`; what killed ones left there goes with the jobs that come, 500 at a time."""
-    admin.zadd(KEYS.idle, {f"lw:wake:dead-{at}": at for at in range(1200)})
+    admin.zadd(KEYS.idle_workers, {f"lw:wake:dead-{at}": at for at in range(1200)})
     left = []
     for id in ("a", "b", "c", "d"):
         lw.runtime.run(enqueue.push(KEYS, [NewJob(id, record_header.head(1, 4) + b'["work",[]]')]))
-        left.append(admin.zcard(KEYS.idle))
+        left.append(admin.zcard(KEYS.idle_workers))
     assert left == [700, 200, 0, 0]
 
 
@@ -114,7 +114,7 @@ def test_a_worker_sleeps_only_when_no_group_is_left_to_look_at(simulated: Server
     looks = 0
     while not (batch := bench.run(leases.reserve(queue, "host/1/a", 1, f"s{looks}", CHANNEL))).jobs:
         assert batch.next_due == 0, "look again at once"
-        assert CHANNEL not in bench.scores(queue.idle)
+        assert CHANNEL not in bench.scores(queue.idle_workers)
         looks += 1
     assert [job.id for job in batch.jobs] == ["last"]
     assert 1 <= looks < 5
@@ -136,4 +136,4 @@ def test_a_worker_does_sleep_while_groups_wait_that_may_not_go_on(simulated: Ser
         looks += 1
         assert looks < 60
     assert not batch.jobs
-    assert CHANNEL in bench.scores(queue.idle)
+    assert CHANNEL in bench.scores(queue.idle_workers)

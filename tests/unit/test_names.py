@@ -67,7 +67,16 @@ def test_a_slash_is_kept_for_partitions() -> None:
 
 def test_all_keys_of_one_queue_share_one_hash_tag() -> None:
     queue = keys.QueueKeys("shop", "orders")
-    every = [queue.jobs, *queue.ready, queue.due, queue.tries, queue.errors, *queue.results, queue.watch, queue.idle]
+    every = [
+        queue.jobs,
+        *queue.ready,
+        queue.due,
+        queue.tries,
+        queue.errors,
+        *queue.results,
+        queue.watch,
+        queue.idle_workers,
+    ]
     every += [queue.workers, queue.stats, queue.dead, queue.run("host/1/x"), *queue.stock("phone")]
     assert len(set(every)) == len(every)
     for key in every:

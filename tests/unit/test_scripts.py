@@ -57,7 +57,7 @@ def _without_pushed(text: str) -> str:
 
 def test_keys_of_a_queue_are_taken_by_name() -> None:
     call = script_call("jobs_asked", QUEUE, ["j1", b"1 5 r"], run=QUEUE.run("s"))
-    assert call.keys == (QUEUE.notes, QUEUE.run("s"))
+    assert call.keys == (QUEUE.job_notes, QUEUE.run("s"))
     assert not call.marked
     assert script_call("jobs_revive", QUEUE, [0, "j1", 0]).marked, "its first argument is `again`"
 
@@ -90,7 +90,7 @@ def test_call_with_wrong_arguments_is_refused() -> None:
 
 def test_part_without_its_key_is_refused() -> None:
     with pytest.raises(DeclarationError, match="jobs_heads: parts/names needs the key 'jobs'"):
-        assemble("jobs_heads", {"jobs_heads": "-- KEYS: ready*3\n-- include: names\n"})
+        assemble("jobs_heads", {"jobs_heads": "-- KEYS: ready*3\n-- include: unique_names\n"})
 
 
 def test_part_without_a_name_that_it_needs_is_refused() -> None:

@@ -134,7 +134,7 @@ async def test_asking_by_nobodys_job_writes_nothing(alw: Lockwork, admin: redis.
     asking = [settling._NOBODYS]
     assert await driver.run(leases.settle(keys, "host/1/a", asking, 1000)) == [False]
     assert admin.keys() == []
-    for key in (keys.kept, keys.results[1], keys.dead):
+    for key in (keys.long_results, keys.results[1], keys.dead):
         admin.set(key, "text")
         with pytest.raises(ServerRefused, match="somebody else's data"):
             await driver.run(leases.settle(keys, "host/1/a", asking, 1000))

@@ -33,7 +33,7 @@ def _attempts(history: History) -> list[int]:
 
 def _asleep(url: str, count: int) -> None:
     with redis.Redis.from_url(url) as admin:
-        until(lambda: admin.zcount(KEYS.idle, 0, "+inf") == count, f"{count} workers sleep")
+        until(lambda: admin.zcount(KEYS.idle_workers, 0, "+inf") == count, f"{count} workers sleep")
 
 
 def _freeze(process: Started) -> list[int]:

@@ -103,15 +103,15 @@ class DelayQueueKeys(NamedTuple):
     """A delay queue's entries; its waiters; its state; and the logs of its calls, written by turns."""
 
     entries: str
-    line: str
-    books: str
+    waiters: str
+    state: str
     logs: tuple[str, str]
 
 
 def delay_queue(prefix: str, name: str) -> DelayQueueKeys:
     """Return the keys of a delay queue."""
     base = f"{prefix}:{{dq:{name}}}"
-    return DelayQueueKeys(base, f"{base}:line", f"{base}:books", (f"{base}:done:0", f"{base}:done:1"))
+    return DelayQueueKeys(base, f"{base}:waiters", f"{base}:state", (f"{base}:done:0", f"{base}:done:1"))
 
 
 def once(prefix: str, name: str) -> str:
@@ -131,30 +131,30 @@ class QueueKeys:
 
     __slots__ = (
         "base",
-        "books",
         "due",
         "errors",
         "expiry",
         "flows",
-        "idle",
+        "group_queue",
+        "groups",
+        "idle_workers",
+        "job_notes",
         "jobs",
-        "kept",
-        "lines",
+        "long_results",
         "name",
-        "notes",
         "prefix",
         "ready",
         "results",
-        "rings",
+        "rounds",
         "sleeper",
-        "sleeping",
         "stats",
+        "throttled",
         "tries",
         "tuples",
         "unique",
         "unique_ends",
+        "void",
         "watch",
-        "withdrawn",
         "workers",
     )
 
@@ -170,17 +170,17 @@ class QueueKeys:
         self.errors: str = f"{base}:errors"
         self.results: tuple[str, str] = (f"{base}:results:0", f"{base}:results:1")
         self.watch: str = f"{base}:watch"
-        self.idle: str = f"{base}:idle"
+        self.idle_workers: str = f"{base}:idle_workers"
         self.workers: str = f"{base}:workers"
         self.stats: str = f"{base}:stats"
-        self.lines: str = f"{base}:lines"
-        self.books: str = f"{base}:books"
-        self.sleeping: str = f"{base}:sleeping"
-        self.rings: tuple[str, ...] = tuple(f"{base}:ring:{level}" for level in range(len(PRIORITIES)))
-        self.notes: str = f"{base}:notes"
+        self.group_queue: str = f"{base}:group_queue"
+        self.groups: str = f"{base}:groups"
+        self.throttled: str = f"{base}:throttled"
+        self.rounds: tuple[str, ...] = tuple(f"{base}:rounds:{level}" for level in range(len(PRIORITIES)))
+        self.job_notes: str = f"{base}:job_notes"
         self.expiry: str = f"{base}:expiry"
-        self.withdrawn: str = f"{base}:withdrawn"
-        self.kept: str = f"{base}:kept"
+        self.void: str = f"{base}:void"
+        self.long_results: str = f"{base}:long_results"
         self.unique: str = f"{base}:unique"
         self.unique_ends: str = f"{base}:unique:ends"
         self.flows: str = f"{base}:flows"
@@ -220,7 +220,7 @@ class QueueKeys:
         """Return the keys of a stock."""
         return StockKeys(f"{self.base}:stock:{name}", f"{self.base}:holds:{name}")
 
-    def stock_gone(self, name: str) -> str:
+    def stock_deleted(self, name: str) -> str:
         """Who deleted a stock lately."""
         return f"{self.base}:gone:{name}"
 

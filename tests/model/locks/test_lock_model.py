@@ -9,13 +9,13 @@ from model.locks.lock_machine import LockMachine
 from simulation.server import Build, Server
 
 _TICKET = "ticket = join()"
-_RISE = ("parts/line", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)")
-_CLOCK = ("parts/line", "if fence < now then", "if fence == 0 then")
+_RISE = ("parts/lock_waiters", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)")
+_CLOCK = ("parts/lock_waiters", "if fence < now then", "if fence == 0 then")
 TWINS = (
     Build("last come, first served", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
     Build("anybody may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
-    Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
+    Build("dead waiters are served", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
 )
 

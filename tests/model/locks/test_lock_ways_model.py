@@ -13,8 +13,8 @@ _SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
 _NOT_ON = "redis.call('HSET', lock, 'd', 0)"
 _MINE = "if held[1] == owner and held[2] == request and deadline > now then"
 _MINIMUM = "if at_least and left > 0 then"
-_LEAVES = "    leave(request)\n    save_line()\n    return"
-_PLACES = "parts/places"
+_LEAVES = "    leave(request)\n    save_waiters()\n    return"
+_PLACES = "parts/waiters"
 TWINS = (
     Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
     Build("adopted twice", (("lock_adopt", "held[1] ~= old_owner or held[3] ~= old_fence or deadline", "deadline"),)),
@@ -40,14 +40,14 @@ TWINS = (
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
     Build("withdrawn but not handed on", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
-    Build("the deaf count as warned", (("parts/line", "and listening(waiter[5])", ""),)),
+    Build("the deaf count as warned", (("parts/lock_waiters", "and listening(waiter[5])", ""),)),
     Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
     Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
     Build("a place ends late", ((_PLACES, "if waiter[1] > now then\n", "if waiter[1] >= now then\n"),)),
     Build("the dead are handed the lock", ((_PLACES, "if present(waiter) then return", "if true then return"),)),
     Build("nobody is handed it who was deaf", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
     Build("who was deaf is handed it for ever", ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),)),
-    Build("a whole claim for the deaf", (("parts/line", "claim_of(waiter, waiter[2])", "waiter[2]"),)),
+    Build("a whole claim for the deaf", (("parts/lock_waiters", "claim_of(waiter, waiter[2])", "waiter[2]"),)),
     Build("who asks is silent all the same", ((_PLACES, "line.silent[channel] = nil", ""),)),
     Build("passed over means out of the line", ((_PLACES, "if ticket < line.head then", "if false then"),)),
     Build("a claim counts for nothing", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),

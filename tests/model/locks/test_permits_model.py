@@ -8,7 +8,7 @@ from model.bench import check, check_caught
 from model.locks.permits_machine import PermitsMachine, ReadersMachine
 from simulation.server import Build, Server
 
-_PART, _LINE = "parts/permits", "parts/permits_line"
+_PART, _LINE = "parts/permits", "parts/permit_waiters"
 TWINS = (
     Build("newcomers pass the line", (("permits_acquire", "and line.head > line.tail and", "and"),)),
     Build(
@@ -17,7 +17,7 @@ TWINS = (
     ),
     Build("anybody may release", (("permits_release", "if not held or held[2] ~= owner then", "if not held then"),)),
     Build("a fence that stays", ((_PART, "math.max(last + 1, now)", "math.max(last, now)"),)),
-    Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
+    Build("dead waiters are served", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build(
         "who becomes the first is not told", ((_LINE, "if waiter[6] <= now + OFTEN * 1000 and not now_too then", "do"),)
     ),

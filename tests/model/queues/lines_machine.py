@@ -286,7 +286,7 @@ class LinesMachine(RuleBasedStateMachine):
         found = (status.ready, status.scheduled, status.running, status.dead)
         ready = places["ready"] + places["waits for its key"]
         assert found == (ready, places["scheduled"], places["running"], places["dead"])
-        books: dict[str, str] = self.bench.hash(self.queue.books)
+        books: dict[str, str] = self.bench.hash(self.queue.groups)
         by_kind: dict[str, dict[str, str]] = defaultdict(dict)
         for name, value in books.items():
             by_kind[name[0]][name[2:]] = value

@@ -325,7 +325,8 @@ class Offers(RuleBasedStateMachine):
 
     def _scores(self) -> dict[str, int]:
         return {
-            name.removeprefix("sim:wake:"): int(score) for name, score in self.bench.scores(self.queue.idle).items()
+            name.removeprefix("sim:wake:"): int(score)
+            for name, score in self.bench.scores(self.queue.idle_workers).items()
         }
 
     def _told(self, woken: list[str]) -> None:
@@ -346,7 +347,7 @@ class Offers(RuleBasedStateMachine):
         """What was offered counts as running, and nobody sleeps who has an offer."""
         running = self.bench.hash(self.queue.stats).get("running", "0")
         assert int(running) == len(self.held) + len(self.offered)
-        scores = self.bench.scores(self.queue.idle)
+        scores = self.bench.scores(self.queue.idle_workers)
         assert {name for name, score in scores.items() if score >= 0} == {channel("sim", each) for each in self.asleep}
         assert {name for name, score in scores.items() if score < 0} == {channel("sim", each) for each in self.marks}
 

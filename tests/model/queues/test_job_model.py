@@ -11,15 +11,15 @@ from simulation.server import Build, Server
 _VOID = "and not (voids and voids[at] == 1)"
 TWINS = (
     Build("a cancelled job keeps its place", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
-    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', withdrawn)\n", "\n"),)),
+    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', void)\n", "\n"),)),
     Build("a moved job is leased at its old place", (("jobs_reserve", _VOID, ""),)),
     Build(
         "a moved job lines up twice",
-        (("jobs_reserve", "not (void and redis.call('SREM', withdrawn, id) == 1)", "true"),),
+        (("jobs_reserve", "not (any_void and redis.call('SREM', void, id) == 1)", "true"),),
     ),
     Build(
         "a revived job lines up twice",
-        (("parts/control", "if redis.call('SREM', withdrawn, id) == 0 then", "if true then"),),
+        (("parts/control", "if redis.call('SREM', void, id) == 0 then", "if true then"),),
     ),
     Build("a leased job expires", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build(
@@ -62,7 +62,7 @@ TWINS = (
     Build("cancelling forgets the steps", (("jobs_cancel", "'1' .. string.sub(note, 2)", "'1'"),)),
     Build(
         "a move to now is a move to later",
-        (("jobs_reschedule", "if wait == '0' then line_up", "if nil then line_up"),),
+        (("jobs_reschedule", "if wait == '0' then enqueue_again", "if nil then enqueue_again"),),
     ),
 )
 

@@ -9,29 +9,29 @@ from model.queues.lines_machine import CrowdedLinesMachine, LinesMachine
 from model.queues.moved_lines_machine import MovedLinesMachine
 from simulation.server import Build, Server
 
-_TURN = "redis.call('RPUSH', ring, group)"
-_AGAIN = "then enter_ring(level, group) end\n  end\n  tidy(group)"
+_TURN = "redis.call('RPUSH', round, group)"
+_AGAIN = "then enter_round(level, group) end\n  end\n  tidy(group)"
 _GIVES = "if key then left_key(key, id) end"
 _BACK = "admit(id, record, token)"
 _FENCE = "string.match(token, ' (%d+)')"
-_FEW = ("parts/lines", "passed_over > 1000", "passed_over > 0")
+_FEW = ("parts/groups", "passed_over > 1000", "passed_over > 0")
 _GROUP = "left_group(group)\n  if key"
 TWINS = (
-    Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
-    Build("a retry gives its key away", (("parts/lines", "if key and over then", "if key then"),)),
-    Build("a group goes on until its end", (("parts/lines", _TURN, "redis.call('LPUSH', ring, group)"),)),
-    Build("a place in the group is not given back", (("parts/lines", _GROUP, "if key"),)),
-    Build("a full group is forgotten", (("parts/lines", _AGAIN, "then end\n  end\n  tidy(group)"),)),
+    Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
+    Build("a retry gives its key away", (("parts/groups", "if key and over then", "if key then"),)),
+    Build("a group goes on until its end", (("parts/groups", _TURN, "redis.call('LPUSH', round, group)"),)),
+    Build("a place in the group is not given back", (("parts/groups", _GROUP, "if key"),)),
+    Build("a full group is forgotten", (("parts/groups", _AGAIN, "then end\n  end\n  tidy(group)"),)),
     Build("what is given back goes last", (("jobs_settle", _BACK, "admit(id, record)"),)),
     Build("what is recovered goes last", (("jobs_recover", _BACK, "admit(id, record)"),)),
-    Build("the newest lease comes back first", (("parts/lines", f"'-' .. {_FENCE}", f"{_FENCE} - 9e15"),)),
+    Build("the newest lease comes back first", (("parts/groups", f"'-' .. {_FENCE}", f"{_FENCE} - 9e15"),)),
 )
 MOVED_TWINS = (
-    Build("who leaves its line keeps its key", (("parts/lines", _GIVES, ""),)),
-    Build("who is cancelled stays in line", (("parts/leave", "leave_lines(id, record)", ""),)),
-    Build("who is cleared away stays in line", (("jobs_clear", "leave_lines(id, record)", ""),)),
-    Build("a number that is not forgotten", (("parts/lines", "redis.call('HDEL', books, '@ ' .. id)", ""),)),
-    Build("a group that is never forgotten", (("parts/lines", "redis.call('HDEL', books, 'l ' .. group)", ""),)),
+    Build("who leaves its line keeps its key", (("parts/groups", _GIVES, ""),)),
+    Build("who is cancelled stays in line", (("parts/leave", "leave_group_queue(id, record)", ""),)),
+    Build("who is cleared away stays in line", (("jobs_clear", "leave_group_queue(id, record)", ""),)),
+    Build("a number that is not forgotten", (("parts/groups", "redis.call('HDEL', groups, '@ ' .. id)", ""),)),
+    Build("a group that is never forgotten", (("parts/groups", "redis.call('HDEL', groups, 'l ' .. group)", ""),)),
     Build("a cancelled job keeps its key", (("jobs_settle", " or outcome == 'c')", ")"),)),
 )
 CROWDED_TWINS = (

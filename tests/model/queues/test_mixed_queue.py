@@ -15,17 +15,17 @@ _FEW = ("parts/flows", "local STEPS = 150", "local STEPS = 2")
 """So that flows leave something to be done by the next call."""
 _GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow.id)"
 _CLEARED = "flow_ended(id, record, 'c', '')"
-_UNUSED = "redis.call('ZADD', sleeping, -math.ceil(full / 1000), '- ' .. group)"
-_RINGS = "unpack(rings)"
+_UNUSED = "redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)"
+_RINGS = "unpack(rounds)"
 _RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
 TWINS = (
-    Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
+    Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
     Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
     Build("blocked jobs are counted once", (("parts/flow_jobs", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
     Build("who has begun may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
-    Build("a rate is kept for ever", (("parts/lines", _UNUSED, ""),)),
-    Build("rings are kept for ever", (("jobs_reserve", f"lines, sleeping, {_RINGS})", "lines, sleeping)"),)),
+    Build("a rate is kept for ever", (("parts/groups", _UNUSED, ""),)),
+    Build("rings are kept for ever", (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "lines, sleeping)"),)),
     Build("who runs again has an outcome", (("jobs_revive", _RESULT, ""),)),
 )
 

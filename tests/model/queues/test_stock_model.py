@@ -8,7 +8,7 @@ from model.bench import check, check_caught
 from model.queues.stock_line_machine import StockLineMachine
 from simulation.server import Build, Server
 
-_LINE = "parts/stock_line"
+_LINE = "parts/stock_waiters"
 TWINS = (
     Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
     Build("forgets keys", (("parts/stock", "redis.call('HSET', stock, 'k' .. key, id)", "local _"),)),

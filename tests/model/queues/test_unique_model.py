@@ -10,7 +10,7 @@ from simulation.server import Build, Server
 
 _PUSH = "jobs_push_unique"
 _LIMIT = "if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) else redis.call('ZREM', expiry, id) end"
-_FREED = "if name and name_owner(name) == id then redis.call('HDEL', books, 'u ' .. name) end"
+_FREED = "if name and name_owner(name) == id then redis.call('HDEL', groups, 'u ' .. name) end"
 _OVER = "if over then free_name(id, record) end"
 _AGAIN = "if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end"
 _OVERDUE = "if id and tonumber(redis.call('ZSCORE', expiry, id) or today + 1) > today then"
@@ -21,20 +21,22 @@ _TAKEN = "if not retake_name(id, record, dead) then return 'taken' end"
 TWINS = (
     Build(
         "anybody frees a name",
-        (("parts/names", _FREED, "if name then redis.call('HDEL', books, 'u ' .. name) end"),),
+        (("parts/unique_names", _FREED, "if name then redis.call('HDEL', groups, 'u ' .. name) end"),),
     ),
     Build(
         "who has ended keeps its name",
-        (("parts/lines", _OVER, ""), ("parts/names", " == 1 and not", " >= 0 and not")),
+        (("parts/groups", _OVER, ""), ("parts/unique_names", " == 1 and not", " >= 0 and not")),
     ),
-    Build("a retry frees the name", (("parts/lines", _OVER, "free_name(id, record)"),)),
+    Build("a retry frees the name", (("parts/groups", _OVER, "free_name(id, record)"),)),
     Build("who has begun keeps its name", (("jobs_reserve", "if special then begun(id, record) end", ""),)),
     Build(
         "all names are free when they begin",
-        (("parts/names", "if unique_name(record) == 's' then", "if true then"),),
+        (("parts/unique_names", "if unique_name(record) == 's' then", "if true then"),),
     ),
-    Build("who is run again takes what another has", (("parts/names", _REFUSED, ""),)),
-    Build("who is run again has no name", (("parts/names", "redis.call('HSET', books, 'u ' .. name, id)", ""),)),
+    Build("who is run again takes what another has", (("parts/unique_names", _REFUSED, ""),)),
+    Build(
+        "who is run again has no name", (("parts/unique_names", "redis.call('HSET', groups, 'u ' .. name, id)", ""),)
+    ),
     Build("one that is run again does not ask", (("jobs_revive", _TAKEN, ""),)),
     Build("the dead do not ask", (("dead_retry", _DEAD, "true"),)),
     Build("a call that is sent again meets itself", ((_PUSH, _AGAIN, ""),)),
@@ -45,7 +47,7 @@ TWINS = (
     ),
     Build("the first call counts", ((_PUSH, "redis.call('HSET', jobs, id, record)", ""),)),
     Build("its attempts count for the next", ((_PUSH, "redis.call('HDEL', tries, id)", ""),)),
-    Build("the next does not leave its line", ((_PUSH, "leave_lines(id, old)", ""),)),
+    Build("the next does not leave its line", ((_PUSH, "leave_group_queue(id, old)", ""),)),
     Build("a debounced job waits for ever", ((_PUSH, _LATEST, ""),)),
     Build(
         "a debounced job is not moved",
@@ -60,8 +62,10 @@ TWINS = (
         (("parts/leave", "if not plain(record) then free_name", "if nil then free_name"),),
     ),
     Build("who is cleared away keeps its name", (("jobs_clear", "free_name(id, record)", ""),)),
-    Build("a lost job has its name for ever", (("parts/names", "redis.call('HEXISTS', jobs, id) == 1 and", ""),)),
-    Build("its steps count for the next", ((_PUSH, "redis.call('HDEL', notes, id)", ""),)),
+    Build(
+        "a lost job has its name for ever", (("parts/unique_names", "redis.call('HEXISTS', jobs, id) == 1 and", ""),)
+    ),
+    Build("its steps count for the next", ((_PUSH, "redis.call('HDEL', job_notes, id)", ""),)),
     Build("it expires when the first would have", ((_PUSH, _LIMIT, ""),)),
     Build("names of the past are kept", ((_PUSH, "redis.call('HDEL', unique, unpack(over))", ""),)),
 )

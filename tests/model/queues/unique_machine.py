@@ -174,7 +174,7 @@ class UniqueMachine(UniqueWorkers):
     @rule()
     def compare(self) -> None:
         """The server knows who has which name, and keeps none that nobody has."""
-        books = self.bench.hash(self.queue.books)
+        books = self.bench.hash(self.queue.groups)
         owners = {name[2:]: value.split()[0] for name, value in books.items() if name.startswith("u ")}
         assert owners == {f"task/{name}": id for name, (id, _) in self.model.names.items()}
         times = self.bench.hash(self.queue.unique)
@@ -183,7 +183,7 @@ class UniqueMachine(UniqueWorkers):
         alive = self._at("waits", "running", "dead")
         assert self.bench.fields(self.queue.jobs) == set(alive)
         noted = {id for id in alive if self.jobs[id].noted or self.jobs[id].asked}
-        assert self.bench.fields(self.queue.notes) - set(self._at("lost")) == noted, "steps are a call's own"
+        assert self.bench.fields(self.queue.job_notes) - set(self._at("lost")) == noted, "steps are a call's own"
         tries = self.bench.hash(self.queue.tries)
         due = self.bench.scores(self.queue.due)
         for id in self._at("waits"):

@@ -16,19 +16,19 @@ BUCKETS = (
     ),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("books what nobody waits for", (("limiter_take", "if wait >= 0 and at - now > wait then", "if false then"),)),
-    Build("gives back what was booked at another rate", (("limiter_return", "<= books.fixed then", "< 0 then"),)),
-    Build("moves what was booked at another rate", (("limiter_take", "score > books.fixed", "true"),)),
+    Build("gives back what was booked at another rate", (("limiter_return", "<= state.fixed then", "< 0 then"),)),
+    Build("moves what was booked at another rate", (("limiter_take", "score > state.fixed", "true"),)),
     Build("what is left in the midst stays taken", ((_PART, "behind[5], behind[6] = full, part", ""),)),
-    Build("who moves up takes its place along", (("limiter_take", "follow(books, rank + 1, full, part)", ""),)),
+    Build("who moves up takes its place along", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
     Build("overtakes while it moves up", (("limiter_take", "before and entry(before)[1] or 0", "0"),)),
     Build(
         "a new rate forgets what was used",
-        ((_PART, "if changed and books.full", "if true then books.full = base elseif changed and books.full"),),
+        ((_PART, "if changed and state.full", "if true then state.full = base elseif changed and state.full"),),
     ),
     Build(
-        "a new rate stretches what is booked", ((_PART, "local base = math.max(now, books.last)", "local base = now"),)
+        "a new rate stretches what is booked", ((_PART, "local base = math.max(now, state.last)", "local base = now"),)
     ),
-    Build("a new rate overtakes", ((_PART, "math.max(now, books.last, full", "math.max(now, full"),)),
+    Build("a new rate overtakes", ((_PART, "math.max(now, state.last, full", "math.max(now, full"),)),
     Build(
         "one more in a burst",
         (
@@ -44,11 +44,11 @@ WINDOWS = (
     Build("who stays keeps its place", (("limiter_take", "at < mine[1]", "false"),)),
     Build("nobody is told", ((_PART, "publish(behind[7], limiter .. ':' .. request)", ""),)),
     Build("moves up beside others", (("limiter_take", "count = score - mine[2]", "count = score - mine[2] - 1"),)),
-    Build("who moves up tells nobody", (("limiter_take", "follow(books, rank + 1, full, part)", ""),)),
+    Build("who moves up tells nobody", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
-    Build("one more in a window", ((_PART, "books.count + n - rule.limit", "books.count + n - rule.limit - 1"),)),
+    Build("one more in a window", ((_PART, "state.count + n - rule.limit", "state.count + n - rule.limit - 1"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period - 1000)"),)),
-    Build("overtakes", ((_PART, "local at = math.max(now, books.last)", "local at = now"),)),
+    Build("overtakes", ((_PART, "local at = math.max(now, state.last)", "local at = now"),)),
     Build(
         "gives back twice",
         (

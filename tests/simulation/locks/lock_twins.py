@@ -24,9 +24,12 @@ LOCKS = {
     "L2": (
         Build(
             "forgets a fence that is ahead of the clock",
-            (("parts/line", "math.max(0, math.ceil((last - now) / 1000)) + MARGIN", "MARGIN"),),
+            (("parts/lock_waiters", "math.max(0, math.ceil((last - now) / 1000)) + MARGIN", "MARGIN"),),
         ),
-        Build("a fence from the clock alone", (("parts/line", "if fence < now then fence = now end", "fence = now"),)),
+        Build(
+            "a fence from the clock alone",
+            (("parts/lock_waiters", "if fence < now then fence = now end", "fence = now"),),
+        ),
     ),
     "L3": (
         Build("an old grant's fence may release", (("lock_release", "held[2] ~= fence or", ""),)),
@@ -36,7 +39,7 @@ LOCKS = {
     "L4": (
         Build(
             "a lease lasts on by as much as the clock was set back",
-            (("parts/line", "deadline <= now + length * 1000 then", "true then"),),
+            (("parts/lock_waiters", "deadline <= now + length * 1000 then", "true then"),),
         ),
         Build(
             "a renewed lease lasts on by as much as the clock was set back",
@@ -45,15 +48,15 @@ LOCKS = {
         Build(
             "dead waiters stay in line",
             (
-                ("parts/places", "if waiter[1] > now then\n", "if true then\n"),
-                ("parts/places", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),
+                ("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),
+                ("parts/waiters", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),
             ),
         ),
         Build(
             "a claim that lasts as long as the longest lease",
             (
                 (
-                    "parts/line",
+                    "parts/lock_waiters",
                     "local ms = claim_of(waiter, waiter[2])",
                     "local ms = 600000",
                 ),
@@ -61,18 +64,18 @@ LOCKS = {
         ),
         Build(
             "the dead are handed all that is theirs",
-            (("parts/places", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),),
+            (("parts/waiters", "if present(waiter) then return foremost(waiter) end", "do return waiter end"),),
         ),
-        Build("what a process leaves unclaimed tells nothing", (("parts/places", "silent[channel] = now", ""),)),
+        Build("what a process leaves unclaimed tells nothing", (("parts/waiters", "silent[channel] = now", ""),)),
         Build("waiters look too late", (("parts/ask", "check = math.max(check, 1)", "check = 60000"),)),
         Build(
             "the next in line is not warned",
-            (("parts/line", "if deadline - now >= (LOOK - LATE) * 1000 then return end", "do return end"),),
+            (("parts/lock_waiters", "if deadline - now >= (LOOK - LATE) * 1000 then return end", "do return end"),),
         ),
         Build(
             "a lock without an expiry",
             (
-                ("parts/line", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
+                ("parts/lock_waiters", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
                 ("parts/lifetimes", "redis.call('PEXPIRE', key, math.max", "local _ = (math.max"),
             ),
         ),

@@ -5,23 +5,23 @@ from __future__ import annotations
 from simulation.server import Build
 
 TWINS = (
-    Build("one more than there are", (("parts/permits_line", "> capacity", "> capacity + 1"),)),
+    Build("one more than there are", (("parts/permit_waiters", "> capacity", "> capacity + 1"),)),
     Build("newcomers do not look whether units are free", (("permits_acquire", "and used + units <= capacity", ""),)),
     Build(
         "small requests pass a large one",
         (
             (
-                "parts/permits_line",
+                "parts/permit_waiters",
                 "      alert(mine, false)\n      return fence, ends, false\n    end\n",
                 "    else\n",
             ),
             (
-                "parts/permits_line",
+                "parts/permit_waiters",
                 "\n    line.head = line.head + 1\n    if waiter[3] == mine then",
                 "\n    if waiter[3] == mine then",
             ),
             (
-                "parts/permits_line",
+                "parts/permit_waiters",
                 "given, limit)))\n    end\n",
                 "given, limit)))\n    end\n    end\n    line.head = line.head + 1\n",
             ),
@@ -67,7 +67,13 @@ TWINS = (
     ),
     Build(
         "a claim that lasts as long as the longest lease",
-        (("parts/permits_line", "waiter[3], claim_of(waiter, waiter[2]), waiter[8]", "waiter[3], 600000, waiter[8]"),),
+        (
+            (
+                "parts/permit_waiters",
+                "waiter[3], claim_of(waiter, waiter[2]), waiter[8]",
+                "waiter[3], 600000, waiter[8]",
+            ),
+        ),
     ),
     Build(
         "a key without an expiry",

@@ -6,7 +6,7 @@ from simulation.server import Build
 
 _FLOWS, _JOBS, _STORE = "parts/flows", "parts/flow_jobs", "parts/flow_store"
 _LAST = "redis.call('HINCRBY', flows, left, -1) > 0"
-_MARK = "redis.call('HSET', notes, id, '1' .. string.sub(redis.call('HGET', notes, id) or '0', 2))"
+_MARK = "redis.call('HSET', job_notes, id, '1' .. string.sub(redis.call('HGET', job_notes, id) or '0', 2))"
 _REST = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow '"
 _COMPLETE = ("flow_push", "if flow_record.stored < total then", "if false then")
 _REMOVE = "if never_ran then redis.call('HDEL', jobs, unpack(ids)) end"

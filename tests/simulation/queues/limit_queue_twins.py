@@ -6,7 +6,7 @@ from simulation.server import Build
 
 _LIMITS = "parts/limits"
 _FREE = "if free > 0 then return math.min(want, free) end"
-_OPEN = "math.max(again, takers(freed, lines))"
+_OPEN = "math.max(again, takers(freed, group_queue))"
 _DRAINED = "for channel in string.gmatch(rules[8], '%S+') do publish(channel, stats) end"
 TWINS = (
     Build("a pause that is not heard", ((_LIMITS, "if rules[1] then return 0 end", ""),)),

@@ -107,33 +107,35 @@ TWINS = {
     ),
     "offers": (
         Build("an offer is not told again", (("jobs_reserve", "again or offered > known", "again"),)),
-        Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
+        Build(
+            "who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle_workers, -fence, channel)", ""),)
+        ),
         Build("an offer with an old fence", (("parts/offer", "math.max(now, tonumber(rules[9] or 0) + 1)", "1"),)),
     ),
     "keys and groups": (
         Build(
             "a key that is taken does not matter",
-            (("parts/lines", "if holder and holder ~= id then", "if false then"),),
+            (("parts/groups", "if holder and holder ~= id then", "if false then"),),
         ),
         Build(
             "a group without a limit",
             (
                 (
-                    "parts/lines",
+                    "parts/groups",
                     "if most ~= '0' and tonumber(limits[2] or 0) >= tonumber(most) then return nil end",
                     "",
                 ),
             ),
         ),
-        Build("a rate that is not counted", (("parts/lines", "if jobs == '0' then return 0 end", "do return 0 end"),)),
-        Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_groups() end", ""),)),
+        Build("a rate that is not counted", (("parts/groups", "if jobs == '0' then return 0 end", "do return 0 end"),)),
+        Build("who sleeps is not woken", (("jobs_reserve", "if grouped then wake_throttled() end", ""),)),
         Build(
             "the last comes first",
             (
                 (
-                    "parts/lines",
-                    "ZRANGEBYLEX', lines, '[' .. line .. '\\n', '(' .. line .. '\\v',",
-                    "ZREVRANGEBYLEX', lines, '(' .. line .. '\\v', '[' .. line .. '\\n',",
+                    "parts/groups",
+                    "ZRANGEBYLEX', group_queue, '[' .. line .. '\\n', '(' .. line .. '\\v',",
+                    "ZREVRANGEBYLEX', group_queue, '(' .. line .. '\\v', '[' .. line .. '\\n',",
                 ),
             ),
         ),

@@ -17,7 +17,7 @@ from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
 from simulation.world import Broken, Step, World
 
-_LINE = "parts/stock_line"
+_LINE = "parts/stock_waiters"
 _LEFT = "if counts[1] - counts[2] - counts[3] < units then"
 _FOUND = "local known = earlier(id, buyer, key)"
 TWINS = (

@@ -13,7 +13,7 @@ TWINS = (
     Build("a name that is taken does not matter", ((_PUSH, _HOLDER, ""),)),
     Build(
         "who is dead keeps its name",
-        (("parts/lines", _OVER, ""), ("parts/names", "and not redis.call('ZSCORE', dead, id)", "")),
+        (("parts/groups", _OVER, ""), ("parts/unique_names", "and not redis.call('ZSCORE', dead, id)", "")),
     ),
     Build(
         "a time that is over at once",

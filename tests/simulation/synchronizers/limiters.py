@@ -23,8 +23,8 @@ from simulation.world import Broken, Step, World
 _PART = "parts/limiter"
 _AFRESH = (
     "if found[1] ~= text then\n"
-    "books.count, books.dropped = tonumber(found[2]), tonumber(found[2])\n"
-    "books.last, books.full, books.part = 0, 0, 0 return books end if true then"
+    "state.count, state.dropped = tonumber(found[2]), tonumber(found[2])\n"
+    "state.last, state.full, state.part = 0, 0, 0 return groups end if true then"
 )
 TWINS = (
     Build(
@@ -38,10 +38,10 @@ TWINS = (
     ),
     Build(
         "leaves its place free twice",
-        (("limiter_take", "follow(books, rank + 1, full, part)", "follow(books, rank + 1, 0, 0)"),),
+        (("limiter_take", "follow(state, rank + 1, full, part)", "follow(state, rank + 1, 0, 0)"),),
     ),
     Build(
-        "gives back what others count on", (("limiter_return", "books.count - mine[2]", "books.count - mine[2] - 1"),)
+        "gives back what others count on", (("limiter_return", "state.count - mine[2]", "state.count - mine[2] - 1"),)
     ),
     Build("a bucket that is never empty", ((_PART, "if full < now then", "if true then"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period / 2)"),)),

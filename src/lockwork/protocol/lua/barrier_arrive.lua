@@ -19,16 +19,16 @@ local last = now + PLACE * 1000
 for _, other in ipairs(redis.call('ZRANGEBYSCORE', places, string.format('(%.0f', last), '+inf', 'LIMIT', 0, 500)) do
   redis.call('ZADD', places, last, other)
 end
-local books = redis.call('HMGET', barrier, 'p', 'g')
-local generation = tonumber(books[2] or 0)
+local state = redis.call('HMGET', barrier, 'p', 'g')
+local generation = tonumber(state[2] or 0)
 local place = tonumber(redis.call('ZSCORE', places, request) or 0)
 local others = live() - (place > now and 1 or 0)
-if others > 0 and not books[1] then
-  -- the places belong to books that are gone
+if others > 0 and not state[1] then
+  -- the places belong to a state that was deleted
   redis.call('DEL', places, order)
   place, others = 0, 0
 end
-if others > 0 and tonumber(books[1]) ~= parties then return {-1, tonumber(books[1]), 0, 0} end
+if others > 0 and tonumber(state[1]) ~= parties then return {-1, tonumber(state[1]), 0, 0} end
 
 local opens = others + 1 >= parties
 local gone = redis.call('ZCOUNT', places, '-inf', now) - (place > 0 and place <= now and 1 or 0)

@@ -1,5 +1,5 @@
 -- Makes dead jobs ready to run again; those that are not dead any more, or died again since they were looked at, are left alone.
--- KEYS: <push>, tries: hash, dead: zset, errors: hash, books: hash, results*2: hash; log
+-- KEYS: <push>, tries: hash, dead: zset, errors: hash, groups: hash, results*2: hash; log
 -- ARGV: step: number, anew: flag, (id, died)
 --   anew: attempts begin anew; died: its time in the dead set as it was read ('': whatever it is)
 -- Out of memory: goes on
@@ -9,7 +9,7 @@
 -- include: now
 -- include: step
 -- include: push
--- include: names
+-- include: unique_names
 local looked, ids, bytes = 0, {}, 0
 for at = FIRST, #ARGV, STRIDE do
   if bytes > BYTES then break end

@@ -22,7 +22,7 @@ for _, request in ipairs(ARGV) do
     redis.call('HDEL', logs[2], request)
   end
   remember(request, cmsgpack.pack({}), 1)
-  log = redis.call('HMGET', books, 'k', 'x', 'c')
+  log = redis.call('HMGET', state, 'k', 'x', 'c')
 end
 if (stood or back > 0) and redis.call('ZCARD', entries) > 0 then wake(math.max(1, back)) end
 return back

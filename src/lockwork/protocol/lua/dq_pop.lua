@@ -27,7 +27,7 @@ if #found > 0 then
   redis.call('ZREM', entries, unpack(ids))
   remember(request, cmsgpack.pack(found), #ids)
 end
-local waited = redis.call('HGET', books, 'w' .. request)
+local waited = redis.call('HGET', state, 'w' .. request)
 local first = redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')
 if #found > 0 or channel == '' then
   -- somebody else in line must know what comes next, because this one does not wait for it any more
@@ -36,29 +36,29 @@ if #found > 0 or channel == '' then
 end
 
 -- who comes is behind all who wait, although the clock may have been set back since they came
-local newest = redis.call('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
+local newest = redis.call('ZRANGE', waiters, -1, -1, 'WITHSCORES')[2]
 local since = waited and cmsgpack.unpack(waited)[3] or math.max(now, (tonumber(newest) or 0) + 1)
-redis.call('HSET', books, 'w' .. request, cmsgpack.pack({channel, now + PLACE * 1000, since}))
-redis.call('ZADD', line, since, request)
-redis.call('PEXPIRE', line, 2 * KEPT)
-redis.call('PEXPIRE', books, 2 * KEPT)
-for _, ahead in ipairs(redis.call('ZRANGE', line, 0, 2)) do
-  local packed = redis.call('HGET', books, 'w' .. ahead)
+redis.call('HSET', state, 'w' .. request, cmsgpack.pack({channel, now + PLACE * 1000, since}))
+redis.call('ZADD', waiters, since, request)
+redis.call('PEXPIRE', waiters, 2 * KEPT)
+redis.call('PEXPIRE', state, 2 * KEPT)
+for _, ahead in ipairs(redis.call('ZRANGE', waiters, 0, 2)) do
+  local packed = redis.call('HGET', state, 'w' .. ahead)
   local place = packed and cmsgpack.unpack(packed)
   if not place or place[2] <= now then
     leave(ahead)
   elseif place[2] > now + PLACE * 1000 then -- the clock was set back: it lasts no longer than a place does
     place[2] = now + PLACE * 1000
-    redis.call('HSET', books, 'w' .. ahead, cmsgpack.pack(place))
+    redis.call('HSET', state, 'w' .. ahead, cmsgpack.pack(place))
   end
 end
 -- The first in line looks when the next entry is due, the second and third a little later, in case those before them died; and so do
 -- the first of the second and third process, in case a whole process died. The others are told when they have moved up.
-local look, rank = LOOK * 1000, redis.call('ZRANK', line, request)
+local look, rank = LOOK * 1000, redis.call('ZRANK', waiters, request)
 if first[1] and rank > 2 and rank < 20 then
   local channels, processes = {}, 0
-  for _, ahead in ipairs(redis.call('ZRANGE', line, 0, rank - 1)) do
-    local packed = redis.call('HGET', books, 'w' .. ahead)
+  for _, ahead in ipairs(redis.call('ZRANGE', waiters, 0, rank - 1)) do
+    local packed = redis.call('HGET', state, 'w' .. ahead)
     local other = packed and cmsgpack.unpack(packed)[1] or ''
     if not channels[other] then channels[other], processes = true, processes + 1 end
   end

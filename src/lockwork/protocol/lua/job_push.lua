@@ -1,11 +1,11 @@
 -- Enqueues one plain job that may run at once: the most frequent call, so it touches what it needs and no more.
--- KEYS: jobs, idle, stats, dead, workers; ready, run?
+-- KEYS: jobs, idle_workers, stats, dead, workers; ready, run?
 -- ARGV: id, record, session?, channel?
 --   ready: the list of the job's level; run, session, channel: of a guess at who sleeps
 -- Reply: 0 if it is known; {waiting, size} when the queue has no room for it; if it is new 1, or the channel of a worker that
 --   probably sleeps when the next comes
 -- Invariants: as jobs_push; after a lost reply jobs_push is what can be sent again
-local asleep = redis.call('ZCOUNT', idle, 0, '+inf')
+local asleep = redis.call('ZCOUNT', idle_workers, 0, '+inf')
 local size = tonumber(redis.call('HGET', stats, 'size') or nil)
 if size then
   local waiting = redis.call('HLEN', jobs) - (redis.call('HGET', stats, 'running') or 0) - redis.call('ZCARD', dead)
@@ -34,4 +34,4 @@ else
   if refused then return refused end
   taker = wake(1)
 end
-return redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 1)[1] or taker or 1
+return redis.call('ZRANGEBYSCORE', idle_workers, 0, '+inf', 'LIMIT', 0, 1)[1] or taker or 1

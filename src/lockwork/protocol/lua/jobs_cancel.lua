@@ -20,9 +20,9 @@ if not waits_in_flow(flows, id) then where, session = place(id) end
 if where == 'dead' then return {'ended'} end
 if where == 'look' then return {'look', unpack(session)} end
 if where == 'running' then
-  local note = redis.call('HGET', notes, id) or '0'
-  redis.call('HSET', notes, id, '1' .. string.sub(note, 2))
-  publish(channels .. session, notes .. ' ' .. id)
+  local note = redis.call('HGET', job_notes, id) or '0'
+  redis.call('HSET', job_notes, id, '1' .. string.sub(note, 2))
+  publish(channels .. session, job_notes .. ' ' .. id)
   return {'running'}
 end
 local outcomes = {id, withdraw(id, record, 'c')}

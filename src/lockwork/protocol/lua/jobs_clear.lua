@@ -1,5 +1,5 @@
 -- Takes away jobs that wait, some at a time; what runs, and what is dead, is left.
--- KEYS: <push>, <finish>, <lines>, notes: hash, expiry: zset, withdrawn: set, flows: hash; log
+-- KEYS: <push>, <finish>, <groups>, job_notes: hash, expiry: zset, void: set, flows: hash; log
 -- ARGV: step: number, window: number, (most)
 --   window: ms; most: how many of each priority, of the scheduled ones, and of those in line
 -- Out of memory: goes on
@@ -9,7 +9,7 @@
 -- include: step
 -- include: push
 -- include: finish
--- include: lines
+-- include: groups
 -- include: flows
 local JOBS = 500
 local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0}, {}, 0, 0
@@ -18,7 +18,7 @@ local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0}, {}, 0, 0
 local function found_in(place, most)
   if place < 4 then return redis.call('LRANGE', ready[place], 0, most - 1) end
   if place == 4 then return redis.call('ZRANGE', due, 0, most - 1) end
-  local found = redis.call('ZRANGE', lines, 0, most - 1)
+  local found = redis.call('ZRANGE', group_queue, 0, most - 1)
   for at, entry in ipairs(found) do found[at] = string.match(entry, ' ([^ ]+)$') end
   return found
 end
@@ -32,14 +32,14 @@ for place = 1, 5 do
       reply[place] = reply[place] + 1
       looked = looked + 1
       -- a place that is void is not a job's
-      if place > 3 or redis.call('SREM', withdrawn, id) == 0 then
+      if place > 3 or redis.call('SREM', void, id) == 0 then
         ids[#ids + 1] = id
         bytes = bytes + redis.call('HSTRLEN', jobs, id)
       end
       if place > 3 then
         local record = redis.call('HGET', jobs, id)
         if record and not plain(record) then
-          leave_lines(id, record)
+          leave_group_queue(id, record)
           free_name(id, record)
           flow_ended(id, record, 'c', '')
         end
@@ -62,7 +62,7 @@ if #ids > 0 then
   end
   reply[6] = redis.call('HDEL', jobs, unpack(ids))
   redis.call('HDEL', tries, unpack(ids))
-  redis.call('HDEL', notes, unpack(ids))
+  redis.call('HDEL', job_notes, unpack(ids))
   redis.call('ZREM', expiry, unpack(ids))
   if reply[6] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[6]) end
   carry_on(outcomes, window)

@@ -39,8 +39,8 @@ for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT'
     local jobs_forgotten, size = flow_engine().remove(flow, left)
     left, bytes = left - jobs_forgotten, bytes - size
   else
-    left, bytes = left - 1, bytes - redis.call('HSTRLEN', kept, id)
-    redis.call('HDEL', kept, id)
+    left, bytes = left - 1, bytes - redis.call('HSTRLEN', long_results, id)
+    redis.call('HDEL', long_results, id)
     redis.call('ZREM', expiry, id)
   end
 end

@@ -1,15 +1,15 @@
 -- Reads all that is known of a job, and asks to be told of its progress and of its end.
--- KEYS: jobs, results*2, tries, due, dead, errors, notes, watch, expiry, kept, flows
+-- KEYS: jobs, results*2, tries, due, dead, errors, job_notes, watch, expiry, long_results, flows
 -- ARGV: id, channel
 --   channel: '' to only look
 -- Reply: {state, attempts or -1, due ms or -1, expires ms or -1, note, blob or error, record, now ms}; state: as of jobs_outcome
 -- Invariants: only `watch` is written
 -- include: now
 -- include: flow_waits
--- include: kept
+-- include: long_results
 -- include: watch
 local today = math.floor(now / 1000)
-local blob = kept_result(kept, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
 local record = redis.call('HGET', jobs, id)
 if not record then
   if not blob then return {'unknown', -1, -1, -1, '', '', '', today} end
@@ -18,7 +18,7 @@ if not record then
   return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today}
 end
 local attempts = tonumber(string.match(redis.call('HGET', tries, id) or '', '^%d+')) or 0
-local note = redis.call('HGET', notes, id) or ''
+local note = redis.call('HGET', job_notes, id) or ''
 if redis.call('ZSCORE', dead, id) then
   return {'dead', attempts, -1, -1, note, redis.call('HGET', errors, id) or '', record, today}
 end

@@ -1,5 +1,5 @@
 -- Writes down how far a running job is: its progress, or a step that it has finished.
--- KEYS: notes: hash, watch: hash, stats: hash; run
+-- KEYS: job_notes: hash, watch: hash, stats: hash; run
 -- ARGV: id, token, most: number, name, value
 --   most: bytes; name: of the step ('' for progress)
 -- Reply: 1; 0 when the lease is over, -1 when it would be too much (nothing was written)
@@ -7,7 +7,7 @@
 -- A note is 1 or 0 (to be cancelled or not), then MessagePack: [progress, step, value, step, value ...]
 -- include: publish
 if redis.call('HGET', run, id) ~= token then return 0 end
-local note = redis.call('HGET', notes, id) or '0'
+local note = redis.call('HGET', job_notes, id) or '0'
 local facts = #note > 1 and cmsgpack.unpack(string.sub(note, 2)) or {''}
 local at = 1
 if name ~= '' then
@@ -19,7 +19,7 @@ end
 facts[at] = value
 note = string.sub(note, 1, 1) .. cmsgpack.pack(facts)
 if #note > most then return -1 end
-redis.call('HSET', notes, id, note)
+redis.call('HSET', job_notes, id, note)
 if #note > 4096 then redis.call('HSET', stats, 'heavy', 1) end -- as weigh in limits.lua
 if name == '' then
   local channels = redis.call('HGET', watch, id)

@@ -1,5 +1,5 @@
 -- Reads how a job stands, and asks to be told when it ends.
--- KEYS: jobs, results*2, due, dead, errors, watch, expiry, kept, flows
+-- KEYS: jobs, results*2, due, dead, errors, watch, expiry, long_results, flows
 -- ARGV: id, channel
 --   channel: '' to only look
 -- Reply: {state, blob}: state is ended (blob as stored; but c and the job whose
@@ -7,9 +7,9 @@
 --   overdue (it should have begun: jobs_expire ends it), or unknown
 -- include: now
 -- include: flow_waits
--- include: kept
+-- include: long_results
 -- include: watch
-local blob = kept_result(kept, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
+local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
 if blob then
   local letter, reason = string.match(blob, '^([cx])%d*([^;]*)')
   return {'ended', letter and letter .. reason or blob}

@@ -1,6 +1,6 @@
 -- Ends a worker's sleep without a fetch: its entry goes, or, if it was woken already, another worker is woken instead. A job that
 -- it was offered meanwhile goes back, or ends if it is to be cancelled.
--- KEYS: <push>, <finish>, notes: hash; run: hash
+-- KEYS: <push>, <finish>, job_notes: hash; run: hash
 -- ARGV: channel, awake: flag, known: number, window: number
 --   channel: the worker's; awake: it woke up without a message: then it was the one that knew when to look again
 --   known: fence of the last job that it has; window: ms
@@ -10,8 +10,8 @@
 -- include: now
 -- include: push
 -- include: finish
-local since = tonumber(redis.call('ZSCORE', idle, channel) or nil)
-redis.call('ZREM', idle, channel)
+local since = tonumber(redis.call('ZSCORE', idle_workers, channel) or nil)
+redis.call('ZREM', idle_workers, channel)
 if since and since >= 0 and not awake then return 0 end
 if since and since < 0 then
   if -since <= known and not awake then return 0 end -- it has the job
@@ -20,7 +20,7 @@ if since and since < 0 then
     local given = tonumber(string.match(held[at + 1], ' (%d+) ~$') or 0)
     if given > known then
       local id = held[at]
-      local record, mark = redis.call('HGET', jobs, id), redis.call('HGET', notes, id)
+      local record, mark = redis.call('HGET', jobs, id), redis.call('HGET', job_notes, id)
       redis.call('HDEL', run, id)
       count_freed(1)
       if record and mark and string.sub(mark, 1, 1) == '1' then

@@ -1,6 +1,6 @@
 -- Reads jobs that wait, some at a time: the ready ones in the order in which they will run, then those in line for their
 -- key or their group's turn; or the scheduled by due time.
--- KEYS: jobs, ready*3, due, tries, lines, withdrawn
+-- KEYS: jobs, ready*3, due, tries, group_queue, void
 -- ARGV: place, skip: number, most: number, bytes: number
 --   place: ready or scheduled; bytes: of each record
 -- Reply: {now ms, {ready jobs of each priority, scheduled ones, those in line}, how many were looked at, problem,
@@ -10,7 +10,7 @@
 local lengths, ids, times = {}, {}, {}
 for level = 1, 3 do lengths[level] = redis.call('LLEN', ready[level]) end
 lengths[4] = redis.call('ZCARD', due)
-lengths[5] = redis.call('ZCARD', lines)
+lengths[5] = redis.call('ZCARD', group_queue)
 if most > 0 and place == 'scheduled' then
   local found = redis.call('ZRANGE', due, skip, skip + most - 1, 'WITHSCORES')
   for at = 1, #found, 2 do
@@ -25,7 +25,7 @@ elseif most > 0 then
     skip = math.max(0, skip - lengths[level])
   end
   if #ids < most then
-    for _, entry in ipairs(redis.call('ZRANGE', lines, skip, skip + most - #ids - 1)) do
+    for _, entry in ipairs(redis.call('ZRANGE', group_queue, skip, skip + most - #ids - 1)) do
       ids[#ids + 1] = string.match(entry, ' ([^ ]+)$')
     end
   end
@@ -35,7 +35,7 @@ for at, id in ipairs(ids) do
   if read > BYTES then break end
   reply[3] = at
   -- in a ready list, a place may be void: its job was cancelled or moved
-  if times[at] or ask('SISMEMBER', withdrawn, id) ~= 1 then
+  if times[at] or ask('SISMEMBER', void, id) ~= 1 then
     local size = weight(jobs, id)
     local record = string.sub(field(jobs, id, size), 1, bytes)
     read = read + size

@@ -1,5 +1,5 @@
 -- Enqueues jobs with unique names. One whose name is taken is not enqueued: it meets the job that has the name.
--- KEYS: <push>, <lines>, tries: hash, notes: hash, dead: zset, expiry: zset, unique: hash, unique_ends: zset
+-- KEYS: <push>, <groups>, tries: hash, job_notes: hash, dead: zset, expiry: zset, unique: hash, unique_ends: zset
 -- ARGV: again: flag, limit, taken_ms: number, meaning, longest: number, (id, record, delay)
 --   again: an earlier try may have been applied; limit: ms until they expire (negative: at that moment; '': never)
 --   taken_ms: ms for which a name is taken (0: until its job begins or ends, as its header says)
@@ -11,7 +11,7 @@
 -- Invariants: a name has one job; a job that runs or has ended stays as it is; it is in one place before and after
 -- include: now
 -- include: push
--- include: lines
+-- include: groups
 local today = math.floor(now / 1000)
 -- Who has the name, and when it is due at the latest.
 local function holder_of(name)
@@ -38,20 +38,20 @@ for at = #ARGV, 1, -1 do ARGV[at] = nil end -- jobs are pushed from there
 
 local function take_name(name, id)
   if taken_ms > 0 then
-    redis.call('HDEL', books, 'u ' .. name) -- of a job that was deleted by hand
+    redis.call('HDEL', groups, 'u ' .. name) -- of a job that was deleted by hand
     redis.call('HSET', unique, name, string.format('%s %.0f', id, today + taken_ms))
     redis.call('ZADD', unique_ends, today + taken_ms, name)
     for _, key in ipairs({unique, unique_ends}) do
       if redis.call('PTTL', key) < taken_ms + 60000 then redis.call('PEXPIRE', key, taken_ms + 60000) end
     end
   else
-    redis.call('HSET', books, 'u ' .. name, longest > 0 and string.format('%s %.0f', id, today + longest) or id)
+    redis.call('HSET', groups, 'u ' .. name, longest > 0 and string.format('%s %.0f', id, today + longest) or id)
   end
 end
 
 -- A job of ours is the one that has the name.
 local function become(id, record, delay, latest)
-  local waits, stands = redis.call('ZSCORE', due, id), redis.call('HEXISTS', books, '@ ' .. id) == 1
+  local waits, stands = redis.call('ZSCORE', due, id), redis.call('HEXISTS', groups, '@ ' .. id) == 1
   local old = redis.call('HGET', jobs, id)
   if meaning == 'k' or not old or not (waits or stands) then return 'k' end
   local other = string.match(old, '^[^;]*') ~= string.match(record, '^[^;]*')
@@ -61,10 +61,10 @@ local function become(id, record, delay, latest)
   weigh(record)
   -- what was written down, and tried, was another call's
   redis.call('HDEL', tries, id)
-  redis.call('HDEL', notes, id)
+  redis.call('HDEL', job_notes, id)
   if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) else redis.call('ZREM', expiry, id) end
   if other or at then
-    leave_lines(id, old)
+    leave_group_queue(id, old)
     if at or stands then redis.call('ZADD', due, at or today, id) end
     -- its key may have gone to another; who sleeps until it is due need not know that this is later now
     local _, key = header(old)

@@ -1,5 +1,5 @@
 -- Gives back the jobs of a worker session that is over, the oldest first; one that used up its deliveries goes to the dead set.
--- KEYS: <push>, <finish>, <lines>, workers: zset, notes, expiry: zset, flows: hash; run: hash
+-- KEYS: <push>, <finish>, <groups>, workers: zset, job_notes, expiry: zset, flows: hash; run: hash
 -- ARGV: window: number, session, gone: flag, channel, most_crashes: number, died: flag, ended
 --   window: ms; gone: the caller knows that the session's process is gone; channel: the session's
 --   most_crashes: after which a job is dead that has no cap of deliveries
@@ -13,8 +13,8 @@
 -- include: now
 -- include: push
 -- include: finish
-local noted = redis.call('HLEN', notes) > 0
--- include: lines
+local noted = redis.call('HLEN', job_notes) > 0
+-- include: groups
 -- include: flows
 local HEAD = 512 -- bytes of a record that are enough to know its task
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
@@ -22,8 +22,8 @@ local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 if not gone and deadline and deadline ~= 0 and deadline ~= tonumber(ended) then return {0, 0} end
 redis.call('ZREM', workers, session)
 -- an offer that it has not confirmed
-local offered = -(redis.call('ZSCORE', idle, channel) or 0)
-redis.call('ZREM', idle, channel)
+local offered = -(redis.call('ZSCORE', idle_workers, channel) or 0)
+redis.call('ZREM', idle_workers, channel)
 
 -- What becomes of a delivery: what to note in `tries` (nil: what is there stays; false: also, and it did not begin), and the error,
 -- if the job is dead by it.
@@ -58,7 +58,7 @@ end
 
 local had = redis.call('HLEN', run)
 local held = held_jobs(500)
-local fits = rules[10] and allowance(noted and notes)
+local fits = rules[10] and allowance(noted and job_notes)
 local tokens, ids = {}, {}
 for at = 1, #held, 2 do
   ids[#ids + 1] = held[at]
@@ -71,7 +71,7 @@ for _, id in ipairs(ids) do
   local token, record = tokens[id], redis.call('HGET', jobs, id)
   if record then
     local special = string.find(token, '^[%d/]+%*')
-    local mark = noted and redis.call('HGET', notes, id)
+    local mark = noted and redis.call('HGET', job_notes, id)
     local tried, problem = fate(token, record)
     if mark and string.sub(mark, 1, 1) == '1' then
       close_note(id, mark, outcomes)

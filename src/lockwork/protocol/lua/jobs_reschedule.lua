@@ -20,5 +20,5 @@ if where == 'look' then return {'look', unpack(sessions)} end
 if where == 'running' then return {'running'} end
 if where == 'ready' and wait == '0' then return {'scheduled'} end
 take_out(id, record)
-if wait == '0' then line_up(id, record) else schedule(id, wait) end
+if wait == '0' then enqueue_again(id, record) else schedule(id, wait) end
 return {'scheduled'}

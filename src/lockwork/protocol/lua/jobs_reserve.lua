@@ -1,5 +1,5 @@
 -- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list or line.
--- KEYS: <push>, <lines>, tries: hash, workers, notes, expiry, withdrawn; run: hash
+-- KEYS: <push>, <groups>, tries: hash, workers, job_notes, expiry, void; run: hash
 -- ARGV: again: flag, want: number, request, session, channel, known: number, seal?
 --   again: an earlier try may have been applied; channel: to be woken on when nothing was ready; '' for none
 --   known: fence of the last job that the caller has of this queue: what was offered to it since, and it has not heard of, is
@@ -12,9 +12,9 @@
 --   twice; a key has one job at a time, a group no more than its limit, and so has the queue; nothing is leased while it is paused
 -- include: now
 -- include: push
--- include: lines
+-- include: groups
 local GONE = 60000000 -- us; who sleeps comes again every few seconds
-local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
+local noted, any_void = redis.call('HLEN', job_notes) > 0, redis.call('SCARD', void) > 0
 local limit, swept = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2], false
 if limit and tonumber(limit) < 0 then
   -- below 0 is what may be forgotten, when there is nothing else to do
@@ -48,7 +48,7 @@ local function with_notes()
   for at = 4, #reply, 3 do ids[#ids + 1] = reply[at] end
   if not noted or #ids == 0 then return reply end
   local found = {}
-  for at, note in ipairs(redis.call('HMGET', notes, unpack(ids))) do
+  for at, note in ipairs(redis.call('HMGET', job_notes, unpack(ids))) do
     if note then
       found[#found + 1] = ids[at]
       found[#found + 1] = note
@@ -61,8 +61,8 @@ local function with_notes()
   return reply
 end
 
-local offered = -(redis.call('ZSCORE', idle, channel) or 0)
-redis.call('ZREM', idle, channel) -- it is awake: it is not to be woken in place of one that sleeps
+local offered = -(redis.call('ZSCORE', idle_workers, channel) or 0)
+redis.call('ZREM', idle_workers, channel) -- it is awake: it is not to be woken in place of one that sleeps
 if again or offered > known then
   -- the reply of an earlier try was lost, or an offer: what was leased by it is in the run hash
   local held = redis.call('HGETALL', run)
@@ -97,7 +97,7 @@ if #ripe > 0 then
     local record = records[at]
     if record and not plain(record) then
       admit(id, record)
-    elseif record and not (void and redis.call('SREM', withdrawn, id) == 1) then
+    elseif record and not (any_void and redis.call('SREM', void, id) == 1) then
       -- else it was rescheduled, and still has its place in the list
       redis.call('RPUSH', ready_key(record), id)
     end
@@ -110,11 +110,11 @@ local budget = want + 2000
 local added, unseen = 0, false
 local retried = redis.call('EXISTS', tries) == 1
 local full = false -- whether the reply is as large as it may be
-fits = heavy and allowance(noted and notes)
+fits = heavy and allowance(noted and job_notes)
 
 local function lease_all(ids)
-  local voids = void and redis.call('SMISMEMBER', withdrawn, unpack(ids))
-  if voids then redis.call('SREM', withdrawn, unpack(ids)) end
+  local voids = any_void and redis.call('SMISMEMBER', void, unpack(ids))
+  if voids then redis.call('SREM', void, unpack(ids)) end
   local records = redis.call('HMGET', jobs, unpack(ids))
   local counts = retried and redis.call('HMGET', tries, unpack(ids))
   local leased = {}
@@ -161,13 +161,13 @@ local function take(ready, most)
   return most > 0 and redis.call('LPOP', ready, most)
 end
 
--- a ring may still name groups of which nothing waits any more
-local grouped = redis.call('EXISTS', lines, sleeping, unpack(rings)) > 0
-if grouped then wake_groups() end
+-- a round may still name groups without waiting jobs
+local grouped = redis.call('EXISTS', group_queue, throttled, unpack(rounds)) > 0
+if grouped then wake_throttled() end
 for level = 0, 2 do
   if grouped then
     -- the plain jobs are one more in the round
-    local turns = redis.call('LLEN', rings[1 + level])
+    local turns = redis.call('LLEN', rounds[1 + level])
     local share = redis.call('LLEN', ready[1 + level]) == 0 and room or math.ceil(room * turns / (turns + 1))
     lease_turns(level, share)
   end
@@ -189,7 +189,7 @@ local function look_again(wait)
 end
 
 local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
-local next_group = grouped and redis.call('ZRANGEBYSCORE', sleeping, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+local next_group = grouped and redis.call('ZRANGEBYSCORE', throttled, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 if next_due then look_again(tonumber(next_due) - today) end
 if next_group then look_again(tonumber(next_group) - today) end
 if limit then look_again(tonumber(limit) - today) end
@@ -199,8 +199,8 @@ if room > 0 and (budget <= 0 or unseen) then
 elseif swept and #reply == 3 and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
   return {2, now, 0}
 elseif #reply == 3 and channel ~= '' then
-  redis.call('ZADD', idle, now + (wait or 0) * 1000, channel) -- who comes for the rate is not woken before (wake.lua)
-  redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
+  redis.call('ZADD', idle_workers, now + (wait or 0) * 1000, channel) -- who comes for the rate is not woken before (wake.lua)
+  redis.call('ZREMRANGEBYSCORE', idle_workers, 0, now - GONE) -- killed in their sleep
   if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
   if not rules[11] and seal then
     rules[11] = seal

@@ -27,6 +27,6 @@ else
 end
 redis.call('HDEL', results[1], id, id .. ' p')
 redis.call('HDEL', results[2], id, id .. ' p')
-if wait == '0' then line_up(id, record) else schedule(id, wait) end
+if wait == '0' then enqueue_again(id, record) else schedule(id, wait) end
 redis.call('HINCRBY', stats, 'revived', 1)
 return 'revived'

@@ -1,5 +1,5 @@
 -- Ends, retries or gives back leased jobs.
--- KEYS: <push>, <finish>, <lines>, notes, expiry: zset, kept: hash, flows: hash; run: hash
+-- KEYS: <push>, <finish>, <groups>, job_notes, expiry: zset, long_results: hash, flows: hash; run: hash
 -- ARGV: window: number, (id, token, outcome, value, delay)
 --   window: ms; delay: ms
 --   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
@@ -12,22 +12,22 @@
 -- include: now
 -- include: push
 -- include: finish
--- include: lines
+-- include: groups
 -- include: flows
-local noted = redis.call('HLEN', notes) > 0
+local noted = redis.call('HLEN', job_notes) > 0
 local ids, reply = {}, {}
 for at = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
-local marks = noted and redis.call('HMGET', notes, unpack(ids))
+local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
 local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
 local fits, put_off = rules[10] and allowance(), false
 local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0, cancelled = 0}
 
 -- A result with a time of its own; what ends it is jobs_expire, as long as anybody works on this queue.
 local function keep(id, blob, time)
-  redis.call('HSET', kept, id, blob)
+  redis.call('HSET', long_results, id, blob)
   redis.call('ZADD', expiry, -(math.floor(now / 1000) + time), id)
-  if redis.call('PTTL', kept) < time + 60000 then redis.call('PEXPIRE', kept, time + 60000) end
+  if redis.call('PTTL', long_results) < time + 60000 then redis.call('PEXPIRE', long_results, time + 60000) end
 end
 
 -- Whether this call may read the job's record, if it has to.
@@ -114,5 +114,5 @@ conclude(outcomes, window)
 for name, count in pairs(counts) do
   if count > 0 then redis.call('HINCRBY', stats, name, count) end
 end
-wake(math.max(again, takers(freed, lines)))
+wake(math.max(again, takers(freed, group_queue)))
 return reply

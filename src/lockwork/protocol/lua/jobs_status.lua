@@ -1,11 +1,11 @@
 -- Counts a queue's jobs by place, and reads its counters.
--- KEYS: ready*3, due, dead, stats, workers, lines, withdrawn, flows; runs*
+-- KEYS: ready*3, due, dead, stats, workers, group_queue, void, flows; runs*
 -- ARGV: (session)
 --   session: those that the caller knows, with their run hashes
 -- Reply: {ready, scheduled, dead, {name, count, ...}, {session, deadline ms, ...}, now ms, blocked by flows, running per session ...}
 -- include: now
 local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
-  + redis.call('ZCARD', lines) - redis.call('SCARD', withdrawn)
+  + redis.call('ZCARD', group_queue) - redis.call('SCARD', void)
 local reply = {
   waiting, redis.call('ZCARD', due), redis.call('ZCARD', dead), redis.call('HGETALL', stats),
   redis.call('ZRANGE', workers, 0, 999, 'WITHSCORES'),

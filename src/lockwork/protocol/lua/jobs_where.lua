@@ -1,5 +1,5 @@
 -- Tells where a job is that has not ended, and whether its queue is served.
--- KEYS: jobs, due, dead, books, workers, stats, flows; runs*
+-- KEYS: jobs, due, dead, groups, workers, stats, flows; runs*
 -- ARGV: id, (session)
 --   session: those that the caller knows, with their run hashes
 -- Reply: {state, sessions that are alive, 1 if the queue is paused, session ...}; state: scheduled, blocked, ready (or in line),
@@ -12,7 +12,7 @@ local function standing(state) return {state, alive, paused} end
 if redis.call('HEXISTS', jobs, id) == 0 or redis.call('ZSCORE', dead, id) then return standing('gone') end
 if redis.call('ZSCORE', due, id) then return standing('scheduled') end
 if waits_in_flow(flows, id) then return standing('blocked') end
-if redis.call('HEXISTS', books, '@ ' .. id) == 1 then return standing('ready') end
+if redis.call('HEXISTS', groups, '@ ' .. id) == 1 then return standing('ready') end
 local known = {}
 for at, run in ipairs(runs) do
   known[ARGV[FIRST + at - 1]] = true

@@ -9,46 +9,46 @@
 --   limit units; slots are given in order; a request takes once
 -- include: now
 -- include: limiter
-local books = read(rate, request)
-local mine = books.mine
+local state = read(rate, request)
+local mine = state.mine
 if mine then
-  local rank = mine[1] > now and (not books.before or books.before == books.rule.kind) and redis.call('ZRANK', log, request)
+  local rank = mine[1] > now and (not state.before or state.before == state.rule.kind) and redis.call('ZRANK', log, request)
   local score = rank and tonumber(redis.call('ZSCORE', log, request))
-  if rank and (books.rule.kind == 'w' or score > books.fixed) then
+  if rank and (state.rule.kind == 'w' or score > state.fixed) then
     local before = rank > 0 and redis.call('ZRANGE', log, rank - 1, rank - 1)[1]
     local at, full, part = slot({
-      rule = books.rule, full = mine[5], part = mine[6], last = before and entry(before)[1] or 0,
-      count = score - mine[2], dropped = books.dropped
+      rule = state.rule, full = mine[5], part = mine[6], last = before and entry(before)[1] or 0,
+      count = score - mine[2], dropped = state.dropped
     }, mine[2])
     if at < mine[1] then
       mine[1], mine[3], mine[4] = at, full, part
       redis.call('HSET', limiter, 'e' .. request, cmsgpack.pack(mine))
-      follow(books, rank + 1, full, part)
-      save(books)
+      follow(state, rank + 1, full, part)
+      save(state)
     end
   end
   return {1, math.max(0, mine[1] - now), now}
 end
 if wait == -2 then return {0, 0, now} end
-if books.before and books.before ~= books.rule.kind then
-  if books.live then return {-1, 0, now} end
+if state.before and state.before ~= state.rule.kind then
+  if state.live then return {-1, 0, now} end
   redis.call('DEL', limiter)
-  books = read(rate, request)
+  state = read(rate, request)
 end
-if books.fresh and size > 0 then
-  -- the log belongs to books that are gone
+if state.fresh and size > 0 then
+  -- the log belongs to a state that was deleted
   redis.call('DEL', log)
   size = 0
 end
 
-local at, full, part = slot(books, n)
+local at, full, part = slot(state, n)
 if wait >= 0 and at - now > wait then
-  if books.before then save(books) end
+  if state.before then save(state) end
   return {0, at - now, now}
 end
-local record = {at, n, full, part, books.full, books.part, channel}
-books.count, books.last, books.full, books.part = books.count + n, at, full, part
-trim(books)
-redis.call('ZADD', log, books.count, request)
-save(books, 'e' .. request, cmsgpack.pack(record))
+local record = {at, n, full, part, state.full, state.part, channel}
+state.count, state.last, state.full, state.part = state.count + n, at, full, part
+trim(state)
+redis.call('ZADD', log, state.count, request)
+save(state, 'e' .. request, cmsgpack.pack(record))
 return {1, at - now, now}

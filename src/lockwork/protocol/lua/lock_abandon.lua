@@ -5,7 +5,7 @@
 -- Reply: 1
 -- Invariants: grants of other requests stay as they are
 -- include: now
--- include: line
+-- include: lock_waiters
 -- include: withdraw
 withdraw(owner, request)
 return 1

@@ -15,6 +15,6 @@ if not held[3] and (held[2] or '0') == '0' and (tonumber(held[1]) or 0) < now th
   outlive(lock, ends)
   return {1, now, ends, now}
 end
--- include: line
+-- include: lock_waiters
 -- include: ask
 return ask(owner, request, lease, claim, wait, channel, secret)

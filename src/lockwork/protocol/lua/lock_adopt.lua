@@ -5,7 +5,7 @@
 -- Reply: {fence, deadline us, now us}; fence 0 when the old grant is over
 -- Invariants: only a live grant with that owner and fence is taken over
 -- include: now
--- include: line
+-- include: lock_waiters
 local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 't', 'l')
 local deadline = deadline_of(held[4], held[6])
 if held[1] == owner and held[2] == request and deadline > now then

@@ -6,7 +6,7 @@
 -- Reply: 1 ended; 0 that grant is over already
 -- Invariants: only the grant with this fence is ended, so a call sent again harms nobody
 -- include: now
--- include: line
+-- include: lock_waiters
 local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')
 if not held[1] or held[2] ~= fence or tonumber(held[3]) <= now then return again and 1 or 0 end
 pass(held[2], held[4], held[5])

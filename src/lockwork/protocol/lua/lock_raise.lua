@@ -5,7 +5,7 @@
 -- Reply: {1, deadline us, now us}; {0, 0, now us} the grant is over
 -- Invariants: the fence never falls; only the owner's live grant is changed
 -- include: now
--- include: line
+-- include: lock_waiters
 local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'l')
 local deadline = deadline_of(held[4], held[5])
 if held[1] ~= owner or held[2] ~= request or deadline <= now then return {0, 0, now} end

@@ -18,7 +18,7 @@ if not held[5] and not at_least and left < MARGIN * 1000 then
   redis.call('HSET', lock, 'd', 0)
   return left > 0 and 1 or 0
 end
--- include: line
+-- include: lock_waiters
 if at_least and left > 0 then
   -- held for its minimum: by nobody, until then
   local ends = now + at_least * 1000

@@ -7,7 +7,7 @@
 -- Invariants: a job if and only if the live grant with this fence was ended by this call, and one job however often it is sent
 -- include: now
 -- include: push
--- include: line
+-- include: lock_waiters
 local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')
 local id = ARGV[FIRST]
 if again and (redis.call('HEXISTS', jobs, id) == 1 or redis.call('HEXISTS', results[1], id) == 1

@@ -41,9 +41,9 @@ local function lock(key, kind)
 end
 
 local function permits(key, kind)
-  local books = redis.call('HMGET', key, 'n', 'k', 'h', 't', 'c', 'z', 'b')
-  local now = now + math.max(tonumber(books[6] or 0), tonumber(books[5] or 0) - now) -- as in permits.lua
-  local holders, count = {}, tonumber(books[2] or 0)
+  local state = redis.call('HMGET', key, 'n', 'k', 'h', 't', 'c', 'z', 'b')
+  local now = now + math.max(tonumber(state[6] or 0), tonumber(state[5] or 0) - now) -- as in permits.lua
+  local holders, count = {}, tonumber(state[2] or 0)
   work = work - math.min(count, most)
   for at = 1, math.min(count, most) do
     local id = string.match(redis.call('HGET', key, 'p' .. at) or '', '%d+$')
@@ -53,8 +53,8 @@ local function permits(key, kind)
       holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], left(held[1] - now), ms(now - held[5])}
     end
   end
-  local waiters, more = line(key, tonumber(books[7] or books[3] or 1), tonumber(books[4] or 0))
-  return {key, kind, tonumber(books[1] or 0), math.max(0, count - most), more, 0, holders, waiters}
+  local waiters, more = line(key, tonumber(state[7] or state[3] or 1), tonumber(state[4] or 0))
+  return {key, kind, tonumber(state[1] or 0), math.max(0, count - most), more, 0, holders, waiters}
 end
 
 local readers = {lock = lock, quorum = lock, queue = lock, rw = permits, sem = permits}

@@ -1,4 +1,4 @@
--- Withdraws a request from several locks: out of the lines where it waits, handed on where it was granted.
+-- Withdraws a request from several locks: it leaves the waiters, and locks that it was granted pass to the next one.
 -- KEYS: locks*
 -- ARGV: owner, request
 -- Out of memory: goes on
@@ -6,7 +6,7 @@
 -- Invariants: grants of other requests stay as they are
 -- include: now
 local lock -- one after the other
--- include: line
+-- include: lock_waiters
 -- include: alone
 -- include: withdraw
 for _, key in ipairs(locks) do

@@ -11,7 +11,7 @@
 --   Without waiting: all or nothing
 -- include: now
 local lock -- one after the other
--- include: line
+-- include: lock_waiters
 -- include: ask
 -- include: withdraw
 

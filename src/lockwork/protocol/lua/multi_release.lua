@@ -7,7 +7,7 @@
 -- Invariants: only the grants with these fences are ended
 -- include: now
 local lock -- one after the other
--- include: line
+-- include: lock_waiters
 -- include: alone
 local reply = {}
 for at, key in ipairs(locks) do

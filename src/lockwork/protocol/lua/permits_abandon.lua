@@ -6,7 +6,7 @@
 -- Invariants: grants of other requests stay as they are
 -- include: now
 -- include: permits
--- include: permits_line
+-- include: permit_waiters
 if count == 0 and line.count <= 0 then return 1 end
 local id = redis.call('HGET', permits, 'r' .. request)
 local held = holder(id)

@@ -8,7 +8,7 @@
 --   line is served in order; a request is granted once
 -- include: now
 -- include: permits
--- include: permits_line
+-- include: permit_waiters
 local known = redis.call('HMGET', permits, 'r' .. request, 'i' .. request)
 local held = holder(known[1])
 asks(channel)

@@ -7,7 +7,7 @@
 -- Invariants: only the grant with this fence shrinks; its deadline and its fence stay
 -- include: now
 -- include: permits
--- include: permits_line
+-- include: permit_waiters
 local held = holder(fence)
 if not held or held[2] ~= owner or held[1] <= now then return 0 end
 local kept = math.min(held[4], keep)

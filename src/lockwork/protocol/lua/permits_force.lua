@@ -7,7 +7,7 @@
 -- Invariants: only the grant with this fence is ended, so a call sent again harms nobody
 -- include: now
 -- include: permits
--- include: permits_line
+-- include: permit_waiters
 local held = holder(fence)
 if not held or held[1] <= now then return again and 1 or 0 end
 drop(fence, held)

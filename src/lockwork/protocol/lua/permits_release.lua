@@ -7,7 +7,7 @@
 -- Invariants: only the grant with this fence is ended
 -- include: now
 -- include: permits
--- include: permits_line
+-- include: permit_waiters
 local held = holder(fence)
 -- whether the earlier try ended the grant or came too late, nobody can tell any more: its sender knows when it began
 if not held or held[2] ~= owner then return again and 1 or 0 end

@@ -1,5 +1,5 @@
 -- Reads what a queue has yet to do, and asks to be told when nothing of it runs any more.
--- KEYS: ready*3, due, lines, withdrawn, stats, expiry, flows
+-- KEYS: ready*3, due, group_queue, void, stats, expiry, flows
 -- ARGV: delayed: flag, channel
 --   delayed: count what is not due yet, too; channel: '' not to be told
 -- Reply: {waiting, running, 1 if it is paused}
@@ -7,7 +7,7 @@
 -- include: now
 local rules = redis.call('HMGET', stats, 'paused', 'running', 'drain')
 local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
-  + redis.call('ZCARD', lines) - redis.call('SCARD', withdrawn)
+  + redis.call('ZCARD', group_queue) - redis.call('SCARD', void)
   + (delayed and redis.call('ZCARD', due) or redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)))
 local running, channels = tonumber(rules[2] or 0), rules[3] or ''
 local blocked = waiting + running == 0 and redis.call('HGET', flows, '#')

@@ -1,5 +1,5 @@
 -- Changes what holds for a whole queue, and wakes the workers which may have something to do for it.
--- KEYS: jobs, idle: zset, stats: hash
+-- KEYS: jobs, idle_workers: zset, stats: hash
 -- ARGV: wakes: flag, (name, value)
 --   wakes: wake workers; name: paused (value 1), rate (jobs/per ms), concurrency, size; value: '' to take it away
 -- Reply: {1 when more workers are to be woken by another call, paused since (ms) or '', rate or '', concurrency or '', size or ''}
@@ -20,9 +20,9 @@ end
 local found = redis.call('HMGET', stats, 'paused', 'rate', 'concurrency', 'size')
 if wakes and not found[1] then
   -- a score below 0 is an offer (offer.lua): such a worker is awake
-  local asleep = redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 500)
-  if #asleep > 0 then redis.call('ZREM', idle, unpack(asleep)) end
+  local asleep = redis.call('ZRANGEBYSCORE', idle_workers, 0, '+inf', 'LIMIT', 0, 500)
+  if #asleep > 0 then redis.call('ZREM', idle_workers, unpack(asleep)) end
   for _, channel in ipairs(asleep) do publish(channel, jobs) end
 end
-local more = wakes and not found[1] and redis.call('ZCOUNT', idle, 0, '+inf') > 0
+local more = wakes and not found[1] and redis.call('ZCOUNT', idle_workers, 0, '+inf') > 0
 return {more and 1 or 0, found[1] or '', found[2] or '', found[3] or '', found[4] or ''}

@@ -1,16 +1,16 @@
 -- Forgets a stock: its units, sales, reservations and waiting line.
--- KEYS: <stock>; gone
+-- KEYS: <stock>; deleted
 -- ARGV: request
 -- Out of memory: goes on
 -- Reply: 1 deleted, now or before; 0 there was none
 -- Invariants: a request deletes once, so that a stock which was opened anew stays
 -- include: now
 -- include: stock
--- include: stock_line
-local requests = redis.call('GET', gone) or ''
+-- include: stock_waiters
+local requests = redis.call('GET', deleted) or ''
 if string.find(requests, request, 1, true) then return 1 end
 if redis.call('EXISTS', stock) == 0 then return 0 end
 alert()
 redis.call('UNLINK', stock, holds)
-redis.call('SET', gone, string.sub(request .. ' ' .. requests, 1, 1700), 'PX', 120000)
+redis.call('SET', deleted, string.sub(request .. ' ' .. requests, 1, 1700), 'PX', 120000)
 return 1

@@ -10,7 +10,7 @@
 -- include: now
 -- include: push
 -- include: stock
--- include: stock_line
+-- include: stock_waiters
 local job = ARGV[FIRST]
 local no_room = job and refused(FIRST, false, dead)
 open(total)

@@ -7,7 +7,7 @@
 -- Invariants: a sale stays a sale
 -- include: now
 -- include: stock
--- include: stock_line
+-- include: stock_waiters
 expire()
 leave(id)
 local kept = reservation(id)

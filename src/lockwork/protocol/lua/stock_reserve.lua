@@ -10,7 +10,7 @@
 -- include: push
 -- include: stock
 -- include: stock_meet
--- include: stock_line
+-- include: stock_waiters
 local no_room = #ARGV >= FIRST and refused(FIRST, true, dead)
 open(total)
 expire()

@@ -6,7 +6,7 @@
 -- Invariants: total = available + held + sold; a change counts once; who waits gets what comes
 -- include: now
 -- include: stock
--- include: stock_line
+-- include: stock_waiters
 open(total)
 local more, changed = expire(), 1
 if request ~= '' then

@@ -137,7 +137,7 @@ def hear(queue: QueueKeys, pause: float, hints: Hints) -> Protocol[str | None]:
     Returns the job's id as the message has it, "" if that is not known, or None without a message.
     """
     ids: list[str] = []
-    heard = yield from listen(hints, queue.notes, (yield Clock()) + pause, ids.append)
+    heard = yield from listen(hints, queue.job_notes, (yield Clock()) + pause, ids.append)
     return None if heard is None else ids[0] if len(ids) == 1 else ""
 
 

@@ -221,7 +221,9 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
 
 def delete(books: Books, request: str) -> Protocol[bool]:
     """Forget the stock, once per `request`; False when there was none."""
-    return bool((yield script_call("stock_delete", books.keys, [request], gone=books.queue.stock_gone(books.name))))
+    return bool(
+        (yield script_call("stock_delete", books.keys, [request], deleted=books.queue.stock_deleted(books.name)))
+    )
 
 
 def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:

@@ -2,14 +2,14 @@
 -- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- `secret` seals the message that hands the lock over.
 -- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time (0: refused).
--- include: line
+-- include: lock_waiters
 
 local function ask(owner, request, lease, claim, wait, channel, secret)
   local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'u', 'i' .. request, 'h', 't', 'm', 'b', 's', 'l')
   local deadline = deadline_of(held[4], held[12])
   local channels = string.match(channel, '^.*:wake:')
   local free, more = false, false
-  open_line(lock, unpack(held, 7, 11))
+  open_waiters(lock, unpack(held, 7, 11))
   local ticket = tonumber(held[6] or nil)
   if ticket then come_back(ticket) end
 
@@ -20,7 +20,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
         -- our own grant, met again after a lost reply or a hand-over: same fence, full lease
         local ends = math.max(deadline, now + lease * 1000)
         redis.call('HSET', lock, 'd', ends, 'l', math.max(lease, tonumber(held[12] or 0)))
-        if line.stored then save_line() end
+        if line.stored then save_waiters() end
         keep(ends, tonumber(held[3]))
         return {1, tonumber(held[3]), ends, now}
       end
@@ -48,7 +48,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     end
   end
   if free then
-    if line.stored then save_line() end
+    if line.stored then save_waiters() end
     local fence, ends = grant(owner, request, lease, held[3])
     keep(ends, fence)
     if held[8] then warn(ends) end
@@ -61,7 +61,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
 
   if not wait then
     leave(request)
-    save_line()
+    save_waiters()
     return {0, more and 1 or 0, now}
   end
   local since = now
@@ -88,7 +88,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   check = math.max(check, 1)
   local looks = now + check * 1000
   local place = {now + WAITER * 1000, math.min(lease, claim), request, owner, channel, looks, since, 1, secret or '', deaf or nil}
-  save_line('i' .. request, ticket, 'w' .. ticket, cmsgpack.pack(place))
+  save_waiters('i' .. request, ticket, 'w' .. ticket, cmsgpack.pack(place))
   keep(deadline, tonumber(held[3] or 0))
   return {0, check, now}
 end

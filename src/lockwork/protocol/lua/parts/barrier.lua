@@ -1,4 +1,4 @@
--- A barrier's books. The hash: p parties; t last ticket; a<request> = {channel, secret} of who has arrived; g how often it has opened;
+-- A barrier's state. The hash: p parties; t last ticket; a<request> = {channel, secret} of who has arrived; g how often it has opened;
 -- q the last ticket that has passed, while not all of that generation are notified, and b how many are; i<request> = {generation,
 -- index} of who has passed and was notified; r<number> = {when us, generation, such requests in order}; n the newest and o the
 -- oldest of these that is kept. The places: requests that have arrived, by the end of their place, us; only live ones count.
@@ -55,10 +55,10 @@ end
 
 -- Notify some of those that have passed, the first to arrive first; returns how many are left for other calls.
 local function notify()
-  local books = redis.call('HMGET', barrier, 'q', 'g', 'b', 'p', 'o')
-  if not books[1] then return 0 end
-  local generation, before = tonumber(books[2]), tonumber(books[3])
-  local some = redis.call('ZRANGEBYSCORE', order, '-inf', books[1], 'LIMIT', 0, STEP)
+  local state = redis.call('HMGET', barrier, 'q', 'g', 'b', 'p', 'o')
+  if not state[1] then return 0 end
+  local generation, before = tonumber(state[2]), tonumber(state[3])
+  local some = redis.call('ZRANGEBYSCORE', order, '-inf', state[1], 'LIMIT', 0, STEP)
   redis.call('ZREM', order, '', unpack(some)) -- first: a script that has deleted may go on writing when the server is out of memory
   local record, fields = {now, generation}, {''}
   for at, request in ipairs(some) do
@@ -75,8 +75,8 @@ local function notify()
   redis.call('HDEL', barrier, unpack(fields))
   local number = redis.call('HINCRBY', barrier, 'n', 1)
   redis.call('HSET', barrier, 'r' .. number, cmsgpack.pack(record), 'b', before + #some)
-  local left = redis.call('ZCOUNT', order, '-inf', books[1])
+  local left = redis.call('ZCOUNT', order, '-inf', state[1])
   if left == 0 then redis.call('HDEL', barrier, 'q', 'b') end
-  forget(generation, tonumber(books[4]), number, tonumber(books[5] or 1))
+  forget(generation, tonumber(state[4]), number, tonumber(state[5] or 1))
   return left
 end

@@ -1,8 +1,8 @@
 -- What the scripts that handle a single job share.
--- KEYS: <push>, <finish>, <lines>, notes: hash, expiry: zset, withdrawn: set, kept: hash, workers: zset, flows: hash
+-- KEYS: <push>, <finish>, <groups>, job_notes: hash, expiry: zset, void: set, long_results: hash, workers: zset, flows: hash
 -- include: push
 -- include: finish
--- include: lines
+-- include: groups
 -- include: leave
 -- include: flows
 -- include: flow_waits
@@ -13,9 +13,9 @@ local function schedule(id, wait)
 end
 
 -- Let a job that stands nowhere, or whose id stands in its ready list as void, run as soon as it may.
-local function line_up(id, record)
+local function enqueue_again(id, record)
   if not plain(record) then return schedule(id, 0) end
   -- where it is void, it takes that place again
-  if redis.call('SREM', withdrawn, id) == 0 then redis.call('RPUSH', ready_key(record), id) end
+  if redis.call('SREM', void, id) == 0 then redis.call('RPUSH', ready_key(record), id) end
   wake(1)
 end

@@ -1,5 +1,5 @@
 -- Ending jobs.
--- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, notes
+-- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes
 -- include: now
 -- include: publish
 -- Results live in two generations: when the newer is older than `window` ms it becomes the older one, whose results go.
@@ -17,7 +17,7 @@ end
 
 -- Forget what a job that has run wrote down, but for its progress, which is told as long as its outcome is.
 local function close_note(id, note, outcomes)
-  redis.call('HDEL', notes, id)
+  redis.call('HDEL', job_notes, id)
   local readable, facts = pcall(cmsgpack.unpack, string.sub(note, 2)) -- or it holds up all that are settled with it
   local progress = readable and type(facts) == 'table' and facts[1]
   if type(progress) == 'string' and progress ~= '' then

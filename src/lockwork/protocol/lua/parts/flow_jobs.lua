@@ -1,9 +1,9 @@
 -- The jobs of flows: what the end of a job means for its flow, and how jobs that wait for others are started or cancelled.
 -- The header of such a job ends with `>`; its id is FLOW.NUMBER, that of a compensation FLOW.NUMBERu.
--- KEYS: jobs, due, stats, tries, notes, expiry, books, flows: hash
+-- KEYS: jobs, due, stats, tries, job_notes, expiry, groups, flows: hash
 -- include: push
 -- include: finish
--- include: lines
+-- include: groups
 -- include: flow_store
 local function flow_jobs(store)
   local get, has = store.get, store.has
@@ -92,10 +92,10 @@ local function flow_jobs(store)
   local function forget_job(id, job_record)
     redis.call('HDEL', jobs, id)
     redis.call('HDEL', tries, id)
-    redis.call('HDEL', notes, id)
+    redis.call('HDEL', job_notes, id)
     redis.call('ZREM', expiry, id)
     redis.call('ZREM', due, id)
-    leave_lines(id, job_record)
+    leave_group_queue(id, job_record)
   end
 
   -- Cancel a job that has not started; `cause`: the number of the job that failed, or ''.
@@ -118,9 +118,9 @@ local function flow_jobs(store)
     if has(flow, 'ended', number) then return end
     local id = store.job_id(flow, number)
     local waits = has(flow, 'waits', number) or redis.call('ZSCORE', due, id)
-      or redis.call('HEXISTS', books, '@ ' .. id) == 1 or redis.call('HEXISTS', jobs, id) == 0
+      or redis.call('HEXISTS', groups, '@ ' .. id) == 1 or redis.call('HEXISTS', jobs, id) == 0
     if waits then return members.cancel(flow, number, '', outcomes) end
-    redis.call('HSET', notes, id, '1' .. string.sub(redis.call('HGET', notes, id) or '0', 2))
+    redis.call('HSET', job_notes, id, '1' .. string.sub(redis.call('HGET', job_notes, id) or '0', 2))
     members.running[#members.running + 1] = id
   end
 

@@ -2,7 +2,7 @@
 -- KEYS: jobs, due, stats, watch, expiry, flows: hash
 -- include: push
 -- include: finish
--- include: lines
+-- include: groups
 -- include: flow_store
 -- include: flow_jobs
 local function new_flow_engine()

@@ -1,9 +1,9 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
--- be unused again), turn (us that the last one was told who came too early for it), concurrency, size, running (jobs in all
+-- be unused again), turn (the time (us) given to the last worker that was rate-limited), concurrency, size, running (jobs in all
 -- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; seal, the secret that seals
 -- offers (offer.lua); and heavy, whether the
 -- queue has had a record or a note of more than HEAVY bytes since it was last empty.
--- KEYS: jobs, idle, stats
+-- KEYS: jobs, idle_workers, stats
 -- include: now
 -- include: publish
 local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy', 'seal')
@@ -23,10 +23,10 @@ end
 
 -- Counts the bytes of what a call reads: returns a function that says whether these records, and their notes, still fit. The
 -- first ones always do.
-local function allowance(notes)
+local function allowance(job_notes)
   local read = 0
   return function(id)
-    local size = redis.call('HSTRLEN', jobs, id) + (notes and redis.call('HSTRLEN', notes, id) or 0)
+    local size = redis.call('HSTRLEN', jobs, id) + (job_notes and redis.call('HSTRLEN', job_notes, id) or 0)
     if read > 0 and read + size > BYTES then return false end
     read = read + size
     return true
@@ -44,14 +44,14 @@ local function rate_full()
 end
 
 -- How many jobs the rate allows now; and, if none, the us at which it allows one, and whether somebody sleeps who was told to
--- come by then: a worker that was given a time has it as its score in `idle`, the others when they went to sleep.
+-- come by then: a worker that was given a time has it as its score in `idle_workers`, the others when they went to sleep.
 local function rate_allows()
   local full = rate_full()
   local free = math.floor((now + rate_us - full) * rate_jobs / rate_us)
   if free > 0 then return free end
   local soonest = full + rate_us / rate_jobs - rate_us
   local after, by = string.format('(%.0f', now), string.format('%.0f', soonest + 1000) -- they are told whole ms
-  return 0, soonest, redis.call('ZCOUNT', idle, after, by) > 0
+  return 0, soonest, redis.call('ZCOUNT', idle_workers, after, by) > 0
 end
 
 -- How many of `want` jobs may be leased now; and, when the rate allows none, the ms after which to come again.

@@ -1,6 +1,6 @@
--- Handing a new job to a worker that sleeps, along with its wake-up. `idle` then has the worker with minus the fence of that offer:
+-- Hand a new job to an idle worker, along with its wake-up. `idle_workers` then has the worker with minus the fence of that offer:
 -- it is awake, and if the message was lost, it learns of the job when it asks for others.
--- KEYS: jobs, ready, idle, stats, workers, run
+-- KEYS: jobs, ready, idle_workers, stats, workers, run
 -- include: limits
 -- include: seal
 local LARGE = 16384 -- bytes; a longer record is fetched
@@ -8,7 +8,7 @@ local LARGE = 16384 -- bytes; a longer record is fetched
 -- Lease the job to the session, if it sleeps and may have it; returns its channel, or nil.
 local function offer(session, channel, id, record)
   if not session or at_rest() or rate_jobs or #record > LARGE or not rules[11] then return nil end
-  if tonumber(redis.call('ZSCORE', idle, channel) or -1) < 0 then return nil end
+  if tonumber(redis.call('ZSCORE', idle_workers, channel) or -1) < 0 then return nil end
   -- those that wait are first; and who runs other jobs may be held up by one of them, while others sleep
   if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', run) ~= 0 then return nil end
   if tonumber(redis.call('ZSCORE', workers, session) or 0) <= now / 1000 then return nil end
@@ -18,7 +18,7 @@ local function offer(session, channel, id, record)
   local token = string.format('1 %.0f ~', fence)
   local told = redis.pcall('PUBLISH', channel, sealed(rules[11] .. channel, jobs, token .. ' ' .. id .. ' ' .. record))
   if type(told) ~= 'number' then return nil end -- as in publish.lua
-  redis.call('ZADD', idle, -fence, channel)
+  redis.call('ZADD', idle_workers, -fence, channel)
   redis.call('HSET', run, id, token)
   redis.call('HSET', stats, 'fence', string.format('%.0f', fence))
   count_leased(1)

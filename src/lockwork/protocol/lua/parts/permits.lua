@@ -1,28 +1,28 @@
--- The books of permits, one hash for any number of holders.
+-- The state of permits, one hash for any number of holders.
 -- n capacity, u units in use, f last fence, e latest deadline of any holder (us), k holders; h, t, m, b, s, w<ticket>, i<request> the
 -- line, see places.lua and permits_line.lua;
--- c newest time that was written (us), z how far these books' clock is ahead of the server's (us);
+-- c newest time that was written (us), z how far this state's clock is ahead of the server's (us);
 -- g<fence> = {deadline us, owner, request, units, since us, channel}, the last only until what was handed over is claimed; r<request> =
 -- fence of its grant;
 -- p<1..k> = 'key fence', the holders as a heap: a key is the holder's deadline, which may have grown since; x<fence> = place
 -- include: now
 -- include: lifetimes
--- include: places
+-- include: waiters
 -- KEYS: permits
 local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
 local found = redis.call('HMGET', permits, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'm', 'b', 's', 'c', 'z')
 local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
 local count = tonumber(found[5] or 0)
--- Where the server's clock is set back, the books' goes on: so no deadline ever lies further ahead than its own length.
+-- Where the server's clock is set back, the state's goes on: so no deadline ever lies further ahead than its own length.
 local ahead = math.max(tonumber(found[12] or 0), tonumber(found[11] or 0) - now)
 now = now + ahead
-open_line(permits, unpack(found, 6, 10))
+open_waiters(permits, unpack(found, 6, 10))
 local soonest -- the earliest deadline of all holders (us), once sweep() has looked
 
 local function save()
   if count == 0 then used, latest = 0, 0 end
   redis.call('HSET', permits, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'c', now, 'z', ahead)
-  if line.stored or line.count > 0 then save_line() end
+  if line.stored or line.count > 0 then save_waiters() end
   local left = 0
   if count > 0 or line.count > 0 then left = math.max(math.ceil((latest - now) / 1000), WAITER) end
   -- the last fence is needed until the server's clock has passed it
@@ -80,7 +80,7 @@ local function holder(id)
   return packed and cmsgpack.unpack(packed)
 end
 
--- Take a holder out of the books; its units are free.
+-- Take a holder out of the state; its units are free.
 local function drop(id, held)
   local at = tonumber(redis.call('HGET', permits, 'x' .. id))
   local moved = redis.call('HGET', permits, 'p' .. count)

@@ -1,11 +1,11 @@
 -- Where a job is that has a record: dead, scheduled, ready (or in line), or running, then its session; or look, then all
 -- sessions, when the caller does not know all of them.
--- KEYS: dead, due, books, workers, runs*
+-- KEYS: dead, due, groups, workers, runs*
 -- needs: FIRST
 local function place(id)
   if redis.call('ZSCORE', dead, id) then return 'dead' end
   if redis.call('ZSCORE', due, id) then return 'scheduled' end
-  if redis.call('HEXISTS', books, '@ ' .. id) == 1 then return 'ready' end
+  if redis.call('HEXISTS', groups, '@ ' .. id) == 1 then return 'ready' end
   local known = {}
   for at, run in ipairs(runs) do
     local session = ARGV[FIRST + at - 1]

@@ -1,5 +1,5 @@
 -- Putting jobs into a queue. A record is `priority,attempts[/max deliveries],key,group;body`: this header is all the server reads.
--- KEYS: jobs: hash, ready*3: list, due: zset, idle: zset, stats, results*2
+-- KEYS: jobs: hash, ready*3: list, due: zset, idle_workers: zset, stats, results*2
 -- include: limits
 
 -- A record whose header cannot be read counts as one of normal priority: a worker will find out.
@@ -27,10 +27,10 @@ local function moment(wait)
 end
 
 -- How many workers to wake for so many places that are free again: they sleep although jobs wait when all places are taken.
-local function takers(count, lines)
+local function takers(count, group_queue)
   if not at_once or count == 0 then return 0 end
   -- nobody was woken for what was scheduled while all places were taken
-  local waiting = redis.call('ZCARD', lines) + (was_full and redis.call('ZCARD', due) > 0 and 1 or 0)
+  local waiting = redis.call('ZCARD', group_queue) + (was_full and redis.call('ZCARD', due) > 0 and 1 or 0)
   for _, list in ipairs(ready) do waiting = waiting + redis.call('LLEN', list) end
   return math.min(count, waiting)
 end
@@ -61,7 +61,7 @@ local function refused(from, again, dead, met)
 end
 
 -- Add jobs given as id, record, delay ms (or -moment) from ARGV[from] on; a known id is kept as it is. Returns how many are new.
--- One with a key or a group is due at once: it is admitted where due jobs are (lines.lua).
+-- One with a key or a group is due at once: it is admitted where due jobs are (groups.lua).
 -- `again`: an earlier try may have been applied, and its job may have ended since: its result says so.
 -- `first`: only so many of them.
 local function push(from, again, first)

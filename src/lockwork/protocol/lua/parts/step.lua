@@ -2,9 +2,9 @@
 -- more: `step` is its number, and `log` keeps the latest one's reply for two minutes.
 -- KEYS: log
 -- needs: step
-local kept = redis.call('GET', log)
-if kept then
-  local last = cmsgpack.unpack(kept)
+local stored = redis.call('GET', log)
+if stored then
+  local last = cmsgpack.unpack(stored)
   if last[1] >= step then return last[2] end
 end
 

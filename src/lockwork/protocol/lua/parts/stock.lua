@@ -1,4 +1,4 @@
--- A stock's books, one hash: total, sold, held, expired; f last fence; b<buyer> units held or bought; k<key> reservation of that
+-- A stock's state, one hash: total, sold, held, expired; f last fence; b<buyer> units held or bought; k<key> reservation of that
 -- key; r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence, hold ms if it was handed over and not yet claimed}.
 -- clock newest time that was written (us), ahead how far this stock's clock is ahead of the server's (us).
 -- And the held reservations by expiry.

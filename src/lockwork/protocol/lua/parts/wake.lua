@@ -1,6 +1,6 @@
 -- Wake up to `count` idle workers, if they may lease anything, and return the channel of the last; those that nobody hears do not
 -- count, up to some hundreds. A score below 0 is an offer (offer.lua): such a worker is awake.
--- KEYS: jobs, idle
+-- KEYS: jobs, idle_workers
 -- include: limits
 local function wake(count)
   if at_rest() then return nil end
@@ -8,9 +8,9 @@ local function wake(count)
   local last = rate_jobs and select(3, rate_allows()) and now or '+inf'
   local told, unheard = nil, 0
   while count > 0 and unheard < 500 do
-    local channel = redis.call('ZRANGEBYSCORE', idle, 0, last, 'LIMIT', 0, 1)[1]
+    local channel = redis.call('ZRANGEBYSCORE', idle_workers, 0, last, 'LIMIT', 0, 1)[1]
     if not channel then break end
-    redis.call('ZREM', idle, channel)
+    redis.call('ZREM', idle_workers, channel)
     local heard = tell(channel, jobs)
     if heard > 0 then told = channel else unheard = unheard + 1 end
     count = count - heard

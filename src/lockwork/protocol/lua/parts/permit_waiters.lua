@@ -1,4 +1,4 @@
--- The waiting line of permits: strictly in order: the first waits until its units are free. A waiter is
+-- The waiters of permits, strictly in order: the first waits until its units are free. A waiter is
 -- {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units, secret, deaf}
 -- include: permits
 -- include: seal

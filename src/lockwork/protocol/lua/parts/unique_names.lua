@@ -1,21 +1,21 @@
 -- Unique names. The header of a unique job has a sixth part: `s` (its name is free when it first begins), `d` (when it has
 -- ended) or `p` (after a time, which jobs_push_unique sees to), then the name.
--- In `books`: `u NAME` = `id` of the job that has the name, and, after a space,
+-- In `groups`: `u NAME` = `id` of the job that has the name, and, after a space,
 -- the ms at which it is due at the latest.
--- KEYS: jobs, books
+-- KEYS: jobs, groups
 
 local function unique_name(record)
   return string.match(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^,;]*,([dsp])([^,;]+)')
 end
 
 local function name_owner(name)
-  return string.match(redis.call('HGET', books, 'u ' .. name) or '', '^(%S+) ?(%d*)$')
+  return string.match(redis.call('HGET', groups, 'u ' .. name) or '', '^(%S+) ?(%d*)$')
 end
 
 -- The job's name is free, if it is the job's.
 local function free_name(id, record)
   local _, name = unique_name(record)
-  if name and name_owner(name) == id then redis.call('HDEL', books, 'u ' .. name) end
+  if name and name_owner(name) == id then redis.call('HDEL', groups, 'u ' .. name) end
 end
 
 -- A job that is leased.
@@ -37,6 +37,6 @@ local function retake_name(id, record, dead)
   if not name or how == 'p' then return true end
   local holder = name_holder(name, dead)
   if holder and holder ~= id then return false end
-  redis.call('HSET', books, 'u ' .. name, id)
+  redis.call('HSET', groups, 'u ' .. name, id)
   return true
 end

@@ -1,4 +1,4 @@
--- A line of waiters inside a hash: h, t first and last ticket; m number of places; b first ticket that was passed over, if any;
+-- Waiters in order, inside a hash: h, t first and last ticket; m number of places; b first ticket that was passed over, if any;
 -- s MessagePack {channel: us}, processes that left a hand-over unclaimed, since when; w<ticket> = a waiter, whose first entry is the
 -- end of its place, us; i<request> = ticket.
 -- A waiter whose process seems to be gone is passed over: it keeps its place, and is first again when it asks again.
@@ -14,7 +14,7 @@ local heard = {} -- channel -> whether a process listens there
 local line
 
 -- Begin with the line of a hash, as its fields h, t, m, b, s say.
-local function open_line(key, head, tail, count, bottom, silent)
+local function open_waiters(key, head, tail, count, bottom, silent)
   line = {
     key = key, head = tonumber(head or 1), tail = tonumber(tail or 0), bottom = tonumber(bottom or nil),
     silent = silent and cmsgpack.unpack(silent) or {}, stored = tail and true
@@ -131,14 +131,14 @@ local function tidy()
 end
 
 -- Write the line, and further fields with it. A line without places leaves no fields.
-local function save_line(...)
+local function save_waiters(...)
   local bottom = line.bottom
   if bottom then tidy() end
   if line.head > line.tail and not line.bottom then line.count = 0 end
   if line.count <= 0 and select('#', ...) > 0 then line.count, line.changed = 1, true end
   if line.count <= 0 then
     if line.stored then redis.call('HDEL', line.key, 'h', 't', 'm', 'b', 's') end
-    open_line(line.key)
+    open_waiters(line.key)
   elseif line.changed then
     redis.call('HSET', line.key, 'h', line.head, 't', line.tail, 'm', line.count, ...)
     if line.bottom then

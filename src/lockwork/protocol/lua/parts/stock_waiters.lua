@@ -1,4 +1,4 @@
--- Who waits for units, in the books: h, t first and last ticket, if anybody waits; i<id> = ticket;
+-- Callers that wait for units, in the stock's hash: h, t first and last ticket, if anybody waits; i<id> = ticket;
 -- w<ticket> = {end of the place us, id, channel, buyer, units, hold ms, key, limit, looks again us, deaf: nobody listened when it asked}
 -- KEYS: stock
 -- include: stock

@@ -1,10 +1,10 @@
--- The waiting line inside a lock's hash.
+-- The waiters inside a lock's hash.
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant, l its length (ms) when it was set;
--- u 'deadline channel' of the last hand-over; h, t, m, b, s, w<ticket>, i<request> the line, see places.lua; a waiter is
+-- u 'deadline channel' of the last hand-over; h, t, m, b, s, w<ticket>, i<request> the line, see waiters.lua; a waiter is
 -- {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units: 1, secret, deaf}
 -- needs: lock
 -- include: lifetimes
--- include: places
+-- include: waiters
 -- include: seal
 local LOOK = 4900 -- ms after which every waiter looks again without a message
 local LATE = 900 -- ms that the next in line may look too late when a grant runs out; a claim (4 s) and that are LOOK
@@ -39,7 +39,7 @@ local function first(mine)
     take(line.head, waiter[3])
     line.head = line.head + 1
   end
-  save_line()
+  save_waiters()
   return waiter, more
 end
 
@@ -75,7 +75,7 @@ end
 local function pass(last, head, tail)
   local waiter, more
   if tail then
-    open_line(lock, head, tail, unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
+    open_waiters(lock, head, tail, unpack(redis.call('HMGET', lock, 'm', 'b', 's')))
     waiter, more = first('')
   end
   if waiter then
