@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -20,9 +21,23 @@ from lockwork.locks.candidacy import Callback, Campaign, Candidate
 from lockwork.locks.grant import Grant
 from lockwork.locks.lock import Lock
 from lockwork.protocol.keys import checked
-from lockwork.protocol.locks.overview import Holder
+from lockwork.protocol.locks.grants import LockState
+from lockwork.protocol.locks.overview import Holder, read
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionStatus:
+    """The leader and its fence; `candidates` counts those that wait to follow it, see `LockState.waiters`.
+
+    `leader` is None when nobody leads. `expires_in` is the seconds that its lease lasts unless it is renewed.
+    """
+
+    leader: Holder | None
+    fence: int
+    expires_in: float
+    candidates: int
 
 
 class Election:
@@ -70,13 +85,13 @@ class Election:
         grant = None if campaign is None else campaign.grant
         return grant.fence if grant is not None and not grant.lost else None
 
-    def who(self) -> Holder | None:
-        """Ask the server who leads."""
-        return self._lock.owner()
+    def inspect(self) -> ElectionStatus:
+        """Read from the server who leads, and how many candidates wait."""
+        return _status(self._lock.inspect())
 
-    async def awho(self) -> Holder | None:
-        """Async version of `who`."""
-        return await self._lock.aowner()
+    async def ainspect(self) -> ElectionStatus:
+        """Async version of `inspect`."""
+        return _status(await self._lock.ainspect())
 
     def wait(self, timeout: Duration | None = None) -> bool:
         """Block until this object leads; False when it does not within `timeout`."""
@@ -179,3 +194,8 @@ class Election:
 
     def __repr__(self) -> str:
         return f"<Election {self.name!r}{' leader' if self.leader else ''}>"
+
+
+def _status(state: LockState) -> ElectionStatus:
+    leader = None if state.owner is None else read(state.owner, state.request)
+    return ElectionStatus(leader, state.fence, state.expires_in, state.waiters)

@@ -54,7 +54,7 @@ class Lock(Handle):
         return await self._runtime.arun(protocol.state(self._used_key()))
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock, or it is kept for its minimum."""
+        """Whether anybody holds the lock, or it is kept for its minimum. One round trip; `inspect` reads everything."""
         return self._runtime.run(self._looking()).expires_in > 0
 
     async def alocked(self) -> bool:
@@ -62,7 +62,7 @@ class Lock(Handle):
         return (await self._runtime.arun(self._looking())).expires_in > 0
 
     def owner(self) -> Holder | None:
-        """Who holds the lock: host, process, thread or task, and tags; None when nobody does."""
+        """Who holds the lock: host, process, thread or task, and tags; None when nobody does. One round trip."""
         return _owner(self._runtime.run(self._looking()))
 
     async def aowner(self) -> Holder | None:
@@ -70,7 +70,10 @@ class Lock(Handle):
         return _owner(await self._runtime.arun(self._looking()))
 
     def remaining(self) -> float:
-        """Seconds that the lease of the present holder lasts unless it is renewed; 0 if the lock is free."""
+        """Seconds that the lease of the present holder lasts unless it is renewed; 0 if the lock is free.
+
+        One round trip.
+        """
         return self._runtime.run(self._looking()).expires_in
 
     async def aremaining(self) -> float:
