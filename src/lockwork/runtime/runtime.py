@@ -126,13 +126,13 @@ class Runtime:
             if driver is not None:
                 driver.abandon()
 
-    def give_back_kept(self) -> None:
-        """Release what is kept here although nobody needs it."""
+    def return_idle(self) -> None:
+        """Release the sticky locks that nobody in this process uses."""
         for lease in self.sticky_cache.drain():
             self.run(self._released(lease))
 
-    async def agive_back_kept(self) -> None:
-        """Async version of `give_back_kept`."""
+    async def areturn_idle(self) -> None:
+        """Async version of `return_idle`."""
         for lease in self.sticky_cache.drain():
             await self.arun(self._released(lease))
 
@@ -144,7 +144,7 @@ class Runtime:
     def close(self) -> None:
         """Close all connections and end the engine; a later call opens them again."""
         with contextlib.suppress(LockworkError):  # no server, or a loop's thread: the leases end by themselves
-            self.give_back_kept()
+            self.return_idle()
         with self._opening:
             engine, self._engine, sync, self._sync = self._engine, None, self._sync, None
             opened, self._opened = self._opened, None
@@ -161,7 +161,7 @@ class Runtime:
     async def aclose(self) -> None:
         """The same from a task; the running loop's connection is closed in order."""
         with contextlib.suppress(LockworkError):
-            await self.agive_back_kept()
+            await self.areturn_idle()
         driver = self._loops.pop(asyncio.get_running_loop(), None)
         if driver is not None:
             await driver.aclose()
