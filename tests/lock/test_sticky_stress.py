@@ -198,7 +198,7 @@ def test_a_keeper_that_is_asked_while_threads_take_and_put_down(url: str, admin:
         assert not problems, problems[:3]
         with other.lock("x", wait=5):
             pass
-        assert not lw.runtime.grants
+        assert not lw.runtime.holds
         assert not lw.runtime.sticky_cache.all
 
 

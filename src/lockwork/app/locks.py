@@ -179,9 +179,9 @@ class LockMethods(AppState):
         """
         no_running_loop()
         released = 0
-        for grant in list(self.runtime.grants.values()):
+        for hold in list(self.runtime.holds.values()):
             with contextlib.suppress(NotHeld, LockLost):
-                grant.release()
+                hold.release()
                 released += 1
         self.runtime.return_idle()
         return released
@@ -189,9 +189,9 @@ class LockMethods(AppState):
     async def arelease_all(self) -> int:
         """Async version of `release_all`."""
         released = 0
-        for grant in list(self.runtime.grants.values()):
+        for hold in list(self.runtime.holds.values()):
             with contextlib.suppress(NotHeld, LockLost):
-                await grant.arelease()
+                await hold.arelease()
                 released += 1
         await self.runtime.areturn_idle()
         return released

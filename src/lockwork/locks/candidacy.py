@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
 from lockwork.locks.grant import Grant
+from lockwork.locks.hold import Hold
 from lockwork.locks.lock import Lock
 from lockwork.logs import Log
 from lockwork.protocol.effects import Effect, Park, Protocol
@@ -130,11 +131,22 @@ _PAUSE = 1.0
 """Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
 
 
+class CandidateLock(Lock):
+    """The lock whose holder leads."""
+
+    def candidacy(self, campaign: Campaign) -> Protocol[Hold[Grant]]:
+        """Wait for the lock until the campaign is stopped."""
+        owner = self._owner()
+        asked = self._request(owner)
+        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
+        return self._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
+
+
 class Candidate:
     """Runs campaigns, on a thread or in a task; `lock` is the election's, and the callbacks are the user's."""
 
     def __init__(
-        self, runtime: Runtime, name: str, lock: Lock, on_gain: Callback | None, on_loss: Callback | None
+        self, runtime: Runtime, name: str, lock: CandidateLock, on_gain: Callback | None, on_loss: Callback | None
     ) -> None:
         self._runtime = runtime
         self._name = name
@@ -167,10 +179,11 @@ class Candidate:
     def _term(self, campaign: Campaign) -> bool:
         """Stand, and lead for as long as that may be; False after an error. Raises Stopped while it stands."""
         try:
-            grant = self._runtime.run(self._standing(campaign))
+            hold = self._runtime.run(self._lock.candidacy(campaign))
         except LockworkError as error:
             self._note_away(error)
             return False
+        grant = hold.grant or hold.new_grant()
         campaign.lead(grant)
         try:
             gained = self._call(self._on_gain, grant)
@@ -183,10 +196,11 @@ class Candidate:
     async def _aterm(self, campaign: Campaign) -> bool:
         """The same in this task."""
         try:
-            grant = await self._runtime.arun(self._standing(campaign))
+            hold = await self._runtime.arun(self._lock.candidacy(campaign))
         except LockworkError as error:
             self._note_away(error)
             return False
+        grant = hold.grant or hold.new_grant()
         campaign.lead(grant)
         try:
             gained = await self._acall(self._on_gain, grant)
@@ -198,12 +212,6 @@ class Candidate:
 
     def _note_away(self, error: LockworkError) -> None:
         log.warning("election %r goes on when the server is back: %s", self._name, error)
-
-    def _standing(self, campaign: Campaign) -> Protocol[Grant]:
-        owner, _ = self._lock._enter()
-        asked = self._lock._request(owner)
-        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
-        return self._lock._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
 
     def _step_down(self, campaign: Campaign, grant: Grant) -> None:
         # called before the lock is free, so that the next leader's on_gain comes later

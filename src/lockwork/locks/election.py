@@ -17,9 +17,8 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.candidacy import Callback, Campaign, Candidate
+from lockwork.locks.candidacy import Callback, Campaign, Candidate, CandidateLock
 from lockwork.locks.grant import Grant
-from lockwork.locks.lock import Lock
 from lockwork.protocol.keys import checked
 from lockwork.protocol.locks.grants import LockState
 from lockwork.protocol.locks.overview import Holder, read
@@ -66,7 +65,9 @@ class Election:
         self._campaign: Campaign | None = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
-        self._lock = Lock(runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags)
+        self._lock = CandidateLock(
+            runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags
+        )
         self._candidate = Candidate(runtime, name, self._lock, on_gain, on_loss)
 
     # -- looking ------------------------------------------------------------------------------------------------------

@@ -57,10 +57,10 @@ class Runtime:
     def _reset(self) -> None:
         self.process: str = process_name(socket.gethostname(), os.getpid(), secrets.token_hex(5))
         self.channel: str = keys.channel(self.prefix, self.process)
-        self.grants: dict[tuple[str, Owner], Any] = {}
+        self.holds: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner: re-entering costs no call."""
         self.live: dict[Any, None] = {}
-        """The grants that were not ended yet. The thread that pops one, in one step, is the one that ends it."""
+        """The holds that have not ended. The thread that pops one, in one step, is the one that ends it."""
         self.sticky_cache: StickyCache = StickyCache()
         self._opening = threading.Lock()
         self._engine: Engine | None = None
@@ -185,8 +185,8 @@ class Runtime:
 
     def after_fork(self) -> None:
         """In a child: forget the parent's connections, threads and identity, so that nothing is shared or inherited."""
-        for grant in list(self.live):
-            grant._lease = None  # noqa: SLF001 - it is the parent's: to the child it is over
+        for hold in list(self.live):
+            hold.lease = None  # it is the parent's: to the child it is over
         # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
         self._inherited = (self._engine, self._sync, self._loops)
         self._reset()
