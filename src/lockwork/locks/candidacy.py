@@ -15,6 +15,7 @@ from lockwork.locks.lock import Lock
 from lockwork.logs import Log
 from lockwork.protocol.effects import Effect, Park, Protocol
 from lockwork.protocol.locks import grants
+from lockwork.runtime.driver import Action, Actions, aperform, perform
 from lockwork.runtime.runtime import Runtime
 
 T = TypeVar("T")
@@ -60,6 +61,10 @@ class Changes:
             with self._condition:
                 self._tasks.discard(place)
         return True
+
+    def waiting(self, condition: Callable[[], bool], timeout: float | None) -> Action:
+        """Wait for a condition, as one action of a control flow."""
+        return Action(lambda: self.wait_for(condition, timeout), lambda: self.await_for(condition, timeout))
 
 
 class Campaign:
@@ -156,83 +161,52 @@ class Candidate:
 
     def run(self, campaign: Campaign) -> None:
         """Campaign on this thread until it is stopped."""
-        try:
-            while not campaign.stopped:
-                if not self._term(campaign):
-                    campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
-        except CampaignStopped:
-            pass
-        finally:
-            campaign.end()
+        perform(self._campaigning(campaign))
 
     async def arun(self, campaign: Campaign) -> None:
-        """The same in this task."""
+        """Async version of `run`."""
+        await aperform(self._campaigning(campaign))
+
+    def _campaigning(self, campaign: Campaign) -> Actions[None]:
         try:
             while not campaign.stopped:
-                if not await self._aterm(campaign):
-                    await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
+                if not (yield from self._term(campaign)):
+                    yield campaign.changes.waiting(lambda: campaign.stopped, _PAUSE)
         except CampaignStopped:
             pass
         finally:
             campaign.end()
 
-    def _term(self, campaign: Campaign) -> bool:
-        """Stand, and lead for as long as that may be; False after an error. Raises Stopped while it stands."""
+    def _term(self, campaign: Campaign) -> Actions[bool]:
+        """Wait for the lock, and lead while it is held; False after an error. Raises CampaignStopped while it waits."""
         try:
-            hold = self._runtime.run(self._lock.candidacy(campaign))
+            hold = yield self._runtime.action(lambda: self._lock.candidacy(campaign))
         except LockworkError as error:
-            self._note_away(error)
+            log.warning("election %r goes on when the server is back: %s", self._name, error)
             return False
-        grant = hold.grant or hold.new_grant()
+        grant: Grant = hold.grant or hold.new_grant()
         campaign.lead(grant)
         try:
-            gained = self._call(self._on_gain, grant)
+            gained: bool = yield self._calling(self._on_gain, grant)
             if gained:
-                campaign.changes.wait_for(lambda: campaign.must_end(grant), None)
+                yield campaign.changes.waiting(lambda: campaign.must_end(grant), None)
             return gained
-        finally:  # also when a callback ends this thread: nobody else would give the leadership up
-            self._step_down(campaign, grant)
+        finally:  # also when a callback ends this thread: nothing else would give the leadership up
+            yield from self._step_down(campaign, grant)
 
-    async def _aterm(self, campaign: Campaign) -> bool:
-        """The same in this task."""
-        try:
-            hold = await self._runtime.arun(self._lock.candidacy(campaign))
-        except LockworkError as error:
-            self._note_away(error)
-            return False
-        grant = hold.grant or hold.new_grant()
-        campaign.lead(grant)
-        try:
-            gained = await self._acall(self._on_gain, grant)
-            if gained:
-                await campaign.changes.await_for(lambda: campaign.must_end(grant), None)
-            return gained
-        finally:
-            await self._astep_down(campaign, grant)
-
-    def _note_away(self, error: LockworkError) -> None:
-        log.warning("election %r goes on when the server is back: %s", self._name, error)
-
-    def _step_down(self, campaign: Campaign, grant: Grant) -> None:
-        # called before the lock is free, so that the next leader's on_gain comes later
-        try:
-            self._call(self._on_loss, grant)
+    def _step_down(self, campaign: Campaign, grant: Grant) -> Actions[None]:
+        try:  # called before the lock is free, so that the next leader's on_gain comes later
+            yield self._calling(self._on_loss, grant)
         finally:
             try:
-                grant.release()
+                yield Action(grant.release, grant.arelease)
             except LockworkError as error:
                 log.info("election %r: the leadership ended with its lease: %s", self._name, error)
             campaign.lead(None)
 
-    async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
-        try:
-            await self._acall(self._on_loss, grant)
-        finally:
-            try:
-                await grant.arelease()
-            except LockworkError as error:
-                log.info("election %r: the leadership ended with its lease: %s", self._name, error)
-            campaign.lead(None)
+    def _calling(self, called: Callback | None, grant: Grant) -> Action:
+        """Call the user's function; the result is False when it fails."""
+        return Action(lambda: self._call(called, grant), lambda: self._acall(called, grant))
 
     def _call(self, called: Callback | None, grant: Grant) -> bool:
         try:

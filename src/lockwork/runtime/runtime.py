@@ -21,6 +21,7 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import process_name
 from lockwork.runtime.async_driver import AsyncDriver
+from lockwork.runtime.driver import Action
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
 from lockwork.runtime.sticky_cache import StickyCache
@@ -101,6 +102,10 @@ class Runtime:
         if last is not None and last[0] is asyncio.get_running_loop():
             return last[1].run(protocol)
         return self._first(protocol)
+
+    def action(self, protocol: Callable[[], Protocol[Any]]) -> Action:
+        """Run a protocol as one action of a control flow."""
+        return Action(lambda: self.run(protocol()), lambda: self.arun(protocol()))
 
     async def _first(self, protocol: Protocol[T]) -> T:
         return await (await self.driver()).run(protocol)
