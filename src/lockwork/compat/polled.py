@@ -55,7 +55,7 @@ class PolledLock(Handle[Grant]):
         return replace(asked, owner=self._token(asked))
 
     def _token(self, asked: Request) -> str:
-        """What tells this acquisition from all others."""
+        """The token that no other acquisition has."""
         return asked.request
 
 

@@ -1,4 +1,4 @@
-"""Who campaigns in an election: stands in the line of its lock, leads while it has it, steps down, and stands again."""
+"""A candidate of an election: waits for its lock, leads while it holds it, steps down, and waits again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class CampaignStopped(Exception):
-    """The campaign was stopped while it stood in line."""
+    """The campaign was stopped while it waited for the lock."""
 
 
 class Changes:
@@ -33,11 +33,11 @@ class Changes:
         self._tasks: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def notify(self) -> None:
-        """Let everybody look again."""
+        """Let all waiters check their conditions."""
         with self._condition:
             self._condition.notify_all()
             for loop, event in self._tasks:
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there
+                with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits there
                     loop.call_soon_threadsafe(event.set)
 
     def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
@@ -76,7 +76,7 @@ class Campaign:
         self.stopped: bool = False
         self.over: bool = False
         self.wake: Callable[[], None] | None = None
-        """Makes it look up while it stands in line."""
+        """Wakes it while it waits for the lock."""
         self._resigned: Grant | None = None
 
     def lead(self, grant: Grant | None) -> None:
@@ -108,7 +108,10 @@ class Campaign:
 
 
 def stoppable(protocol: Protocol[T], campaign: Campaign) -> Protocol[T]:
-    """Run a protocol, and interrupt it when the campaign is stopped: it undoes what it began. Raises Stopped."""
+    """Run a protocol; when the campaign is stopped, interrupt it, so that it undoes what it began.
+
+    Raises CampaignStopped.
+    """
     step: Callable[[Any], Effect] = protocol.send
     value: Any = None
     while True:
@@ -133,7 +136,7 @@ log: Log = Log("lockwork")
 
 Callback = Callable[[Grant], object]
 _PAUSE = 1.0
-"""Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
+"""Seconds until it waits again after an error, so that a callback that always fails does not keep the server busy."""
 
 
 class CandidateLock(Lock):

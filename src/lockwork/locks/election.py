@@ -1,7 +1,7 @@
 """One leader among many processes: `with lw.election("scheduler", on_gain=..., on_loss=...)`.
 
-Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next in line
-when its lease ends. Nobody takes itself for the leader longer than its lease runs.
+Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next waiter
+when its lease ends. No candidate takes itself for the leader longer than its lease runs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Election:
         )
         self._candidate = Candidate(runtime, name, self._lock, on_gain, on_loss)
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def leader(self) -> bool:
@@ -110,7 +110,7 @@ class Election:
     # -- giving up ----------------------------------------------------------------------------------------------------
 
     def resign(self) -> bool:
-        """Give the leadership up, if it is here, and stand again behind the others; True if it was here."""
+        """Give the leadership up, and wait again behind the others; False if this object did not lead."""
         no_running_loop()
         campaign, grant = self._running(), self._resigned()
         if grant is not None and threading.current_thread() is not self._thread:
@@ -125,7 +125,7 @@ class Election:
         return grant is not None
 
     def stop(self) -> None:
-        """End the campaign; leadership is handed to the next in line. `on_loss` has been called when this returns."""
+        """End the campaign; the next waiter leads. `on_loss` has been called when this returns."""
         no_running_loop()
         thread = self._thread
         if self._campaign is not None:

@@ -3,8 +3,8 @@
 What it can do: one server of three, or two of five, may die or hang, and the lock goes on. What it cannot: a server
 that comes back without its data has forgotten its grants, and a second holder may then find a majority. Let such a
 server stay away for the longest lease in use, or let it keep its data (`appendfsync always`). And as with every lease,
-a holder that was stopped for long may write after its time: send the fence along. There is no waiting line: who waits
-tries again.
+a holder that was stopped for long may write after its time: send the fence along. There is no order of arrival: a
+waiter tries again.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from lockwork.runtime.sync_driver import no_running_loop
 
 T = TypeVar("T")
 _THREADS = 8
-"""For each server, so that one which does not answer keeps nobody from asking the others."""
+"""For each server, so that one which does not answer delays no call to the others."""
 _living: weakref.WeakSet[QuorumCalls] = weakref.WeakSet()
 
 

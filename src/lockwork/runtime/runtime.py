@@ -164,7 +164,7 @@ class Runtime:
             opened[1]()
 
     async def aclose(self) -> None:
-        """The same from a task; the running loop's connection is closed in order."""
+        """Async version of `close`; the running loop's connection is closed in order."""
         with contextlib.suppress(LockworkError):
             await self.areturn_idle()
         driver = self._loops.pop(asyncio.get_running_loop(), None)

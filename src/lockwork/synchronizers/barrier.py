@@ -32,7 +32,7 @@ class Barrier:
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> int:
-        """Async version of `wait_`; cancelled, it does not count any more, unless the barrier had opened.
+        """Async version of `wait`; if cancelled, it does not count any more, unless the barrier had opened.
 
         The underscore is there because `await` is a keyword.
         """

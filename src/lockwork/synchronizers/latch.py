@@ -42,7 +42,7 @@ class Latch:
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> bool:
-        """Async version of `wait_`; the underscore is there because `await` is a keyword."""
+        """Async version of `wait`; the underscore is there because `await` is a keyword."""
         return await self._runtime.arun(self._wait(timeout))
 
     def inspect(self) -> LatchStatus:

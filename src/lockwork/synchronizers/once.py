@@ -36,7 +36,7 @@ _running: set[tuple[str, str]] = set()
 
 
 def runs_here(owner: str, key: str) -> bool:
-    """Whether this thread or task is in the middle of that very run."""
+    """Whether this thread or task runs it now."""
     return (owner, key) in _running
 
 
@@ -83,7 +83,7 @@ class OnceRun:
             if not quietly:
                 raise
             return
-        # without a lost lease, somebody has reset it, who knew what he did
+        # without a lost lease, a caller has reset it, and knew that
         if not kept and lost and not quietly:
             raise LockLost(
                 f"once {self._name!r} lost its lease while it ran: it may have run again, "
@@ -152,7 +152,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class OnceStatus:
-    """How the run of this period stands; `holder` is who runs or ran it, `ends_in` seconds until the period ends."""
+    """The state of this period's run; `holder` runs or ran it, `ends_in` is the seconds until the period ends."""
 
     state: State
     holder: Holder | None
@@ -231,7 +231,7 @@ class Once:
         return ended
 
     def inspect(self) -> OnceStatus:
-        """Read how the run of this period stands: idle (none yet), running, done, failed or lost."""
+        """Read the state of this period's run: idle (none yet), running, done, failed or lost."""
         return _status(self._runtime.run(protocol.state(self._key())))
 
     async def ainspect(self) -> OnceStatus:
