@@ -110,11 +110,11 @@ class Wiring:
             self.lanes,
             window_ms,
             fetch_order.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
-            at_most=1 if options.once else None,
+            max_jobs=1 if options.once else None,
             settled=self.settled if options.burst else None,
-            worn_after=options.max_jobs,
-            on_worn=lambda: reporter.tell(WORN),
-            alone=control.alone,
+            recycle_after=options.max_jobs,
+            on_recycle=lambda: reporter.tell(WORN),
+            orphaned=control.alone,
         )
         desks = {executor.desk.queue: executor.desk for executor in self.executors}
         self.listener: HookListener = HookListener(control.ended, desks, app.registry.context.hooks)
