@@ -105,7 +105,7 @@ async def test_a_job_that_has_ended_is_not_the_next_one(
 
     monkeypatch.setattr(runner, "send", sending)
     waiting = asyncio.create_task(runner.run("default", job("a")).outcome(30))
-    last = runner._errand
+    last = runner._runner_task
     assert last is not None
 
     def next_one() -> None:
