@@ -33,7 +33,7 @@ def test_a_report_that_goes_wrong_is_not_the_last(caplog: pytest.LogCaptureFixtu
     finally:
         reporter.close()
         reports.close()
-    assert "could not be dealt with: 'bad'" in caplog.text
+    assert "could not be handled: 'bad'" in caplog.text
 
 
 def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
