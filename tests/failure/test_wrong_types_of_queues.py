@@ -197,7 +197,7 @@ def test_a_session_ends_on_the_queues_that_let_it(
     assert lw.queue("b").status().ready == 1
 
 
-def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
+def test_a_job_for_which_its_process_was_killed_waits_for_its_outcome(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
 ) -> None:
     """Given back without it, it would run again as if the process had died of something else."""
