@@ -17,6 +17,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 import lockwork
 import zygote
@@ -39,7 +40,7 @@ settings.register_profile(
 )
 settings.load_profile("lockwork")
 # nor do examples depend on which modules are loaded: Hypothesis would draw some values from the constants in these
-providers._get_local_constants = providers.Constants
+providers._get_local_constants = Constants
 
 LONG = (
     "chaos",

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
@@ -154,9 +155,14 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> Callable[[], Non
     os.chdir(request["folder"])
     sys.path[0] = request["folder"]
     program, *sys.argv[1:] = request["arguments"]
-    sys.argv[0] = str(Path(lockwork.__file__).parent / "__main__.py")
-    sys.modules["__main__"] = ModuleType("__main__")
-    return {"lockwork": lockwork.cli.main, "lockwork.worker.process.main": main.main}[program]
+    sys.orig_argv = [sys.executable, "-m", *request["arguments"]]
+    name, run = _PROGRAMS[program]
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    module.__spec__ = find_spec(name)
+    assert module.__spec__ is not None
+    assert module.__spec__.origin is not None
+    module.__file__ = sys.argv[0] = module.__spec__.origin
+    return run
 
 
 if __name__ == "__main__":
@@ -165,14 +171,20 @@ if __name__ == "__main__":
     from lockwork.worker.process import main
     from lockwork.worker.supervisor import child_process
 
+    _PROGRAMS: dict[str, tuple[str, Callable[[], None]]] = {
+        "lockwork": ("lockwork.__main__", lockwork.cli.main),
+        "lockwork.worker.process.main": ("lockwork.worker.process.main", main.main),
+    }
     program = _serve(socket.socket(fileno=int(sys.argv[1])))
     if program is lockwork.cli.main:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        _call("prctl", _PR_SET_NAME, NAME.encode())  # from its first moment on, this is no child that a test looks for
         if os.fork() == 0:
             ours.close()
             program = _serve(theirs)
         else:
             theirs.close()
+            _call("prctl", _PR_SET_NAME, b"python")
             _Popen.zygote = Zygote(ours)
-            child_process.subprocess = SimpleNamespace(Popen=_Popen, PIPE=subprocess.PIPE)  # type: ignore[attr-defined]
+            child_process.subprocess = SimpleNamespace(Popen=_Popen, PIPE=subprocess.PIPE)  # type: ignore[assignment,attr-defined]
     program()
