@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused, owners
-from lockwork.locks.multilock import MultiGrant
+from lockwork.locks.multilock import MultiHold
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.locks.grants import CLAIM_MS
@@ -115,15 +115,15 @@ def test_another_thread_releases_while_it_is_extended(
     lw: Lockwork, other: Lockwork, several: Several, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     """At the worst moment, when it has just been found to be held: whoever extends must not take it for kept."""
-    grant, check = several(lw, "a", "b").acquire(), MultiGrant.check
+    grant, check = several(lw, "a", "b").acquire(), MultiHold.check
     released = grant if whole else grant.parts[0]
 
-    def checked(held: MultiGrant) -> None:
+    def checked(held: MultiHold) -> None:
         check(held)
         with ThreadPoolExecutor(1) as pool:
             pool.submit(released.release).result()
 
-    monkeypatch.setattr(MultiGrant, "check", checked)
+    monkeypatch.setattr(MultiHold, "check", checked)
     with pytest.raises(LockLost, match="before it was extended"):
         grant.extend("1h")
     if not whole:

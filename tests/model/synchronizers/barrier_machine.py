@@ -124,7 +124,7 @@ class BarrierMachine(RuleBasedStateMachine):
 
     @rule()
     def read(self) -> None:
-        assert self.bench.run(barrier.arrived(_KEYS)) == len(self._live())
+        assert self.bench.run(barrier.status(_KEYS, 3)).arrived == len(self._live())
 
 
 class StepwiseBarrierMachine(BarrierMachine):

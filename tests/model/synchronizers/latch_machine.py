@@ -152,5 +152,5 @@ class LatchMachine(RuleBasedStateMachine):
     @rule()
     def read(self) -> None:
         size = self.round.count if self.round else 3
-        left = self.bench.run(latch.count(LatchRequest(_KEYS, "a", size, _TTL * 1000)))
+        left = self.bench.run(latch.status(LatchRequest(_KEYS, "a", size, _TTL * 1000))).left
         assert left == (self.round.left if self.round and self.round.ends > self.bench.now else size)

@@ -23,7 +23,7 @@ for index, once in ipairs(onces) do
       end
       redis.call('HSET', once, 'd', deadline)
       local last = math.max(deadline, tonumber(held[5]), tonumber(held[3]))
-      outlive(once, last)
+      outlive(once, last + WAITER * 1000)
       reply[index] = deadline
     else
       reply[index] = 0

@@ -23,6 +23,15 @@ class Arrival:
     channel: str
 
 
+@dataclass(frozen=True, slots=True)
+class BarrierStatus:
+    """`arrived` of `parties` wait; `generation` is how often the barrier has opened since it was last forgotten."""
+
+    arrived: int
+    parties: int
+    generation: int
+
+
 def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     """Arrive, and wait at most `timeout` seconds for the others; returns the index within the generation.
 
@@ -76,10 +85,10 @@ def _notify(call: Call, left: int) -> Protocol[None]:
             *_, left = yield call
 
 
-def arrived(keys: BarrierKeys) -> Protocol[int]:
+def status(keys: BarrierKeys, parties: int) -> Protocol[BarrierStatus]:
     """Count the parties that have arrived and wait."""
-    count, _ = yield script_call("barrier_state", keys, [])
-    return int(count)
+    arrived, generation = yield script_call("barrier_state", keys, [])
+    return BarrierStatus(arrived, parties, generation)
 
 
 def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[int]:

@@ -21,6 +21,19 @@ class LatchRequest:
     ttl_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class LatchStatus:
+    """`left` of `count` must still be counted down."""
+
+    left: int
+    count: int
+
+    @property
+    def open(self) -> bool:
+        """Whether the latch is open."""
+        return not self.left
+
+
 def count_down(latch: LatchRequest, request: str, n: int) -> Protocol[int]:
     """Count `n` down, once per `request`; returns what is left."""
     args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
@@ -60,9 +73,10 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
             return True
 
 
-def count(latch: LatchRequest) -> Protocol[int]:
-    """Read what is left of the count; 0: it is open."""
-    return _checked(latch, *(yield script_call("latch_state", latch.keys, [latch.count])))
+def status(latch: LatchRequest) -> Protocol[LatchStatus]:
+    """Read what is left of the count."""
+    left = _checked(latch, *(yield script_call("latch_state", latch.keys, [latch.count])))
+    return LatchStatus(left, latch.count)
 
 
 def reset(latch: LatchRequest, request: str) -> Protocol[None]:

@@ -16,7 +16,7 @@ if found[8] then ends = math.min(ends, now + found[8] * 1000) end
 if state == 'r' and deadline <= now then state = 'l' end
 
 local function keep(until_us)
-  outlive(once, math.max(until_us, fence))
+  outlive(once, math.max(until_us, fence, now) + WAITER * 1000)
 end
 
 -- include: requests
