@@ -89,7 +89,7 @@ def test_call_with_wrong_arguments_is_refused() -> None:
 
 
 def test_part_without_its_key_is_refused() -> None:
-    with pytest.raises(DeclarationError, match="jobs_heads: parts/names needs the key 'jobs'"):
+    with pytest.raises(DeclarationError, match="jobs_heads: parts/unique_names needs the key 'jobs'"):
         assemble("jobs_heads", {"jobs_heads": "-- KEYS: ready*3\n-- include: unique_names\n"})
 
 
