@@ -203,9 +203,7 @@ def test_an_argument_of_a_type_that_none_can_have(app: Lockwork) -> None:
     def either(how: bytes | str, /) -> None: ...
 
     for function in (required, inside, either):
-        with pytest.raises(
-            ConfigError, match=r"task '\w+': the annotation of 'how' cannot be used: .*"
-        ):
+        with pytest.raises(ConfigError, match=r"task '\w+': the annotation of 'how' cannot be used: .*"):
             app.task(function)
 
 
