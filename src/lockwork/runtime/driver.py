@@ -1,10 +1,14 @@
-"""The loop that runs a protocol, on a thread or in a task; who calls it performs the effects."""
+"""The loop that runs a protocol, on a thread or in an asyncio task; the caller performs the effects.
+
+A control flow above protocols, which calls the user's functions too, is a generator of actions.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
@@ -84,3 +88,27 @@ async def _drive_out(
             step = protocol.send
         except Exception as error:  # noqa: BLE001 - the protocol decides, and raises it again
             step, value = protocol.throw, error
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step of a control flow that threads and asyncio tasks share: how each of them does it.
+
+    It must not raise StopIteration, which a generator cannot receive.
+    """
+
+    blocking: Callable[[], Any]
+    awaiting: Callable[[], Awaitable[Any]]
+
+
+Actions = Generator[Action, Any, T]
+
+
+def perform(actions: Actions[T]) -> T:
+    """Do the actions on this thread."""
+    return drive(actions, lambda action: action.blocking())
+
+
+def aperform(actions: Actions[T]) -> Coroutine[Any, Any, T]:
+    """Async version of `perform`; when the task is cancelled, the clean-up is done first."""
+    return adrive(actions, lambda action: action.awaiting())

@@ -14,7 +14,7 @@ from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
-_TELL = "publish(ARGV[3] .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
+_TELL = "publish(channels .. string.match(held[1], '^[^:]*'), '! look ' .. lock)"
 _HELD = "if held[1] and deadline > now then"
 _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 
