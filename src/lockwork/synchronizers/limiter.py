@@ -121,7 +121,7 @@ class Limiter(Decorating):
         return f"<Limiter {self.name!r} {self._limits.shown}>"
 
 
-def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
+def _limits(at: keys.LimiterKeys, name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
     if algorithm not in _ALGORITHMS:
         raise ConfigError(f"a limiter's algorithm is 'bucket' or 'window', not {algorithm!r}")
     count, period = durations.parsed(rate)
