@@ -16,7 +16,7 @@ from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
 from lockwork.hooks import Enqueued
 from lockwork.ids import new_id, new_ids
 from lockwork.injection import Injection
-from lockwork.injection.alone import call_alone
+from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
 from lockwork.jobs.found import FoundJob
 from lockwork.jobs.job import Job, Origin
