@@ -12,14 +12,13 @@ from lockwork.app.tasks import Tasks
 from lockwork.config import Config, Settings
 from lockwork.contrib import sqlalchemy as _sqlalchemy  # noqa: F401 - registers its adapter for on_commit
 from lockwork.durations import in_milliseconds
-from lockwork.jobs.found import FoundJob
-from lockwork.jobs.job import Job, Origin
+from lockwork.jobs.job import FoundJob, Job, Origin
 from lockwork.lifespans import Lifespans
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
 from lockwork.protocol.queues.schedules import SchedulePlan
 from lockwork.queues.delay_queue import DelayQueue
-from lockwork.queues.queue import PartitionedQueue, Queue
+from lockwork.queues.queue import Queue
 from lockwork.queues.stock import Stock
 from lockwork.runtime.connect import opener
 from lockwork.runtime.runtime import Runtime
@@ -87,8 +86,7 @@ class Lockwork(Locks, Synchronizers, Fencing, Tasks, Flows):
         Args:
             name: names the queue. Default "default".
         """
-        kind = PartitionedQueue if name in self.config.partitions else Queue
-        return kind(self.runtime, self.config, name, self.registry.context.errors)
+        return Queue(self.runtime, self.config, name, self.registry.context.errors)
 
     def queues(self) -> list[str]:
         """The names of the queues, and of partitions, that ever had a job on this server."""

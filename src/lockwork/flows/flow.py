@@ -17,8 +17,7 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.call import ResultCall
-from lockwork.tasks.result_refs import ResultRef
+from lockwork.tasks.call import ResultCall, ResultRef
 from lockwork.tasks.task import Task
 
 

@@ -16,7 +16,7 @@ from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowSight
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.result_refs import ResultRef
+from lockwork.tasks.call import ResultRef
 
 R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]

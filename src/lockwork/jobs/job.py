@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
@@ -20,7 +20,7 @@ from lockwork.errors import (
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
-from lockwork.jobs.snapshot import ENDINGS, JobError, JobSnapshot, State, snapshot
+from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state_of, whereabouts
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
@@ -30,7 +30,6 @@ from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -209,7 +208,7 @@ class Job(Generic[R]):
         while True:
             found = yield from protocol.job_state(keys, self.id)
             if found.state != "active":
-                return _state(found)
+                return state_of(found)
             place = yield from control.where(keys, self.id)
             if place.state != "gone":
                 return cast("State", place.state)
@@ -264,7 +263,7 @@ class Job(Generic[R]):
             error = found.blob if found.state == "dead" else found.blob[1:]
             self._raise(Failure.read(error))
         if found.state != "ended":
-            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{_whereabouts(place)}")
+            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{whereabouts(place)}")
         if len(found.blob) == 1:
             raise ResultUnavailable(
                 f"job {self.id} in queue {self.queue!r} succeeded, and has no result: its task keeps none, or its time "
@@ -290,23 +289,34 @@ class Job(Generic[R]):
         return f"<Job {self.id} queue={self.queue!r}>"
 
 
-def _state(found: JobState) -> State:
-    if found.state == "overdue":
-        return "expired"
-    if found.state == "ended":
-        return ENDINGS.get(found.blob[:1], "unknown")
-    return found.state  # type: ignore[return-value]  # the script has the same words for the others
+class FoundJob(Job[R]):
+    """A job that is found again by its id: the first call to the server looks for it in each of several queues.
 
+    Until then, and if it is in none of them, `queue` is the first one.
+    """
 
-def _whereabouts(place: control.Whereabouts | None) -> str:
-    if place is None or place.state == "gone":
-        return ""
-    said = f": it is {place.state}"
-    if place.state != "running" and place.paused:
-        return f"{said}, and the queue is paused"
-    served = (
-        several(place.workers, "worker process serves", "worker processes serve")
-        if place.workers
-        else "no worker serves"
-    )
-    return f"{said}, and {served} the queue"
+    __slots__ = ("_left", "_queues")
+
+    def __init__(self, origins: Sequence[Origin], id: str) -> None:
+        super().__init__(origins[0], id, "kept")
+        self._left: Sequence[Origin] = origins
+        """The queues to look in; empty once the job is found."""
+        self._queues = [origin.keys.name for origin in origins]
+
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
+        if len(self._left) > 1:
+            yield from self._find()
+        return (yield from made(self._from.keys))
+
+    def _find(self) -> Protocol[None]:
+        for origin in self._left:
+            found = yield from protocol.job_state(origin.keys, self.id)
+            if found.state != "unknown":
+                self._from, self._left = origin, ()
+                return
+
+    @property
+    def _searched(self) -> str:
+        return (
+            f"queue {self._queues[0]!r}" if len(self._queues) == 1 else f"any of the queues {', '.join(self._queues)}"
+        )

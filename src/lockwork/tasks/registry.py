@@ -12,9 +12,8 @@ from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.context import AppContext
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
-from lockwork.tasks.task import Task
+from lockwork.tasks.task import AppContext, Task
 
 
 class Registry:
