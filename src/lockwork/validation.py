@@ -1,8 +1,13 @@
-"""Counts as people give them, whole numbers within bounds, and as they read them."""
+"""Checks of simple options, which several kinds of things share, and counts as people read them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from lockwork.errors import ConfigError
+
+T = TypeVar("T", bound=str)
 
 
 def whole(value: object, what: str, least: int, most: int) -> int:
@@ -12,6 +17,21 @@ def whole(value: object, what: str, least: int, most: int) -> int:
     return value
 
 
+def one_of(value: object, what: str, known: Sequence[T]) -> T:
+    """Return one of the known words; raises ConfigError for anything else."""
+    for word in known:
+        if value == word:
+            return word
+    raise ConfigError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+
+
+def yes_or_no(value: object, what: str) -> bool:
+    """Return True or False; raises ConfigError for anything else."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{what} must be True or False, not {value!r}")
+    return value
+
+
 def several(count: int, one: str, more: str) -> str:
-    """The count with what it counts: "1 job", "2 jobs"."""
+    """Return the count with its noun: "1 job", "2 jobs"."""
     return f"{count:,} {one if count == 1 else more}"

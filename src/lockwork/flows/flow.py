@@ -19,6 +19,7 @@ from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Polic
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import ResultCall, ResultRef
 from lockwork.tasks.task import Task
+from lockwork.validation import one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,9 +246,7 @@ class Flow:
 
 
 def _policy(given: object) -> Policy:
-    if given not in get_args(Policy):
-        raise ConfigError(f"on_failure must be one of {', '.join(get_args(Policy))}, not {given!r}")
-    return cast("Policy", given)
+    return one_of(given, "on_failure", get_args(Policy))
 
 
 def _made(step: Any, last: Any) -> ResultCall[Any]:

@@ -17,7 +17,9 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import dead as protocol
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage, Filter
+from lockwork.queues.limits import MOST
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import whole
 
 
 class Matching(TypedDict, total=False):
@@ -60,11 +62,11 @@ class DeadSet:
 
         The arguments of a job with a long record are left out; `get` returns them, and the traceback.
         """
-        return self._runtime.run(self._page(checked_filter(matching), after, positive(limit, "limit")))
+        return self._runtime.run(self._page(checked_filter(matching), after, _most(limit)))
 
     async def asearch(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """Async version of `search`."""
-        return await self._runtime.arun(self._page(checked_filter(matching), after, positive(limit, "limit")))
+        return await self._runtime.arun(self._page(checked_filter(matching), after, _most(limit)))
 
     def get(self, id: str) -> DeadJob | None:
         """Read all of one job; None when it is not dead."""
@@ -98,11 +100,11 @@ class DeadSet:
 
         Jobs that die meanwhile are left.
         """
-        return self._runtime.run(self._retry_all(checked_filter(matching), _most(limit), anew))
+        return self._runtime.run(self._retry_all(checked_filter(matching), _all_or(limit), anew))
 
     async def aretry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Async version of `retry_all`."""
-        return await self._runtime.arun(self._retry_all(checked_filter(matching), _most(limit), anew))
+        return await self._runtime.arun(self._retry_all(checked_filter(matching), _all_or(limit), anew))
 
     def delete(self, id: str) -> bool:
         """Delete one job; False when it is not dead."""
@@ -114,11 +116,11 @@ class DeadSet:
 
     def delete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Delete all jobs that match, or `limit` of them, the oldest first; returns how many."""
-        return self._runtime.run(self._delete_all(checked_filter(matching), _most(limit)))
+        return self._runtime.run(self._delete_all(checked_filter(matching), _all_or(limit)))
 
     async def adelete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Async version of `delete_all`."""
-        return await self._runtime.arun(self._delete_all(checked_filter(matching), _most(limit)))
+        return await self._runtime.arun(self._delete_all(checked_filter(matching), _all_or(limit)))
 
     def _count(self, wanted: Filter) -> Protocol[int]:
         found = 0
@@ -195,15 +197,12 @@ class DeadSet:
         return f"<DeadSet of queue {self._queue!r}>"
 
 
-def positive(number: object, what: str) -> int:
-    """Return a count of 1 or more; raises ConfigError."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ConfigError(f"{what} must be a whole number of 1 or more, not {number!r}")
-    return number
+def _most(limit: object) -> int:
+    return whole(limit, "limit", 1, MOST)
 
 
-def _most(limit: int | None) -> int | None:
-    return None if limit is None else positive(limit, "limit")
+def _all_or(limit: int | None) -> int | None:
+    return None if limit is None else _most(limit)
 
 
 def _id(id: object) -> str:

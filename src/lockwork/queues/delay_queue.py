@@ -14,7 +14,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues import delay_queue as protocol
 from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import whole
+from lockwork.validation import one_of, whole
 
 OnDuplicate = Literal["keep", "replace"]
 MOST = 10_000
@@ -115,13 +115,12 @@ class DelayQueue:
         self, ids: str | Iterable[str], delay: Duration, at: datetime | None, on_duplicate: OnDuplicate
     ) -> Protocol[int]:
         checked = [_id(ids)] if isinstance(ids, str) or not isinstance(ids, Iterable) else [_id(id) for id in ids]
-        if on_duplicate not in ("keep", "replace"):
-            raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {on_duplicate!r}")
+        chosen = one_of(on_duplicate, "on_duplicate", ("keep", "replace"))
         delay_us = round(seconds(delay, "delay", zero=True) * 1_000_000)
         if at is not None and delay_us:
             raise ConfigError("give a delay or a time, not both")
         moment = None if at is None else _moment(at)
-        return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=on_duplicate == "replace")
+        return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=chosen == "replace")
 
     def _pop(self, limit: int, wait: Duration | None) -> Protocol[list[Entry]]:
         patience = None if wait is None else seconds(wait, "wait", zero=True)

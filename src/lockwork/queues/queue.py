@@ -23,10 +23,11 @@ from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.protocol.queues.limits import QueueRules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
-from lockwork.queues.dead import DeadSet, positive
-from lockwork.queues.limits import LimitSettings, QueueLimits, changes
+from lockwork.queues.dead import DeadSet
+from lockwork.queues.limits import MOST, LimitSettings, QueueLimits, changes
 from lockwork.queues.queue_lock import QueueLock
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import one_of, whole
 
 T = TypeVar("T")
 
@@ -221,11 +222,8 @@ class Queue:
             at_once = False
 
     def _peek(self, limit: int, place: str, skip: int) -> Protocol[list[WaitingJob]]:
-        if place not in ("ready", "scheduled"):
-            raise ConfigError(f"place is 'ready' or 'scheduled', not {place!r}")
-        if isinstance(skip, bool) or not isinstance(skip, int) or skip < 0:
-            raise ConfigError(f"skip must be a number of jobs, 0 or more, not {skip!r}")
-        return self._peeked(place, skip, positive(limit, "limit"))
+        one_of(place, "place", ("ready", "scheduled"))
+        return self._peeked(place, whole(skip, "skip", 0, MOST), whole(limit, "limit", 1, MOST))
 
     def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
         if len(self._partitions) == 1:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha1
 from inspect import get_annotations
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
@@ -21,7 +20,7 @@ from lockwork.schedules.timing import Cron, Every, Timing, zone_name
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.options import TaskSettings
 from lockwork.tasks.task import Task
-from lockwork.validation import whole
+from lockwork.validation import one_of, whole
 
 Misfire = Literal["once", "skip", "all"]
 Overlap = Literal["allow", "skip"]
@@ -103,7 +102,7 @@ class ScheduleRules:
             raise ConfigError("a schedule has cron= or every=, one of them")
         if "tz" in given and "cron" not in given:
             raise ConfigError("tz= is the time zone of a cron line; every= has none")
-        misfire = _one_of(given, "misfire", Misfire, "once")
+        misfire: Misfire = one_of(given.get("misfire", "once"), "misfire", get_args(Misfire))
         for name, policy in (("grace", "skip"), ("catch_up", "all")):
             if name in given and misfire != policy:
                 raise ConfigError(f'{name}= is for misfire="{policy}", not for misfire="{misfire}"')
@@ -111,7 +110,7 @@ class ScheduleRules:
         definition = _Definition(
             "",
             misfire=misfire,
-            overlap=_one_of(given, "overlap", Overlap, "allow"),
+            overlap=one_of(given.get("overlap", "allow"), "overlap", get_args(Overlap)),
             grace=milliseconds(given.get("grace", 60), "grace") if misfire == "skip" else 0,
             catch_up=count if misfire == "all" else 1,
         )
@@ -183,11 +182,3 @@ def _changed(definition: _Definition, **changes: Any) -> _Definition:
 
 def _task(call: TaskCall) -> str:
     return str(codecs.decode(record_header.body(call.record))[0])
-
-
-def _one_of(given: Mapping[str, Any], name: str, literal: Any, usual: str) -> Any:
-    known = literal.__args__
-    value = given.get(name, usual)
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-    return value

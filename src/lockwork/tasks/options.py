@@ -18,6 +18,7 @@ from lockwork.protocol.keys import PRIORITIES, whole_queue
 from lockwork.tasks.batch import BatchSettings
 from lockwork.tasks.header_encoder import JobLines
 from lockwork.tasks.unique import OnDuplicate, Unique
+from lockwork.validation import one_of, yes_or_no
 
 Priority = Literal["high", "normal", "low"]
 
@@ -140,7 +141,7 @@ class TaskOptions(RunOptions):
             queue=whole_queue(given.get("queue", "default"), "a task's queue"),
             expires_ms=None if expires is None else job_options.limit(expires),
             priority=level(given.get("priority", "normal")),
-            keep_result=_yes_or_no(given.get("keep_result", True)),
+            keep_result=yes_or_no(given.get("keep_result", True), "keep_result"),
             lines=JobLines.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
@@ -189,15 +190,7 @@ class TaskOptions(RunOptions):
 
 def level(priority: str) -> int:
     """Read a priority; raises ConfigError."""
-    if priority not in PRIORITIES:
-        raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
-    return PRIORITIES.index(priority)
-
-
-def _yes_or_no(kept: object) -> bool:
-    if not isinstance(kept, bool):
-        raise ConfigError(f"keep_result must be True or False, not {kept!r}")
-    return kept
+    return PRIORITIES.index(one_of(priority, "priority", PRIORITIES))
 
 
 def _in_process(executor: object) -> bool:

@@ -14,6 +14,7 @@ from lockwork.durations import milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.unique import Terms, Until
 from lockwork.tasks.header_encoder import naming, text
+from lockwork.validation import one_of
 
 OnDuplicate = Literal["keep", "replace"]
 _WHAT = "a job's unique name"
@@ -96,8 +97,8 @@ def _meaning(given: Mapping[str, Any], debounce: int) -> Literal["keep", "replac
     wanted = given.get("on_duplicate")
     if wanted == "debounce":
         raise ConfigError("to wait until nobody calls any more, give debounce='2s' instead of on_duplicate='debounce'")
-    if wanted not in (None, "keep", "replace"):
-        raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {wanted!r}")
+    if wanted is not None:
+        one_of(wanted, "on_duplicate", ("keep", "replace"))
     if debounce and wanted == "keep":
         raise ConfigError("a debounced job always becomes the last call: on_duplicate='keep' cannot be had with it")
     return "debounce" if debounce else "replace" if wanted == "replace" else "keep"
