@@ -1,4 +1,4 @@
-"""What users of the server may do, by role: the rules of its access control lists.
+"""Rules for the server's access control lists, by role.
 
 A role names its commands, the beginnings of its keys, and its channels. The rules also load on Redis 6.2, which knows
 neither `%R~` for keys that are only read nor `-command|subcommand`.
@@ -55,7 +55,7 @@ ROLES: dict[str, Role] = {
         _commands(_CALLS, _SCRIPTS, _SETS, "hkeys type"),
     ),
     "operator": Role(
-        "everything that Lockwork does: the dead, limits, lists of all queues and locks",
+        "everything that Lockwork does: dead jobs, limits, lists of all queues and locks",
         ("*",),
         _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "hkeys scan type zrevrange"),
     ),
@@ -65,7 +65,7 @@ ROLES: dict[str, Role] = {
 def rules(roles: Sequence[str], prefix: str = "lw") -> list[str]:
     """Return the rules of a user with these roles, for `ACL SETUSER` or a file; raises ConfigError.
 
-    They replace what the user had, but for its passwords: there is none among them.
+    They replace the user's rules, and leave its passwords.
     """
     unknown = [role for role in roles if role not in ROLES]
     if unknown or not roles:
@@ -81,17 +81,17 @@ def rules(roles: Sequence[str], prefix: str = "lw") -> list[str]:
 def user_name(name: str) -> str:
     """Return the name of a user if the server takes it; raises ConfigError."""
     if _word(name, "a user's name") == "default":
-        raise ConfigError("the user named default is every client that names no user: choose another name")
+        raise ConfigError("clients that name no user are the user named default: choose another name")
     return name
 
 
 def _word(text: str, what: str) -> str:
-    """Return a text that is one word to redis-cli, and in an ACL file."""
+    """Return the text if redis-cli and an ACL file read it as one word; raises ConfigError."""
     if re.search(r"[\"'\s]", checked(text, what)):
         raise ConfigError(f"{what} must have no quotes, or redis-cli would read them: not {text!r}")
     return text
 
 
 def _literal(text: str) -> str:
-    """Escape the signs that mean something in the server's patterns."""
+    """Escape the special characters of the server's patterns."""
     return re.sub(r"([*?\[\]^\\])", r"\\\1", text)

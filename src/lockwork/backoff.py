@@ -1,4 +1,4 @@
-"""How long a failed job waits before its next attempt: doubling with jitter, a list of pauses, or a function."""
+"""The pause before a failed job's next attempt: exponential with jitter, a list of pauses, or a function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST = 3600.0
 class Exponential:
     """Pauses that grow: `base` before the first retry, `factor` times as long each time, `longest` at most.
 
-    `jitter` is the part of each pause that is drawn by chance, 0 to 1: it spreads jobs that failed together.
+    `jitter`: the random part of each pause, 0 to 1, which spreads jobs that failed together.
     """
 
     base: Duration = 1.0
@@ -38,9 +38,9 @@ def _between(least: float, number: object, most: float) -> bool:
 
 
 Backoff = Duration | Exponential | Sequence[Duration] | Callable[[int], Duration]
-"""As users give it; a duration is the base of an Exponential."""
+"""A backoff option; a duration is the base of an Exponential."""
 Policy = float | Exponential | tuple[float, ...] | Callable[[int], Duration]
-"""The same, checked."""
+"""A checked backoff option; durations are in seconds."""
 
 
 def read(given: Backoff) -> Policy:
@@ -49,9 +49,9 @@ def read(given: Backoff) -> Policy:
         return given
     if isinstance(given, list | tuple):
         if not given:
-            raise ConfigError("backoff must have one pause at least, and the list is empty")
+            raise ConfigError("backoff must have at least one pause: the list is empty")
         return tuple(seconds(pause, "backoff", zero=True) for pause in given)
-    return seconds(given, "backoff", zero=True)  # type: ignore[arg-type]  # it refuses what is no duration
+    return seconds(given, "backoff", zero=True)  # type: ignore[arg-type]  # it refuses other types
 
 
 def pause(attempt: int, policy: Policy) -> float:
@@ -65,7 +65,7 @@ def pause(attempt: int, policy: Policy) -> float:
         assert isinstance(policy.base, float)
         full = min(policy.longest, policy.base * policy.factor ** min(attempt - 1, 100))
         return full * (1 - policy.jitter) + random.uniform(0, full * policy.jitter)  # noqa: S311 - spreads load
-    return seconds(policy(attempt), "what the backoff function returns", zero=True)
+    return seconds(policy(attempt), "the result of the backoff function", zero=True)
 
 
 def delay(attempt: int, base: float) -> float:
@@ -74,4 +74,4 @@ def delay(attempt: int, base: float) -> float:
     Jitter spreads jobs that failed together ("equal jitter", AWS Architecture Blog, "Exponential Backoff And Jitter").
     """
     full = min(LONGEST, base * 2.0 ** min(attempt - 1, 30))
-    return full / 2 + random.uniform(0, full / 2)  # noqa: S311 - spreads load, hides nothing
+    return full / 2 + random.uniform(0, full / 2)  # noqa: S311 - spreads load, no secret

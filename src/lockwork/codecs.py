@@ -20,17 +20,17 @@ _NO_KEYS = (bool, type(None), tuple, frozenset)
 
 
 def _sendable(value: Any) -> Any:
-    """A Pydantic model as JSON can hold it; for classes that msgspec does not know."""
+    """Turn a Pydantic model into JSON values; called for classes that msgspec does not know."""
     dump = getattr(value, "model_dump", None)
     if dump is None or isinstance(value, type):
-        if type(value) in _NO_KEYS:  # elsewhere msgspec knows them
+        if type(value) in _NO_KEYS:  # msgspec supports them as values, not as keys
             raise TypeError("Only dicts with str-like or number-like keys are supported")
         raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
     return dump(mode="json", by_alias=True, round_trip=True)
 
 
 def _restored(kind: Any, value: Any) -> Any:
-    """A Pydantic model of what JSON held."""
+    """Build a Pydantic model from JSON values."""
     if hasattr(kind, "model_validate_json"):
         return kind.model_validate_json(_encode(value))  # in a strict model, text is a date only if it comes from JSON
     if hasattr(kind, "model_validate"):
@@ -42,9 +42,9 @@ def _restored(kind: Any, value: Any) -> Any:
 
 _encode = msgspec.json.Encoder(enc_hook=_sendable).encode
 _decode = msgspec.json.Decoder().decode
-# JSON writes all keys as text
+# JSON has only text as keys
 _shaped = partial(msgspec.convert, str_keys=True, dec_hook=_restored)
-# What JSON gives back as it was; any other annotation asks for a conversion.
+# These survive JSON unchanged; any other annotation asks for a conversion.
 _PLAIN = (int, str, float, bool, None, type(None), Any, object, list, dict, inspect.Parameter.empty)
 _NATIVE = (str, int, float, bool, list, dict, type(None))
 _BRACE = ord("{")
@@ -56,34 +56,34 @@ def encode(value: object, what: str, cap: int) -> bytes:
     """Encode `value`; raises ConfigError if JSON cannot hold it, PayloadTooLarge over `cap` bytes."""
     try:
         encoded = _encode(value)
-        # the encoder writes null for them, and their names if they are keys
+        # the encoder writes NaN and infinity as null, and as keys by name
         odd = encoded.find(b"null") >= 0 or (
             _BRACE in encoded and (encoded.find(b'nan":') >= 0 or encoded.find(b'inf":') >= 0)
         )
         finite = not odd or _finite(msgspec.to_builtins(value, enc_hook=_sendable))
-    except Exception as error:  # noqa: BLE001 - it may be too deep, and the code of its own classes may do anything
+    except Exception as error:  # noqa: BLE001 - it may be nested too deeply, and its classes may fail in any way
         raise ConfigError(f"{what} cannot be sent as JSON: {error}") from None
     if not finite:
-        raise ConfigError(f"{what} cannot be sent as JSON: it has no NaN and no infinity")
+        raise ConfigError(f"{what} cannot be sent as JSON, which has no NaN and no infinity")
     if len(encoded) > cap:
         raise PayloadTooLarge(f"{what} would be {len(encoded)} bytes, and the cap is {cap}: send a reference instead")
     return encoded
 
 
 def decode(encoded: bytes) -> Any:
-    """Decode; raises ValueError for what is not JSON."""
+    """Decode JSON; raises ValueError if it is malformed."""
     return _decode(encoded)
 
 
 def convert(value: Any, wanted: Any) -> Any:
-    """Turn decoded JSON into the annotated type; raises ValueError with the place that does not fit."""
+    """Convert decoded JSON to the annotated type; raises ValueError naming the path that does not fit."""
     if wanted in _PLAIN:
         return value
     return _shaped(value, wanted)
 
 
 def result(encoded: bytes, wanted: Any, of: str) -> Any:
-    """Read what a function returned, as its annotation says; raises ResultUnavailable when it is something else."""
+    """Decode a result as the function's annotation says; raises ResultUnavailable if it does not fit."""
     value = decode(encoded)
     try:
         if wanted in _CHECKED and not isinstance(value, wanted):
@@ -92,12 +92,12 @@ def result(encoded: bytes, wanted: Any, of: str) -> Any:
     except (ValueError, TypeError) as error:
         shown = wanted.__name__ if isinstance(wanted, type) else wanted
         raise ResultUnavailable(
-            f"{of} returned what does not fit its annotation, {shown}: {error}; correct that, or leave it out"
+            f"the result of {of} does not fit its annotation {shown}: {error}; correct the annotation, or leave it out"
         ) from None
 
 
 class Signature:
-    """What a task function takes and returns, read once when it is registered; `without` these parameters."""
+    """The parameters and the result of a task function, read once at registration; `without`: injected parameters."""
 
     def __init__(self, function: Callable[..., Any], without: frozenset[str] = frozenset()) -> None:
         whole = inspect.signature(function)
@@ -131,19 +131,16 @@ class Signature:
         self._plain = not self._positions and all(map(_is_plain, named))
 
     def check_types(self, task: str, *, result: bool) -> None:
-        """Raise ConfigError for an argument that each call gives, or a `result`, that can never be converted."""
+        """Raise ConfigError if a required argument, or the `result`, has a type that can never be converted."""
         for name, hint in self._required.items():
             why = _never(hint) or _unknown(hint)
             if why:
                 raise ConfigError(
-                    f"task {task!r}: nothing can be converted to what {name!r} is annotated as: {why}; "
-                    "correct that, or leave it out"
+                    f"task {task!r}: the annotation of {name!r} cannot be used: {why}; correct it, or leave it out"
                 )
         why = _unknown(self.returns) if result else ""
         if why:
-            raise ConfigError(
-                f"task {task!r}: what it is annotated to return cannot be sent: {why}; or set keep_result=False"
-            )
+            raise ConfigError(f"task {task!r}: its result cannot be sent: {why}; or set keep_result=False")
 
     @property
     def names(self) -> Collection[str]:
@@ -151,10 +148,10 @@ class Signature:
         return self._signature.parameters.keys()
 
     def check(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Raise TypeError, as the call itself would, if the arguments do not fit."""
+        """Raise TypeError, as the call itself would, if the arguments do not fit the signature."""
         if kwargs and not self._without.isdisjoint(kwargs):
             name = min(self._without & kwargs.keys())
-            raise TypeError(f"{name!r} is injected by the worker, and is no argument of the job")
+            raise TypeError(f"{name!r} is injected by the worker, so callers must not give it")
         if kwargs or not self._simple or not self._least <= len(args) <= self._most:
             try:
                 self._signature.bind(*args, **kwargs)
@@ -162,7 +159,7 @@ class Signature:
                 raise TypeError(f"{self._called}({', '.join(self._signature.parameters)}): {error}") from None
 
     def convert(self, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Convert decoded arguments in place to what their annotations say; raises ValueError."""
+        """Convert decoded arguments in place to the annotated types; raises ValueError."""
         if self._plain:
             return
         for index, hint in self._positions:
@@ -189,28 +186,28 @@ def _is_plain(hint: Any) -> bool:
 
 
 def _usable(hint: Any) -> Any:
-    """What `*args` or `**kwargs` are annotated as; Any if nothing can be converted to that, as to P.args."""
+    """The annotation of `*args` or `**kwargs`; Any if nothing can be converted to it, as with P.args."""
     return Any if _never(hint) else hint
 
 
 def _never(hint: Any) -> str:
-    """Why nothing can be converted to it, ever; empty if something may."""
+    """Return why no value can ever be converted to the type; empty if one might."""
     try:
         msgspec.json.Decoder(hint)
     except TypeError as error:
         return str(error)
-    except Exception:  # noqa: BLE001 - types of its fields may be defined further down
+    except Exception:  # noqa: BLE001 - a forward reference may be defined later
         return ""
     return ""
 
 
 def _unknown(hint: Any) -> str:
-    """Why its values cannot be sent, if there is a class in it that cannot; empty if that is not certain."""
+    """Return why values of the type cannot be sent as JSON; empty if that is not certain."""
     if _is_plain(hint):
         return ""
     try:
         kinds = list(_classes(msgspec.inspect.type_info(hint)))
-    except Exception:  # noqa: BLE001 - types of its fields may be defined further down
+    except Exception:  # noqa: BLE001 - a forward reference may be defined later
         return ""
     for kind in kinds:
         known = hasattr(kind, "model_validate") or inspect.isabstract(kind) or getattr(kind, "_is_protocol", False)
@@ -223,7 +220,7 @@ def _unknown(hint: Any) -> str:
 
 
 def _classes(seen: Any) -> Iterator[Any]:
-    """The classes that msgspec does not know in what it has found out about a type."""
+    """Yield the classes in a type that msgspec does not know."""
     waiting, done = [seen], set()
     while waiting:
         one = waiting.pop()
@@ -239,8 +236,8 @@ def _classes(seen: Any) -> Iterator[Any]:
 
 
 def type_hints(thing: Callable[..., Any]) -> dict[str, Any]:
-    """What the parameters and the result of a function, or the attributes of a class, are annotated as."""
+    """The annotations of a function's parameters and result, or of a class's attributes."""
     try:
         return typing.get_type_hints(inside(thing))
-    except Exception:  # noqa: BLE001 - names that exist for type checkers only: then nothing is converted
+    except Exception:  # noqa: BLE001 - names that only type checkers see: nothing is converted
         return {}

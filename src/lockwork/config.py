@@ -1,4 +1,4 @@
-"""The settings of a Lockwork object: one frozen value, checked once; unknown names are errors with a suggestion."""
+"""The settings of a Lockwork object: one frozen value, checked once. An unknown name is an error with a suggestion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockwork.validation import whole, yes_or_no
 
 
 class Settings(TypedDict, total=False):
-    """The keyword arguments of Lockwork; see Config for what they mean."""
+    """The keyword arguments of Lockwork, which Config documents."""
 
     prefix: str
     lock_lease: Duration
@@ -40,7 +40,7 @@ _OTHERS = {
     "time_limit": ("hard_timeout",),
     "ttl": ("expires", "result_ttl"),
 }
-"""What other queues call what we have by another name."""
+"""Names of our options in other libraries."""
 _CLOSE = 0.65
 _MOST = 1 << 40
 
@@ -50,7 +50,7 @@ def check_names(
 ) -> None:
     """Raise ConfigError, with a suggestion, for a name that the TypedDict `known` does not have.
 
-    `elsewhere`: names that belong to another place, and what to say of a `{name}` of them.
+    `elsewhere`: names that belong to another place, and the hint for a `{name}` of them.
     """
     names = list(get_annotations(known))
     for name in given:
@@ -67,7 +67,7 @@ def check_names(
 def _close(name: str, names: list[str]) -> list[str]:
     close = get_close_matches(name, names, 1, cutoff=_CLOSE)
     if close:
-        # another that is about as close may be what was meant, too
+        # suggest a second name that is about as close
         least = max(_CLOSE, SequenceMatcher(None, close[0], name).ratio() - 0.15)
         close = sorted({*close, *get_close_matches(name, names, 2, cutoff=least)})
     return close
@@ -78,29 +78,31 @@ class Config:
     """Checked settings; durations are in seconds."""
 
     prefix: str = "lw"
-    """Begins every key and channel; apps with different prefixes do not see each other."""
+    """The beginning of every key and channel; apps with different prefixes do not see each other."""
     lock_lease: float = 15.0
-    """How long a lock lasts unless it is renewed, which happens every third of it as long as the process lives."""
+    """How long a lock lasts unless it is renewed. While the process lives, it is renewed every third of that time."""
     patience: float = 10.0
-    """How long a call goes on trying while the server is away, before it raises ServerUnavailable."""
+    """How long a call tries to reach the server before it raises ServerUnavailable."""
     result_ttl: float = 600.0
-    """How long results are kept, at least; at most twice as long. The same in all processes that use a queue."""
+    """How long results are kept: at least this long, at most twice. Must be the same in all processes of a queue."""
     dead_ttl: float = 30 * 86400.0
-    """How long a dead job is kept for somebody to look into it. The same in all workers of a queue, as the next one."""
+    """How long a dead job is kept. Must be the same in all workers of a queue."""
     dead_limit: int = 100_000
-    """How many dead jobs a queue keeps; the oldest go first. 0: none, but each is there for some seconds."""
+    """How many dead jobs a queue keeps; the oldest are deleted first. With 0, each is kept for some seconds.
+
+    Must be the same in all workers of a queue."""
     max_payload: int = 1 << 20
-    """Bytes that the encoded arguments of a job may have."""
+    """Most bytes of a job's encoded arguments."""
     max_result: int = 4 << 20
-    """Bytes that an encoded result may have."""
+    """Most bytes of an encoded result."""
     allow_eviction: bool = False
-    """Whether to work with a server whose maxmemory-policy lets it delete our keys."""
+    """Whether to accept a server whose maxmemory-policy may delete our keys."""
     partitions: Partitions = field(default_factory=Partitions)
-    """How many partitions queues have, for instance {"mail": 4}; the same in all processes that use such a queue."""
+    """Number of partitions by queue, for instance {"mail": 4}. Must be the same in all processes of a queue."""
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
-        """Check settings as users give them; raises ConfigError."""
+        """Check the given settings; raises ConfigError."""
         check_names(settings, Settings, "Lockwork has no setting")
         given = dict(settings)
         for name in ("lock_lease", "result_ttl", "dead_ttl"):

@@ -10,7 +10,7 @@ from datetime import timedelta
 from lockwork.errors import ConfigError
 
 MOST = 10_000_000
-"""Units in a rate or a bucket: with more, fractions of a microsecond could not be counted exactly on the server."""
+"""Most units of a rate or bucket: with more, the server could not count fractions of a microsecond exactly."""
 _RATE = re.compile(r"([1-9]\d{0,99})\s*/\s*(\S.*)")
 
 
@@ -18,12 +18,12 @@ def parsed(rate: object) -> tuple[int, int]:
     """Return a rate's units and its period in microseconds; raises ConfigError."""
     found = _RATE.fullmatch(rate.strip()) if isinstance(rate, str) else None
     if found is None:
-        raise ConfigError(f'a rate is units per time, such as "100/s", "5/m" or "10/30s", not {rate!r:.80}')
+        raise ConfigError(f'a rate must be units per time, such as "100/s", "5/m" or "10/30s", not {rate!r:.80}')
     count, per = int(found[1]), found[2].strip()
     try:
         period = round(seconds(per if per[0].isdigit() else f"1{per}", "a rate's period") * 1_000_000)
     except ConfigError as error:
-        raise ConfigError(f'{error}; a rate is units per time, such as "100/s", "5/m" or "10/30s"') from None
+        raise ConfigError(f'{error}; a rate must be units per time, such as "100/s", "5/m" or "10/30s"') from None
     if count > MOST:
         raise ConfigError(f"a rate has at most {MOST:,} units, not {rate!r}")
     return count, period
@@ -58,7 +58,7 @@ def milliseconds(value: Duration, what: str, *, zero: bool = False) -> int:
 
 def in_milliseconds(duration: float) -> int:
     """Return seconds in whole milliseconds, rounded up, and at least 1 unless they are 0."""
-    # from whole microseconds, because no float is exactly 0.009, and its last bit shall not add a millisecond
+    # from whole microseconds: no float is exactly 0.009, and its last bit must not add a millisecond
     microseconds = round(duration * 1_000_000) or math.ceil(duration)
     return -(-microseconds // 1000)
 

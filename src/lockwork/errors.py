@@ -1,4 +1,4 @@
-"""Every error Lockwork raises: one root, one leaf per situation; each message says what happened and what to do."""
+"""The errors that Lockwork raises: one root, one class per situation. A message says what happened and what to do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ class LockworkError(Exception):
 
 
 class ConfigError(LockworkError, ValueError):
-    """An argument, name, URL or setting is not usable; nothing was sent to the server."""
+    """An argument, name, URL or setting is invalid; nothing was sent to the server."""
 
 
 class BlockingCallError(LockworkError, RuntimeError):
-    """A blocking call was made on the thread of a running event loop; use its `a`-prefixed twin there."""
+    """A blocking call was made on the thread of a running event loop. Use the `a`-prefixed method there."""
 
 
 class ServerUnavailable(LockworkError, ConnectionError):
@@ -20,30 +20,30 @@ class ServerUnavailable(LockworkError, ConnectionError):
 
 
 class ServerRefused(LockworkError):
-    """The server answered, but refuses us: wrong password, missing rights, out of memory, or a key of another type."""
+    """The server refused a command: wrong password, missing rights, out of memory, or a key of another type."""
 
 
 class ServerUnsuitable(LockworkError):
-    """The server works but would lose locks or jobs: too old, a read-only replica, or one that evicts keys."""
+    """The server would lose locks or jobs: it is too old, a read-only replica, or evicts keys."""
 
 
 class LockTimeout(LockworkError, TimeoutError):
-    """The lock was not granted within `wait`; the caller is no longer in the waiting line."""
+    """The lock was not granted within `wait`; the caller no longer waits for it."""
 
 
 class LockLost(LockworkError):
-    """The lease ended while the holder was still working; what it wrote since then may overlap with the next holder."""
+    """The lease ended while the holder was still working; its writes since then may overlap with the next holder's."""
 
 
 class NotReplicated(LockworkError):
-    """Too few replicas had what was written in time; a grant was given back."""
+    """Too few replicas confirmed a write in time. A grant was released again."""
 
 
 class JobNotReplicated(NotReplicated):
-    """Too few replicas had the jobs in time: they are enqueued, and run unless a failover loses them.
+    """Too few replicas confirmed the jobs in time: they are enqueued, and run unless a failover loses them.
 
-    So enqueuing them once more would run them twice. `ids` are those of which it is not known, in order.
-    When a full queue refused those after them, `__cause__` is the QueueFull that says so.
+    Enqueuing them once more would run them twice. `ids`: the jobs whose replication was not confirmed, in order.
+    If a full queue refused the jobs after them, `__cause__` is that QueueFull.
     """
 
     def __init__(self, message: str, ids: tuple[str, ...]) -> None:
@@ -55,17 +55,17 @@ class JobNotReplicated(NotReplicated):
 
 
 class NotHeld(LockworkError, RuntimeError):
-    """A lock was released by a thread or task that does not hold it; nothing changed."""
+    """A thread or asyncio task released a lock that it does not hold; nothing changed."""
 
 
 class WouldDeadlock(LockworkError, RuntimeError):
-    """What was asked for could only be granted after the caller itself has given something up; nothing changed."""
+    """The caller would wait for itself, for instance by upgrading a read lock; nothing changed."""
 
 
 class StaleFence(LockworkError):
-    """A store has seen a higher fence: the grant behind this write is over, and nothing was written.
+    """The store has seen a higher fence: the grant behind this write has ended, and nothing was written.
 
-    `fence` is the one that was refused, `seen` the one that the store has.
+    `fence`: the refused fence. `seen`: the fence that the store has.
     """
 
     def __init__(self, message: str, fence: int, seen: int) -> None:
@@ -82,7 +82,7 @@ class NoSuchRow(LockworkError, LookupError):
 
 
 class WaitTimeout(LockworkError, TimeoutError):
-    """What was waited for did not happen within `timeout`; this caller is no longer counted as waiting."""
+    """The awaited event did not happen within `timeout`; the caller no longer waits."""
 
 
 class RateLimited(LockworkError):
@@ -97,7 +97,7 @@ class RateLimited(LockworkError):
 
 
 class OnceFailed(LockworkError):
-    """What runs once per period did not end well, and is not run again in this period; `type` and `text` say how."""
+    """The run of this period failed, and is not repeated within it. `type` and `text` are those of its error."""
 
     def __init__(self, message: str, type: str, text: str) -> None:
         super().__init__(message)
@@ -115,7 +115,7 @@ class SoldOut(LockworkError):
 class NotEnqueued(LockworkError):
     """A database transaction was committed, but enqueueing its jobs failed or its effect is unknown.
 
-    `ids` are theirs.
+    `ids`: the ids of those jobs.
     """
 
     def __init__(self, message: str, ids: tuple[str, ...]) -> None:
@@ -127,7 +127,7 @@ class NotEnqueued(LockworkError):
 
 
 class LimitReached(LockworkError):
-    """This buyer already holds or bought as many units as the limit allows."""
+    """This buyer has reserved or bought as many units as the limit allows."""
 
 
 class ReservationEnded(LockworkError):
@@ -135,10 +135,10 @@ class ReservationEnded(LockworkError):
 
 
 class QueueFull(LockworkError):
-    """A queue has no room for what was to be enqueued: `waiting` jobs wait in `queue`, and `limit` may.
+    """A queue has no room: `waiting` jobs wait in `queue`, and its limit is `limit`.
 
-    Of a batch, the first `enqueued` jobs are enqueued: a whole number of thousands, of unique jobs of five hundreds. Of
-    a batch that was split among partitions `enqueued` are, and those that are not are at `missing`, counted from 0.
+    Of a batch, the first `enqueued` jobs are enqueued, a multiple of 500. Of a batch that was split among partitions,
+    `enqueued` jobs are enqueued, and `missing` lists the positions of the others, from 0.
     """
 
     def __init__(
@@ -160,13 +160,13 @@ class UnknownTask(LockworkError, LookupError):
 
 
 class PayloadTooLarge(LockworkError, ValueError):
-    """Arguments or a result are larger, once encoded, than the cap; nothing was sent."""
+    """The encoded arguments or result exceed the cap; nothing was sent."""
 
 
 class JobFailed(LockworkError):
     """The job ended without a result: it failed for good or was cancelled.
 
-    `type`, `text` and `traceback` are those of the error that its task raised, as text.
+    `type`, `text` and `traceback` describe the error that its task raised.
     """
 
     def __init__(self, message: str, type: str = "", text: str = "", traceback: str = "") -> None:
@@ -180,7 +180,7 @@ class JobFailed(LockworkError):
 
 
 class JobCancelled(JobFailed):
-    """The job was cancelled; inside of a `def` job, the job is being cancelled."""
+    """The job was cancelled. Raised inside a `def` job while it is being cancelled."""
 
     def __init__(
         self, message: str = "the job is being cancelled", type: str = "", text: str = "", traceback: str = ""
@@ -189,7 +189,7 @@ class JobCancelled(JobFailed):
 
 
 class WorkerDied(LockworkError):
-    """The process that ran the job died, or was stopped, and the job does not start again: it is in the dead set."""
+    """The process that ran the job died or was stopped, and the job has no start left: it is in the dead set."""
 
 
 class JobTimeout(TimeoutError):
@@ -200,16 +200,16 @@ class JobTimeout(TimeoutError):
 
 
 class JobExpired(JobFailed):
-    """The job had not begun when it had to, and does not run."""
+    """The job did not start in time, and does not run."""
 
 
 class DeliveryOver(LockworkError):
-    """This delivery of the job is over: its lease ended, or it was settled; nothing was written."""
+    """This delivery has ended: its lease ran out, or it was settled. Nothing was written."""
 
 
 class ResultUnavailable(LockworkError, LookupError):
-    """No result of this job is kept: it expired, was never kept, or the job is unknown; or it is of another type."""
+    """The job has no readable result: it expired, was never kept, has another type, or the job is unknown."""
 
 
 class ResultTimeout(LockworkError, TimeoutError):
-    """The job had not ended when the time to wait for its result was over; it may still run."""
+    """The job did not end within the time to wait for its result; it may still run."""

@@ -1,4 +1,4 @@
-"""Exceptions as data: what the server keeps of an error is text, and only registered classes are made of it again."""
+"""Exceptions as data: an error is stored as text, and only registered classes are rebuilt from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPE = 200
 _MESSAGE = 1000
 _TRACE = 4000
 _KNOWN = 4000
-"""Bytes that the arguments and attributes of a registered error may have; a larger one arrives as JobFailed."""
+"""Most bytes of a registered error's arguments and attributes; a larger one arrives as JobFailed."""
 
 _OURS = f"{Path(__file__).parent}/"
 _LIBRARIES = tuple(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -29,14 +29,14 @@ _STEERING = {
     for codes in (range(32), range(127, 160), (0x2028, 0x2029), range(0x202A, 0x202F), range(0x2066, 0x206A))
     for code in codes
 }
-"""What ends a line, steers a terminal, or turns the order of what is shown; and how it is written instead."""
+"""Characters that end a line, control a terminal or reverse the text direction, and their escapes."""
 
 ErrorClass = TypeVar("ErrorClass", bound=type[Exception])
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A stored error: its class by name, its text, its traceback as text, and what a registered class is made of."""
+    """A stored error: class name, text, traceback as text, and the fields of a registered class."""
 
     type: str
     text: str
@@ -45,7 +45,7 @@ class Failure:
 
     @classmethod
     def read(cls, stored: bytes) -> Failure:
-        """Read what a worker or a server script stored, or what anything else left there; never raises."""
+        """Read a stored error; never raises, whatever is stored there."""
         try:
             fields = codecs.decode(stored)
             known = fields.get("known")
@@ -63,16 +63,16 @@ class Failure:
 
 
 class Errors:
-    """The error classes of an app that survive the way through the server."""
+    """The error classes of an app that callers receive as themselves."""
 
     def __init__(self) -> None:
         self._names: dict[type[BaseException], str] = {}
         self._classes: dict[str, type[Exception]] = {}
 
     def add(self, error: ErrorClass, name: str | None = None) -> ErrorClass:
-        """Register a class; raises ConfigError when it is none, or its name is taken by another one."""
+        """Register a class; raises ConfigError for anything else, or if another class has its name."""
         if not isinstance(error, type) or not issubclass(error, Exception):
-            raise ConfigError(f"what is registered as an error is an Exception class, not {error!r}")
+            raise ConfigError(f"only an Exception class can be registered as an error, not {error!r}")
         called = error.__name__ if name is None else name
         if not isinstance(called, str) or not 1 <= len(called) <= _TYPE:
             raise ConfigError(f"an error's name is text of 1 to {_TYPE} characters, not {called!r:.60}")
@@ -84,7 +84,7 @@ class Errors:
         return error
 
     def stored(self, error: BaseException) -> bytes:
-        """An error as bytes, whatever its class does when it is asked."""
+        """Encode an error; never fails, whatever its class does in `__str__`."""
         fields: dict[str, Any] = {
             "type": sendable(type(error).__name__[:_TYPE]),
             "message": text(error),
@@ -98,9 +98,9 @@ class Errors:
         return codecs.encode(fields, "an error", 1 << 20)
 
     def rebuilt(self, failure: Failure) -> Exception | None:
-        """The error itself, if its class is registered here and what was stored of it fits; else None.
+        """Rebuild the error if its class is registered here and the stored fields fit; else return None.
 
-        Its `__init__` does not run: the arguments and attributes are put back.
+        Its `__init__` does not run: arguments and attributes are restored.
         """
         known = failure.known
         if known is None:
@@ -117,9 +117,9 @@ class Errors:
                 if not attribute.startswith("__"):
                     error.__dict__[attribute] = codecs.convert(value, hints.get(attribute, Any))
             str(error)
-        except Exception:  # noqa: BLE001 - the class has changed since: then the error arrives as data
+        except Exception:  # noqa: BLE001 - the class has changed: the error arrives as data
             return None
-        # one whose `__init__` did more than that would say something else
+        # an error whose `__init__` did more would have another text
         return error if text(error) == failure.text else None
 
 
@@ -129,7 +129,7 @@ def line(error: BaseException) -> str:
 
 
 def one_line(given: str) -> str:
-    """Text without control characters: what a job fails with must not end the log's line, or look like another one."""
+    """Escape control characters, so that an error cannot end the log line or forge another one."""
     return given.translate(_STEERING)
 
 
@@ -137,8 +137,8 @@ def text(error: BaseException) -> str:
     """The error's text, bounded."""
     try:
         return sendable(str(error)[:_MESSAGE])
-    except BaseException as problem:  # noqa: BLE001 - a task's own exception class may do anything
-        return f"(its text cannot be had: {type(problem).__name__})"
+    except BaseException as problem:  # noqa: BLE001 - `__str__` of the app's exception class may fail in any way
+        return f"(no text: {type(problem).__name__})"
 
 
 def sendable(given: str) -> str:
@@ -147,23 +147,23 @@ def sendable(given: str) -> str:
 
 
 def exc_info(error: BaseException) -> tuple[type[BaseException], BaseException, TracebackType | None]:
-    """The error for a log record; the traceback begins with the app's first frame, and is None without one."""
+    """The `exc_info` of a log record; its traceback begins with the app's first frame, or is None."""
     return type(error), error, _first_of_app(error)
 
 
 def is_own(file: str) -> bool:
-    """Whether a file is the app's own code: neither ours, nor Python's, nor an installed library's."""
+    """Whether a file is the app's own code, not Lockwork's, Python's or an installed library's."""
     return not file.startswith((_OURS, *_LIBRARIES, "<"))
 
 
 def own_frame(frames: Sequence[traceback.FrameSummary]) -> str:
-    """The innermost place in the app's own code, or the innermost of all: file, line and function."""
+    """The innermost frame of the app's own code, or else of all: file, line and function."""
     own = [frame for frame in frames if is_own(frame.filename)] or frames
     return f"{own[-1].filename}, line {own[-1].lineno}, in {own[-1].name}" if own else ""
 
 
 def _first_of_app(error: BaseException) -> TracebackType | None:
-    """How the worker came to call the app's code tells nobody anything."""
+    """Skip Lockwork's own frames at the beginning."""
     first = error.__traceback__
     while first is not None and first.tb_frame.f_globals.get("__name__", "").startswith("lockwork."):
         first = first.tb_next
@@ -174,7 +174,7 @@ def _trace(error: BaseException) -> str:
     first = _first_of_app(error) or error.__traceback__
     try:
         return "".join(traceback.format_exception(type(error), error, first))
-    except Exception:  # noqa: BLE001 - it looks at the error's attributes, which may do anything; frames are only frames
+    except Exception:  # noqa: BLE001 - it reads attributes of the error, which may fail in any way; frames cannot
         return "".join(traceback.format_tb(first)) + line(error)
 
 
@@ -188,7 +188,7 @@ def _taken_apart(name: str, error: BaseException) -> dict[str, Any] | None:
             return None
         known = {"name": name, "args": list(error.args), "state": state}
         encoded = codecs.encode(known, "an error's attributes", _KNOWN)
-    except Exception:  # noqa: BLE001 - what cannot be sent is left out
+    except Exception:  # noqa: BLE001 - attributes that JSON cannot hold are left out
         return None
     found: dict[str, Any] = json.loads(encoded)
     return found

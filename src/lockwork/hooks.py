@@ -1,4 +1,4 @@
-"""Hooks: functions of the app that are told what becomes of jobs. They observe, and change no job's fate."""
+"""Hooks: functions of the app that are called at each step of a job. They observe, and do not change its outcome."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ log: Log = Log("lockwork.hooks")
 
 
 class Again(BaseException):
-    """Ends a delivery: the job is to run again after `delay_ms`; no job's `except Exception` keeps it.
+    """Ends a delivery: the job runs again after `delay_ms`. A job's `except Exception` does not catch it.
 
-    `delay_ms` is None for its task's back-off. A delivery that is not `counted` was no attempt.
+    `delay_ms`: None for the task's backoff. `counted`: whether the delivery counts as an attempt.
     """
 
     def __init__(self, delay_ms: int | None, *, counted: bool) -> None:
@@ -39,7 +39,7 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """An attempt begins; `args` and `kwargs` are what the function will get, without what is injected."""
+    """An attempt begins; `args` and `kwargs` are the converted arguments, without injected ones."""
 
     id: str
     task: str
@@ -51,7 +51,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succeeded:
-    """An attempt ended well and is being settled, after so many `seconds`; `result` is what the function returned."""
+    """An attempt succeeded after `seconds`, and is being settled; `result` is the return value."""
 
     id: str
     task: str
@@ -63,7 +63,7 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """An attempt failed, the last one or not; `task` is empty when what came from the server cannot be read.
+    """An attempt failed; it may be the last one. `task` is empty if the stored job cannot be read.
 
     `error` is an Again if the job itself called `retry`.
     """
@@ -78,7 +78,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retrying:
-    """A failed job runs again, no earlier than `delay` seconds from now."""
+    """A failed job runs again in `delay` seconds or later."""
 
     id: str
     task: str
@@ -90,7 +90,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """A failed job does not run again: it is in the dead set."""
+    """A failed job does not run again: it goes to the dead set."""
 
     id: str
     task: str
@@ -101,7 +101,7 @@ class Died:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snoozed:
-    """A job that had begun put itself off for `delay` seconds; that is no attempt, and the next one has its number."""
+    """A running job snoozed for `delay` seconds. This is no attempt: the next run has the same number."""
 
     id: str
     task: str
@@ -113,7 +113,7 @@ class Snoozed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
-    """A job that had begun was cancelled, and does not run again."""
+    """A running job was cancelled, and does not run again."""
 
     id: str
     task: str
@@ -145,98 +145,98 @@ class Hooks:
         self.on_snooze: tuple[Callable[[Snoozed], object], ...] = ()
         self.on_cancel: tuple[Callable[[Cancelled], object], ...] = ()
         self.in_worker: bool = False
-        """Whether there is any but enqueue hooks."""
+        """Whether a worker has hooks to call: any but enqueue hooks."""
 
     def enqueue(self, hook: OnEnqueue) -> OnEnqueue:
-        """Tell `hook`, a plain function, of each job that this process enqueued, once the server has it."""
+        """Call `hook`, a plain function, for each job that this process enqueued, when the server has it."""
         _check(hook)
         if is_async(hook):
             raise ConfigError(
-                f"an enqueue hook runs inside of blocking calls, too, and cannot be async def: {_name(hook)}"
+                f"an enqueue hook also runs inside blocking calls, so it cannot be async def: {_name(hook)}"
             )
         self.on_enqueue += (hook,)
         return hook
 
     def start(self, hook: OnStart) -> OnStart:
-        """Tell `hook` before an attempt begins."""
+        """Call `hook` before each attempt."""
         _check(hook)
         self.on_start += (hook,)
         self.in_worker = True
         return hook
 
     def success(self, hook: OnSuccess) -> OnSuccess:
-        """Tell `hook` after an attempt that ended well."""
+        """Call `hook` after each attempt that succeeded."""
         _check(hook)
         self.on_success += (hook,)
         self.in_worker = True
         return hook
 
     def failure(self, hook: OnFailure) -> OnFailure:
-        """Tell `hook` of each attempt that failed; then retry hooks or dead hooks are told what follows."""
+        """Call `hook` after each failed attempt; retry hooks or dead hooks follow."""
         _check(hook)
         self.on_failure += (hook,)
         self.in_worker = True
         return hook
 
     def retry(self, hook: OnRetry) -> OnRetry:
-        """Tell `hook` of each failed attempt that will be followed by another."""
+        """Call `hook` after each failed attempt that another one follows."""
         _check(hook)
         self.on_retry += (hook,)
         self.in_worker = True
         return hook
 
     def dead(self, hook: OnDead) -> OnDead:
-        """Tell `hook` of each job that goes to the dead set by a failed attempt."""
+        """Call `hook` for each job that goes to the dead set after a failed attempt."""
         _check(hook)
         self.on_dead += (hook,)
         self.in_worker = True
         return hook
 
     def snooze(self, hook: OnSnooze) -> OnSnooze:
-        """Tell `hook` of each job that put itself off; failure and retry hooks are not told of it."""
+        """Call `hook` for each job that snoozed; failure and retry hooks are not called for it."""
         _check(hook)
         self.on_snooze += (hook,)
         self.in_worker = True
         return hook
 
     def cancel(self, hook: OnCancel) -> OnCancel:
-        """Tell `hook` of each job that was cancelled after an attempt had begun; failure hooks are not told of it."""
+        """Call `hook` for each job that was cancelled while it ran; failure hooks are not called for it."""
         _check(hook)
         self.on_cancel += (hook,)
         self.in_worker = True
         return hook
 
     def enqueued(self, events: Iterable[Enqueued]) -> None:
-        """Tell the enqueue hooks; what they raise is logged, because the jobs are enqueued by now."""
+        """Call the enqueue hooks; their errors are logged, because the jobs are enqueued already."""
         for event in events:
             for hook in self.on_enqueue:
                 try:
                     hook(event)
-                except Exception as error:  # noqa: BLE001 - whatever a hook raises changes nothing
+                except Exception as error:  # noqa: BLE001 - an error of a hook changes nothing
                     complain(hook, "enqueue", event.id, error)
 
 
 def is_async(hook: Callable[..., Any]) -> bool:
-    """Whether it is an `async def`, or an object that is called like one."""
-    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(type(hook), "__call__", None))  # noqa: B004 - asked for its kind, not whether it is there
+    """Whether it is an `async def`, or an object with an async `__call__`."""
+    return inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(getattr(type(hook), "__call__", None))  # noqa: B004 - asks for its kind, not whether it exists
 
 
 def complain(hook: Callable[..., Any], kind: str, id: str, error: BaseException) -> None:
     """Log what a hook raised."""
-    log.error("the %s hook %s failed for job %s, which goes on unharmed", kind, _name(hook), id, exc_info=error)
+    log.error("the %s hook %s failed for job %s; the job goes on", kind, _name(hook), id, exc_info=error)
 
 
 def _check(hook: object) -> None:
     if not callable(hook):
-        raise ConfigError(f"a hook is a function that takes one event, not {hook!r}")
+        raise ConfigError(f"a hook must be a function that takes one event, not {hook!r}")
     if inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook):
-        raise ConfigError(f"a hook is a plain function or an async def, and not a generator: {_name(hook)}")
+        raise ConfigError(f"a hook must be a plain function or an async def, not a generator: {_name(hook)}")
     try:
         inspect.signature(hook).bind(None)
     except TypeError:
-        raise ConfigError(f"a hook takes one argument, the event: {_name(hook)}") from None
+        raise ConfigError(f"a hook must take one argument, the event: {_name(hook)}") from None
     except ValueError:
-        pass  # a builtin that does not show what it takes
+        pass  # a builtin without a signature
 
 
 def _name(hook: Callable[..., Any]) -> str:

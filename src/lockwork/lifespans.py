@@ -1,4 +1,4 @@
-"""Lifespans: what an app sets up when a worker process begins, and takes down when it ends."""
+"""Lifespans: resources that an app opens when a worker process starts, and closes when it stops."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ L = TypeVar("L", bound=Callable[[], Any])
 
 
 class SetUpFailed(LockworkError):
-    """What a worker process needs before it may run jobs could not be set up."""
+    """A lifespan failed to start, so the worker process runs no jobs."""
 
 
 class Lifespans:
-    """The app's lifespans; they begin in the order of registration and end in reverse."""
+    """The app's lifespans: started in the order of registration, ended in reverse."""
 
     def __init__(self) -> None:
         self._all: list[Callable[[], Any]] = []
 
     def add(self, lifespan: L) -> L:
-        """Register a generator function of either kind with one `yield`, or what returns a context manager."""
+        """Register a generator function, sync or async, with one `yield`, or one that returns a context manager."""
         if not callable(lifespan):
-            raise ConfigError(f"a lifespan is a function with one yield, not {lifespan!r}")
+            raise ConfigError(f"a lifespan must be a function with one yield, not {lifespan!r}")
         try:
             inspect.signature(lifespan).bind()
         except TypeError:
-            raise ConfigError(f"a lifespan takes no arguments: {_name(lifespan)}") from None
+            raise ConfigError(f"a lifespan must take no arguments: {_name(lifespan)}") from None
         except ValueError:
-            pass  # a builtin that does not show what it takes
+            pass  # a builtin without a signature
         if inspect.iscoroutinefunction(lifespan):
-            raise ConfigError(f"a lifespan yields once, between its beginning and its end: {_name(lifespan)}")
+            raise ConfigError(f"a lifespan must yield once, between start and end: {_name(lifespan)}")
         self._all.append(lifespan)
         return lifespan
 
     @contextlib.asynccontextmanager
     async def around(self) -> AsyncIterator[None]:
-        """Hold all of them open; raises SetUpFailed when one does not begin.
+        """Hold all of them open; raises SetUpFailed if one fails to start.
 
-        Whatever happens meanwhile, those that began go on after their `yield`: nothing is thrown into them.
+        Those that started always continue after their `yield`: no exception is thrown into them.
         """
         stack = contextlib.AsyncExitStack()
         try:
@@ -50,7 +50,7 @@ class Lifespans:
                     await _begin(lifespan, stack)
                 except (Exception, SystemExit) as error:
                     raise SetUpFailed(
-                        f"the lifespan {_name(lifespan)} failed to begin: {type(error).__name__}: {error}"
+                        f"the lifespan {_name(lifespan)} failed to start: {type(error).__name__}: {error}"
                     ) from error
             yield
         finally:
@@ -72,7 +72,7 @@ async def _begin(lifespan: Callable[[], Any], stack: contextlib.AsyncExitStack) 
         manager.__enter__()
         stack.callback(manager.__exit__, None, None, None)
     else:
-        raise ConfigError(f"it returned {manager!r}, and no context manager")
+        raise ConfigError(f"it returned {manager!r} instead of a context manager")
 
 
 def _name(lifespan: object) -> str:

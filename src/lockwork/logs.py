@@ -1,4 +1,4 @@
-"""Our loggers: what we do does not depend on whether it can be logged."""
+"""Loggers of Lockwork; a failing handler never breaks the code that logs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any, ClassVar
 
 
 class Log(logging.LoggerAdapter[logging.Logger]):
-    """The logger of that name, which the app configures as any other; no handler or filter of it makes us fail."""
+    """A named logger, which the app configures like any other. Errors of its handlers and filters are not raised."""
 
     stays_enabled: ClassVar[bool] = False
-    """Whether `disable_existing_loggers` of a logging configuration is undone: so it is in a worker's processes."""
+    """Whether to undo `disable_existing_loggers` of a logging configuration. Worker processes do."""
 
     def __init__(self, name: str) -> None:
         super().__init__(logging.getLogger(name))
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log it; every other method comes here."""
+        """Log a message; all other methods call this."""
         if self.stays_enabled:
             self.logger.disabled = False
         try:
-            super().log(level, msg, *args, stacklevel=2, **kwargs)  # the record names our caller, not this line
-        except Exception:  # noqa: BLE001 - much of what we log is said where nobody is left to catch anything
-            if logging.raiseExceptions and sys.stderr is not None:  # as logging's own handlers do
+            super().log(level, msg, *args, stacklevel=2, **kwargs)  # the record names the caller, not this line
+        except Exception:  # noqa: BLE001 - many messages are logged where nothing could handle an error
+            if logging.raiseExceptions and sys.stderr is not None:  # like logging's own handlers
                 with contextlib.suppress(Exception):
                     traceback.print_exc()
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        """Leave `extra` as it is: before Python 3.13 an adapter replaces it."""
+        """Keep `extra`, which an adapter replaces before Python 3.13."""
         return msg, kwargs

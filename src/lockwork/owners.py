@@ -1,4 +1,4 @@
-"""Who holds a lock inside this process: the current asyncio task, else the current thread; children do not inherit."""
+"""The owner of a lock within this process: the current asyncio task, or else the thread; children do not inherit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], Owner] = weakref.WeakKeyDic
 
 
 class Owner:
-    """A task or thread; no other one of this process has had or will have the same `text`: a number and a name."""
+    """An asyncio task or thread; `text`, a number and its name, is unique within the process."""
 
     __slots__ = ("text",)
 
@@ -25,7 +25,7 @@ class Owner:
 
 
 def current() -> Owner:
-    """Return who runs now."""
+    """Return the current owner."""
     if asyncio._get_running_loop() is not None:  # noqa: SLF001 - documented for this use, and cheaper than an exception
         task = asyncio.current_task()
         if task is not None:
@@ -41,12 +41,12 @@ def current() -> Owner:
 
 
 def renew_task(task: asyncio.Task[Any]) -> None:
-    """Let the task count as a new owner from now on: a worker's task serves one job after the other."""
+    """Make the asyncio task a new owner: a worker's slot runs one job after another in it."""
     if task in _tasks:
         del _tasks[task]
 
 
 def renew_thread() -> None:
-    """The same for the current thread of a worker's pool."""
+    """Make the current thread a new owner: a thread of a worker's pool runs one job after another."""
     if hasattr(_threads, "owner"):
         del _threads.owner

@@ -1,4 +1,4 @@
-"""Checks of simple options, which several kinds of things share, and counts as people read them."""
+"""Checks of whole numbers, words and flags, and counts in messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T", bound=str)
 
 
 def whole(value: object, what: str, least: int, most: int) -> int:
-    """Return a whole number from `least` to `most`; raises ConfigError for anything else, True and 1.0 included."""
+    """Return a whole number from `least` to `most`; raises ConfigError for anything else, including True and 1.0."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ConfigError(f"{what} must be a whole number from {least} to {most:,}, not {value!r}")
     return value
@@ -33,5 +33,5 @@ def yes_or_no(value: object, what: str) -> bool:
 
 
 def several(count: int, one: str, more: str) -> str:
-    """Return the count with its noun: "1 job", "2 jobs"."""
+    """Format a count with its noun: "1 job", "2 jobs"."""
     return f"{count:,} {one if count == 1 else more}"

@@ -23,7 +23,7 @@ def test_a_holder_writes_as_often_as_it_likes_and_an_older_one_not_at_all(lw: Lo
         register.set({"step": 2}, first)
     with lw.lock("leader") as second:
         register.set({"step": 3}, second)
-        with pytest.raises(StaleFence, match="this grant is over") as refused:
+        with pytest.raises(StaleFence, match="this grant has ended") as refused:
             register.set({"step": 4}, first)
         assert (refused.value.fence, refused.value.seen) == (first.fence, second.fence)
         assert register.get() == ({"step": 3}, second.fence)

@@ -37,7 +37,7 @@ def test_a_row_takes_the_same_fence_again_and_no_lower_one(lw: Lockwork, shop: s
         ORDERS.update(shop, 1, {"state": "two"}, old)
     with lw.lock("order:1") as new:
         ORDERS.update(shop, 1, {"state": "three"}, new)
-        with pytest.raises(StaleFence, match="this grant is over") as refused:
+        with pytest.raises(StaleFence, match="this grant has ended") as refused:
             ORDERS.update(shop, 1, {"state": "four"}, old)
         assert (refused.value.fence, refused.value.seen) == (old.fence, new.fence)
         assert row(shop) == ("three", new.fence)

@@ -277,9 +277,9 @@ def test_dunder_attributes_are_not_put_back() -> None:
 
 def test_what_cannot_be_registered() -> None:
     lw = Lockwork("redis://127.0.0.1:1")
-    with pytest.raises(ConfigError, match="is an Exception class, not 5"):
+    with pytest.raises(ConfigError, match="only an Exception class can be registered as an error, not 5"):
         lw.error_type(5)  # type: ignore[call-overload]
-    with pytest.raises(ConfigError, match="is an Exception class"):
+    with pytest.raises(ConfigError, match="only an Exception class"):
         lw.error_type(KeyboardInterrupt)  # type: ignore[type-var]
     assert lw.error_type(Known) is Known
     assert lw.error_type(Known) is Known

@@ -69,7 +69,7 @@ def test_what_is_injected_is_no_argument_of_the_job(app: Lockwork) -> None:
     assert task.call(1, 2).record.endswith(b'["send",[1,2]]')  # type: ignore[arg-type]
     for arguments, text in [
         (((1, 2, 3), {}), "too many"),
-        (((1,), {"db": "mine"}), "'db' is injected by the worker, and is no argument of the job"),
+        (((1,), {"db": "mine"}), "'db' is injected by the worker, so callers must not give it"),
         (((), {}), "missing"),
     ]:
         with pytest.raises(TypeError, match=text):

@@ -50,10 +50,10 @@ def test_it_surrounds_the_jobs_of_each_process(lively: Any, work: Any, history: 
 @pytest.mark.parametrize(
     ("life", "text"),
     [
-        ("fails", "the lifespan second failed to begin: ConnectionError: the database is away"),
-        ("exits", "the lifespan second failed to begin: SystemExit: no configuration"),
+        ("fails", "the lifespan second failed to start: ConnectionError: the database is away"),
+        ("exits", "the lifespan second failed to start: SystemExit: no configuration"),
         ("cancelled", "what this worker process sets up first was cancelled"),
-        ("returns", "the lifespan third failed to begin: RuntimeError: generator didn't yield"),
+        ("returns", "the lifespan third failed to start: RuntimeError: generator didn't yield"),
         ("no model", "what task 'infer' needs could not be provided: FileNotFoundError: the model is gone"),
     ],
 )
@@ -163,17 +163,17 @@ def test_what_is_no_lifespan() -> None:
 
     async def no_generator() -> None: ...
 
-    with pytest.raises(ConfigError, match="a lifespan is a function with one yield, not 5"):
+    with pytest.raises(ConfigError, match="a lifespan must be a function with one yield, not 5"):
         lw.lifespan(5)  # type: ignore[type-var]
-    with pytest.raises(ConfigError, match="a lifespan takes no arguments"):
+    with pytest.raises(ConfigError, match="a lifespan must take no arguments"):
         lw.lifespan(lambda app: None)  # type: ignore[type-var]
-    with pytest.raises(ConfigError, match="a lifespan yields once"):
+    with pytest.raises(ConfigError, match="a lifespan must yield once"):
         lw.lifespan(no_generator)
 
 
 async def test_what_returns_no_context_manager() -> None:
     lifespans = Lifespans()
     lifespans.add(lambda: 5)
-    with pytest.raises(SetUpFailed, match="it returned 5, and no context manager"):
+    with pytest.raises(SetUpFailed, match="it returned 5 instead of a context manager"):
         async with lifespans.around():
             pass

@@ -97,12 +97,12 @@ def test_many_come_back_in_the_order_of_the_calls(four: Lockwork, admin: redis.R
 
 
 def test_many_plain_ones_go_in_whole_batches(four: Lockwork) -> None:
-    jobs = plain(four).enqueue_many((number,) for number in range(4500))
-    runs = [jobs[at].queue for at in range(0, 4500, 500)]
+    jobs = plain(four).enqueue_many((number,) for number in range(2250))
+    runs = [jobs[at].queue for at in range(0, 2250, 250)]
     assert runs[0] == runs[1] != runs[2] == runs[3]
     assert runs[6] == runs[8], "each has its batches side by side"
-    assert Counter(job.queue for job in jobs) == {runs[0]: 1000, runs[2]: 1000, runs[4]: 1000, runs[6]: 1500}
-    assert len({job.id for job in jobs}) == 4500
+    assert Counter(job.queue for job in jobs) == {runs[0]: 500, runs[2]: 500, runs[4]: 500, runs[6]: 750}
+    assert len({job.id for job in jobs}) == 2250
     assert plain(four).enqueue_many([]) == []
 
 
@@ -135,9 +135,9 @@ def test_plain_batches_stop_at_the_first_that_is_refused(four: Lockwork) -> None
     third = ALL[(ALL.index(first) + 3) % 4]  # of what follows
     four.queue(third).limit(size=0)
     with pytest.raises(QueueFull) as caught:
-        send.enqueue_many((number,) for number in range(3500))
-    assert (caught.value.queue, caught.value.enqueued) == (third, 2000)
-    assert caught.value.missing == tuple(range(2000, 3500))
+        send.enqueue_many((number,) for number in range(1750))
+    assert (caught.value.queue, caught.value.enqueued) == (third, 1000)
+    assert caught.value.missing == tuple(range(1000, 1750))
 
 
 def test_options_of_single_jobs(four: Lockwork) -> None:

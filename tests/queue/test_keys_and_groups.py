@@ -126,7 +126,7 @@ def test_a_group_keeps_to_its_rate(tenants: Any, apps: Path, history: History) -
         ({"group": "{nobody}"}, "names a parameter that the function lacks"),
         ({"group_concurrency": 2}, "give group="),
         ({"group": "a", "group_concurrency": 0}, "whole number from 1"),
-        ({"group": "a", "group_rate": "many"}, "a rate is units per time"),
+        ({"group": "a", "group_rate": "many"}, "a rate must be units per time"),
         ({"group": "a", "group_rate": "5/0.5ms"}, "period"),
         ({"key": 7}, "a job's key must be 1 to 200 characters"),
     ],

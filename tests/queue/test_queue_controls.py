@@ -220,8 +220,8 @@ def test_a_rate_is_read_as_it_was_written(lw: Lockwork, rate: str, shown: str) -
         ({"concurrency": "3"}, "whole number"),
         ({"size": -1}, "from 0 to"),
         ({"size": 1.5}, "whole number"),
-        ({"rate": 5}, "a rate is units per time"),
-        ({"rate": "5"}, "a rate is units per time"),
+        ({"rate": 5}, "a rate must be units per time"),
+        ({"rate": "5"}, "a rate must be units per time"),
         ({"rate": "5/1.5ms"}, "whole milliseconds"),
     ],
 )

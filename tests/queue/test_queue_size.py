@@ -56,7 +56,7 @@ def test_a_large_batch_says_what_it_has_enqueued(lw: Lockwork) -> None:
     @lw.task
     def work(number: int) -> None: ...
 
-    lw.queue().limit(size=2500)
+    lw.queue().limit(size=2300)
     with pytest.raises(QueueFull) as caught:
         work.enqueue_many([(number,) for number in range(4000)])
     assert caught.value.enqueued == 2000
@@ -73,7 +73,7 @@ def test_hooks_are_told_of_what_was_enqueued_before_the_queue_was_full(lw: Lockw
     def heard(event: Enqueued) -> None:
         told.append(event.args[0])
 
-    lw.queue().limit(size=1500)
+    lw.queue().limit(size=1300)
     with pytest.raises(QueueFull):
         work.enqueue_many([(number,) for number in range(2000)])
     assert told == list(range(1000))
@@ -133,7 +133,7 @@ def test_a_large_batch_that_waits_for_replicas_has_both_troubles(lw: Lockwork) -
     def heard(event: Enqueued) -> None:
         told.append(event.args[0])
 
-    lw.queue().limit(size=2500)
+    lw.queue().limit(size=2300)
     text = "2000 jobs are enqueued, but only 0 of 1 replicas .* those after it are not enqueued: 2,000 jobs wait"
     with pytest.raises(JobNotReplicated, match=text) as caught:
         work.enqueue_many([(number,) for number in range(4000)])

@@ -47,7 +47,7 @@ def test_rates(lw: Lockwork, rate: str, count: int, period: int) -> None:
         ({"algorithm": "leaky"}, "'bucket' or 'window', not 'leaky'"),
         ({"rate": "100001/s", "algorithm": "window"}, "a window counts at most 100,000 units"),
         ({"rate": "10000001/s"}, "at most 10,000,000 units"),
-        ({"rate": "9" * 5000 + "/s"}, "a rate is units per time"),
+        ({"rate": "9" * 5000 + "/s"}, "a rate must be units per time"),
         ({"rate": "1/300d", "burst": 2}, "more than 366 days to fill"),
         ({"name": "a b"}, "a limiter's name must be"),
     ],

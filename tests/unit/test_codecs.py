@@ -293,7 +293,7 @@ def test_names_only_type_checkers_know_are_left_alone() -> None:
     ],
 )
 def test_a_result_of_another_type_is_an_error_of_ours(encoded: bytes, wanted: Any, shown: str) -> None:
-    with pytest.raises(ResultUnavailable, match=f"job 1 returned what does not fit its annotation, {shown}"):
+    with pytest.raises(ResultUnavailable, match=f"the result of job 1 does not fit its annotation {shown}"):
         result(encoded, wanted, "job 1")
 
 

@@ -34,7 +34,7 @@ def app() -> Iterator[Lockwork]:
         ("expires", 0, "expires must be more than 0"),
         ("retries", -1, "retries must be a whole number from 0 to 1,000"),
         ("max_deliveries", 0, "max_deliveries must be a whole number from 1 to 1,000"),
-        ("backoff", [], "backoff must have one pause at least"),
+        ("backoff", [], "backoff must have at least one pause"),
         ("backoff", ["soon"], "backoff must be seconds"),
         ("backoff", lambda attempt: attempt, "a function as backoff cannot travel"),
         ("backoff", ValueError, "backoff must be seconds"),
@@ -137,7 +137,7 @@ def test_the_last_pause_of_a_list_stays() -> None:
 
 def test_a_function_is_asked_for_each_attempt() -> None:
     assert backoff.pause(7, lambda attempt: f"{attempt}s") == 7
-    with pytest.raises(ConfigError, match="what the backoff function returns"):
+    with pytest.raises(ConfigError, match="the result of the backoff function"):
         backoff.pause(1, lambda _: -1)
 
 

@@ -1,4 +1,4 @@
-"""Rows that a zombie holder cannot overwrite: each carries the fence of its last write, and takes no lower one."""
+"""Fenced writes to SQL tables: a row stores the fence of its last write, and refuses lower ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from lockwork.locks.grant import Grant
 
 
 class Executes(Protocol):
-    """Runs one statement; returns how many rows it hit, or its first row."""
+    """Runs one statement on a connection."""
 
     def hit(self, statement: Statement) -> int:
-        """Run a statement that writes; -1 when the driver does not tell how many rows it hit."""
+        """Run a writing statement; returns the number of rows, or -1 if the driver does not report it."""
         ...
 
     def row(self, statement: Statement) -> tuple[Any, ...] | None:
@@ -42,7 +42,7 @@ class _Cursor:
 
 class _SQLAlchemy:
     def __init__(self, connection: Any) -> None:
-        # who passes its connection has it
+        # a caller that passes its connection has imported it
         self._connection = connection
         self._text = import_module("sqlalchemy").text
 
@@ -61,7 +61,7 @@ def is_sqlalchemy(target: object) -> bool:
 
 @contextlib.contextmanager
 def executing(target: Any) -> Iterator[Executes]:
-    """Run statements by `target` and leave its transaction as it is; raises ConfigError if it cannot."""
+    """Run statements on `target` without ending its transaction; raises ConfigError for other objects."""
     if is_sqlalchemy(target) and hasattr(target, "execute"):
         yield _SQLAlchemy(target)
     elif hasattr(target, "fetchone") and hasattr(target, "execute"):
@@ -96,7 +96,7 @@ class Statement:
 
 
 class Statements:
-    """Makes the statements for one table; all names have been checked before."""
+    """Makes the statements for one table; checks all names."""
 
     def __init__(self, table: str, key: str, fence: str, style: Paramstyle, dialect: Dialect) -> None:
         if style not in _MARKS:
@@ -113,20 +113,20 @@ class Statements:
             raise ConfigError(f"the key and the fence must be two columns, not both {key!r}")
 
     def update(self, key: object, values: Mapping[str, object], fence: int, *, strict: bool) -> Statement:
-        """Write unless a higher fence was here; with `strict`, unless the same one was."""
+        """Write unless the row has a higher fence; with `strict`, also unless it has the same one."""
         taken = _Parameters(self._style)
         columns = {**self._columns(values), self._fence: fence}
         sets = ", ".join(f"{name} = {taken.mark(value)}" for name, value in columns.items())
         row = f"{self._key} = {taken.mark(key)}"
-        # <= and not <: the second write of a holder comes under the fence of its first
+        # <= and not <: a holder writes more than once under one fence
         allowed = f"COALESCE({self._fence}, 0) {'<' if strict else '<='} {taken.mark(fence)}"
         return taken.statement(f"UPDATE {self._table} SET {sets} WHERE {row} AND {allowed}")  # noqa: S608 - all quoted
 
     def insert(self, key: object, values: Mapping[str, object]) -> Statement:
-        """Add the row with fence 0 if there is none, for the update to find; a duplicate is not an error.
+        """Add the row with fence 0 if it is missing, so that the update finds it; a duplicate is not an error.
 
-        On PostgreSQL an error would end the caller's transaction. Whether a row was added is not asked: what MySQL
-        answers depends on a setting of the connection.
+        On PostgreSQL an error would end the caller's transaction. The number of added rows is not used: on MySQL it
+        depends on a setting of the connection.
         """
         taken = _Parameters(self._style)
         columns = {self._key: key, **self._columns(values), self._fence: 0}
@@ -139,7 +139,7 @@ class Statements:
     def look(self, key: object) -> Statement:
         """Read the fence of a row."""
         taken = _Parameters(self._style)
-        # MySQL shows a transaction the state of its beginning unless the row is locked
+        # without the lock, MySQL shows a transaction the state at its beginning
         lock = " FOR UPDATE" if self._mysql else ""
         row = f"{self._key} = {taken.mark(key)}"
         return taken.statement(f"SELECT {self._fence} FROM {self._table} WHERE {row}{lock}")  # noqa: S608 - all quoted
@@ -147,7 +147,7 @@ class Statements:
     def _columns(self, values: Mapping[str, object]) -> dict[str, object]:
         columns = {self._quoted(name, "a column's name"): value for name, value in values.items()}
         if self._key in columns or self._fence in columns:
-            raise ConfigError("the key and the fence are set by the fenced write itself: leave them out of the values")
+            raise ConfigError("the fenced write sets the key and the fence: leave them out of the values")
         return columns
 
     def _quoted(self, name: object, what: str, parts: int = 1) -> str:
@@ -158,7 +158,7 @@ class Statements:
 
 
 class _Parameters:
-    """The parameters of one statement, marked in the order in which they stand in its text."""
+    """The parameters of one statement, in the order of its text."""
 
     def __init__(self, style: Paramstyle) -> None:
         self._style: Paramstyle = style
@@ -180,8 +180,8 @@ _ROUNDS = 3
 class FencedTable:
     """Writes to the rows of one table, which has a unique key and a column of 64-bit integers for the fence.
 
-    Names of tables and columns are quoted, so they must be written as the database has them. A row whose fence is
-    NULL takes any. `paramstyle` is the driver's (sqlite3.paramstyle and so on); SQLAlchemy needs none.
+    Names of tables and columns are quoted, so they are case-sensitive. A row whose fence is NULL accepts any.
+    `paramstyle` is the driver's (sqlite3.paramstyle and so on); SQLAlchemy needs none.
     """
 
     def __init__(
@@ -202,10 +202,10 @@ class FencedTable:
     def update(
         self, on: Any, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
     ) -> None:
-        """Set the columns of `values` in one row, unless a higher fence has written there before.
+        """Set the columns of `values` in one row, unless the row has a higher fence.
 
-        `on` is a DB-API cursor or connection, or one of SQLAlchemy; committing is up to the caller. The same fence may
-        write again, because one holder writes as often as it likes; with `strict` only once.
+        `on` is a DB-API cursor or connection, or one of SQLAlchemy; the caller commits. A fence may write a row more
+        than once; with `strict` only once.
         Raises StaleFence, NoSuchRow or ConfigError; then nothing was written.
         """
         self._write(on, key, values, fenced_register.number(fence), strict=strict, insert=False)
@@ -213,13 +213,13 @@ class FencedTable:
     def put(
         self, on: Any, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
     ) -> None:
-        """The same, but a missing row is inserted. Two first writes may meet: the higher fence wins."""
+        """Like `update`, but insert a missing row. Of two concurrent first writes, the higher fence wins."""
         self._write(on, key, values, fenced_register.number(fence), strict=strict, insert=True)
 
     def update_statement(
         self, key: object, values: Mapping[str, object], fence: Grant | int, *, strict: bool = False
     ) -> Statement:
-        """The UPDATE alone, for a driver that is called another way: if it hits no row, the write was refused."""
+        """The UPDATE statement alone, for other drivers: if it changes no row, the write was refused."""
         return self._statements.update(key, values, fenced_register.number(fence), strict=strict)
 
     def _write(
@@ -242,18 +242,18 @@ class FencedTable:
                 seen = 0 if row[0] is None else int(row[0])
                 if seen > fence or (strict and seen == fence):
                     raise self._stale(key, fence, seen)
-                # MySQL does not count a row that has these values already; the look has locked it
+                # MySQL does not count an unchanged row; the SELECT has locked it
                 if seen == fence and (self._mysql or hits < 0):
                     return
-                # the row came or changed between two statements of ours: once more
+                # the row appeared or changed between two statements: try again
         raise LockworkError(
-            f"the row {key!r} of {self.table} took no write under fence {fence} and shows no reason: does the driver "
-            "count rows (rowcount), and does the transaction see what others commit?"
+            f"the row {key!r} of {self.table} took no write under fence {fence} although its fence is not higher: "
+            "check that the driver counts rows (rowcount), and that the transaction sees other commits"
         )
 
     def _stale(self, key: object, fence: int, seen: int) -> StaleFence:
         if seen > fence:
-            why = f"it was written under {seen}, so this grant is over"
+            why = f"it was written under {seen}, so this grant has ended"
         else:
-            why = "it was written under this fence before, and takes one write of each (strict)"
+            why = "it was written under this fence before, and strict allows one write per fence"
         return StaleFence(f"the row {key!r} of {self.table} refuses fence {fence}: {why}", fence, seen)

@@ -1,6 +1,6 @@
-"""Transactions of SQLAlchemy: which jobs belong to which, and when it is certain that it was committed.
+"""Jobs that wait for the commit of a SQLAlchemy session or connection.
 
-Nothing is imported before somebody hands over an object of SQLAlchemy.
+SQLAlchemy is not imported before a caller passes one of its objects.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from lockwork.tasks.on_commit import PendingJob, asend, deliver, send
 
 
 class SessionJobs:
-    """The jobs of one session, by its transactions; a savepoint's go to what is around it when it is released."""
+    """The jobs of one session by transaction; a released savepoint's jobs move to the enclosing transaction."""
 
     def __init__(self, session: Any) -> None:
         self._of: dict[Any, list[PendingJob]] = {}
         self._committed: Any = None
         listen = import_module("sqlalchemy.event").listen
         listen(session, "after_commit", self._after_commit)
-        # not at `after_commit`: if enqueuing fails then, the session must be as it is after a commit
+        # not at `after_commit`: if enqueuing fails, the session must be in its state after a commit
         listen(session, "after_transaction_end", self._ended)
 
     def add(self, session: Any, pending: Sequence[PendingJob]) -> None:
-        """Keep jobs for the innermost transaction; one begins if there is none, or no rollback would forget them."""
+        """Keep jobs for the innermost transaction; begin one if there is none, so that a rollback can drop them."""
         self._of.setdefault(_innermost(session) or session.begin(), []).extend(pending)
 
     def _after_commit(self, session: Any) -> None:
@@ -52,14 +52,14 @@ class SessionJobs:
 
 
 class ConnectionJobs:
-    """The jobs of one connection's transaction, in order, and where in them its savepoints began."""
+    """The jobs of one connection's transaction, in order, with the positions at which savepoints began."""
 
     def __init__(self, connection: Any) -> None:
         self._jobs: list[PendingJob] = []
         self._marks: list[tuple[str, int]] = []
-        """The savepoints by name. Of those that were there before, nothing is known: then all jobs are younger."""
+        """The savepoints by name. All jobs are younger than a savepoint that began before this object."""
         listen = import_module("sqlalchemy.event").listen
-        # after a commit that failed, the next transaction begins without a rollback
+        # after a failed commit, the next transaction begins without a rollback
         for name in ("begin", "begin_twophase", "rollback", "rollback_twophase"):
             listen(connection, name, self._over)
         listen(connection, "release_savepoint", self._released)
@@ -73,11 +73,11 @@ class ConnectionJobs:
         ):
             method = getattr(connection, name, None)
             if method is None:
-                raise ConfigError("this SQLAlchemy does not say when a connection has committed: use a session")
+                raise ConfigError("this version of SQLAlchemy does not report commits of a connection: use a session")
             setattr(connection, name, _followed(method, then))
 
     def add(self, connection: Any, pending: Sequence[PendingJob]) -> None:
-        """Keep jobs for the transaction; raises ConfigError if there is none, for no rollback would forget them."""
+        """Keep jobs for the transaction; raises ConfigError if there is none: no rollback could drop them."""
         if not connection.in_transaction():
             raise ConfigError("this connection is in no transaction: begin one before a job waits for its commit")
         self._jobs.extend(pending)
@@ -100,7 +100,7 @@ class ConnectionJobs:
         del self._jobs[self._end(name) :]
 
     def _end(self, name: str) -> int:
-        """Forget a savepoint and those in it, which end with it; returns how many jobs were there before."""
+        """Forget a savepoint and those within it; returns the number of jobs before it."""
         while self._marks:
             last, before = self._marks.pop()
             if last == name:
@@ -149,10 +149,10 @@ def _deliver(pending: Sequence[PendingJob]) -> None:
         deliver(pending)
         return
     try:
-        # an AsyncSession, or AsyncConnection, commits in a greenlet, from where its task can be made to await
+        # AsyncSession and AsyncConnection commit in a greenlet, from which the asyncio task can await
         import_module("sqlalchemy.util").await_only(asend(pending))
     except import_module("sqlalchemy.exc").MissingGreenlet:
-        deliver(pending)  # a blocking one, on a loop's thread
+        deliver(pending)  # a blocking session on the thread of an event loop
 
 
 _SCOPED = (("sqlalchemy.orm", "scoped_session"), ("sqlalchemy.ext.asyncio", "async_scoped_session"))
@@ -162,7 +162,7 @@ _MAKERS = (("sqlalchemy.orm", "sessionmaker"), ("sqlalchemy.ext.asyncio", "async
 
 
 class SQLAlchemyTransactions:
-    """Keeps jobs for sessions and connections, scoped and asyncio ones, too."""
+    """Keeps jobs for sessions and connections, including scoped and asyncio ones."""
 
     def takes(self, where: object) -> bool | None:
         """See TransactionAdapter."""
@@ -183,7 +183,7 @@ class SQLAlchemyTransactions:
 
 
 def _is(where: object, *classes: tuple[str, str]) -> bool:
-    # nobody has an object of a module that nobody has imported, so this needs no import of its own
+    # an object of a module exists only if the module was imported, so no import is needed here
     for module, name in classes:
         found = sys.modules.get(module)
         if found is not None and isinstance(where, getattr(found, name, ())):

@@ -9,13 +9,18 @@ from lockwork.errors import ReservationEnded, SoldOut
 from lockwork.protocol.effects import Call
 from lockwork.protocol.queues import record_header, stock
 from lockwork.protocol.scripts import script
-from model.bench import CHANNEL, SECOND
+from model.bench import CHANNEL, SECOND, Bench
 from model.queues.stock_machine import StockMachine
 from model.queues.stock_model import LIMIT, TOTAL, Reserved, Waiter
 
 
 class StockLineMachine(StockMachine):
     """The same with buyers who wait."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self.claimed: set[str] = set()
+        """Ids of the calls whose job was enqueued."""
 
     @rule(
         buyer=st.sampled_from("abc"),
@@ -117,7 +122,8 @@ class StockLineMachine(StockMachine):
             assert reply[:3] == [1, id.encode(), kept.state[:1].encode()]
         elif kept is not None:
             assert (reply[0], reply[4], reply[6]) == (1, waiter.hold // 1000, 1), "it claims what was handed over"
-            kept.ends, kept.claim, self.jobs = now + waiter.hold, 0, self.jobs + job
+            kept.ends, kept.claim = now + waiter.hold, 0
+            self._enqueued(id, job)
         elif same is not None:
             assert reply[0] == (1 if self.stock.kept[same].buyer == waiter.buyer else -2)
         elif self.stock.bought(waiter.buyer) + waiter.n > LIMIT:
@@ -125,13 +131,19 @@ class StockLineMachine(StockMachine):
         elif waiter.n <= self.stock.free():
             assert (reply[0], reply[6]) == (1, 1)
             self.stock.kept[id] = Reserved(waiter.buyer, waiter.n, waiter.key, now + waiter.hold)
-            self.jobs += job
+            self._enqueued(id, job)
         else:
             assert reply[0] == 0
             self._stands(id, waiter, stays, reply[4])
             return
         self.stock.line.pop(id, None)
         self._serve()
+
+    def _enqueued(self, id: str, job: bool) -> None:
+        # a caller whose claimed reservation has run out may come again: its job is there already
+        if job and id not in self.claimed:
+            self.claimed.add(id)
+            self.jobs += 1
 
     def _stands(self, id: str, waiter: Waiter, stays: bool, look: int) -> None:
         if not stays:

@@ -12,7 +12,7 @@ def write(key: str, name: str, request: str, value: bytes, fence: int, *, strict
     written, seen = yield Call(script("register_set"), [key], [request, value, fence, int(strict)])
     if not written:
         raise StaleFence(
-            f"register {name!r} refuses fence {fence}: it was written under {seen}, so this grant is over"
+            f"register {name!r} refuses fence {fence}: it was written under {seen}, so this grant has ended"
             if seen > fence
             else f"register {name!r} was written under fence {fence} before, and takes one write of each (strict)",
             fence,

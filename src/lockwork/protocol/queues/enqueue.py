@@ -28,7 +28,7 @@ def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob
     return bool(room_for(queue, (yield from insist(call))))
 
 
-PUSH_BATCH = 1000
+PUSH_BATCH = 500
 CALL_BYTES = 1 << 20
 """Bytes of records or results in one call, unless a single one is larger: a large call holds up all others."""
 _PLAIN = re.compile(rb"[012],\d+,,;")
