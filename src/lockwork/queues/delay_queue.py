@@ -1,4 +1,4 @@
-"""A delay queue as users hold it: `lw.delay_queue("orders").add("42", delay="30m")`."""
+"""The handle of a delay queue: `lw.delay_queue("orders").add("42", delay="30m")`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LATEST = 1 << 53
 
 
 class DelayQueue:
-    """Ids in the order of the times from which they may be taken, each at most once; threads and tasks may share it.
+    """Unique ids in order of the time from which they may be taken; threads and asyncio tasks may share it.
 
-    Taken means gone: what must survive the death of its taker belongs into a queue of jobs.
+    An id is taken at most once, and is lost if its taker crashes; use a queue of jobs for work that must survive.
     """
 
     def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:
@@ -82,7 +82,7 @@ class DelayQueue:
         return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
 
     def remove(self, id: str, score: int | None = None) -> bool:
-        """Remove an entry, whenever it is due; with the `score` that was read, only if nobody moved it since."""
+        """Remove an entry, whenever it is due; with the `score` that was read, only if it was not moved since."""
         return self._runtime.run(self._remove(id, score))
 
     async def aremove(self, id: str, score: int | None = None) -> bool:

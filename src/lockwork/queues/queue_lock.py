@@ -95,7 +95,7 @@ class QueueLock(Lock):
         return cast("QueueGrant", await super().aacquire(wait))
 
     def try_acquire(self) -> QueueGrant | None:
-        """Take it if it is free and nobody waits for it; None otherwise."""
+        """Take the lock if it is free and has no waiters; None otherwise."""
         return cast("QueueGrant | None", super().try_acquire())
 
     async def atry_acquire(self) -> QueueGrant | None:

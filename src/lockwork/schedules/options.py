@@ -38,22 +38,22 @@ class ScheduleSettings(TypedDict, total=False):
     every: Duration
     """Instead of a cron line: a period of 1 s at least, counted from 1970 in UTC."""
     misfire: Misfire
-    """What becomes of slots at whose time no worker was there: "once" (unless given) enqueues the newest however late
-    it is, "skip" only if it is not later than `grace`, "all" each of them, `catch_up` at most."""
+    """Slots that were missed because no worker ran: "once" (unless given) enqueues the newest, "skip" the newest if it
+    is not later than `grace`, "all" each of them, `catch_up` at most."""
     grace: Duration
     """For "skip": how late a slot may be; 1 minute unless given."""
     catch_up: int
     """For "all": how many slots are enqueued at most, the newest; 100 unless given."""
     overlap: Overlap
-    """"skip" leaves a slot out while the last job has not ended; "allow" unless given."""
+    """"skip" omits a slot while the job of the last one has not ended; "allow" unless given."""
 
 
 class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
-    """The options of `lw.task`, of which `cron` or `every` schedule the task without arguments."""
+    """The options of `lw.task`; `cron` or `every` schedules a call without arguments."""
 
 
 def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]:
-    """Part a task's options from its schedule's; raises ConfigError."""
+    """Separate a task's options from those of its schedule; raises ConfigError."""
     ours = get_annotations(ScheduleSettings)
     timing: Any = {name: value for name, value in given.items() if name in ours}
     own: Any = {name: value for name, value in given.items() if name not in ours}
@@ -63,7 +63,7 @@ def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]
 
 
 def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
-    """The call of a task that is scheduled where it is defined; raises ConfigError."""
+    """Return the call of a task that has a schedule of its own; raises ConfigError."""
     try:
         return task.call()
     except TypeError as error:
@@ -73,7 +73,7 @@ def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
 
 
 class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What others can read of a schedule."""
+    """A schedule as it is stored, for other processes to read."""
 
     task: str
     cron: str = ""
@@ -89,7 +89,7 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRules:
-    """A schedule's options without the call."""
+    """The checked options of a schedule, without its call."""
 
     timing: Timing
     definition: _Definition
@@ -124,7 +124,7 @@ class ScheduleRules:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
             raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
-        call.job("")  # raises for one that waits for others
+        call.job("")  # raises for a call that uses results
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
         rule = self.definition
@@ -144,7 +144,7 @@ class ScheduleRules:
 
 @dataclass(frozen=True, slots=True)
 class StoredRules:
-    """What a stored definition says."""
+    """A stored definition, read."""
 
     task: str
     when: str
@@ -154,7 +154,7 @@ class StoredRules:
 
 
 def describe(stored: bytes) -> StoredRules:
-    """Read a definition that some process has stored; raises ConfigError."""
+    """Read a definition that another process may have stored; raises ConfigError."""
     try:
         found = msgspec.json.decode(stored, type=_Definition)
     except msgspec.MsgspecError as error:

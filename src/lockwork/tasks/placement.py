@@ -84,7 +84,11 @@ class SplitPush:
 def check_one_name(task: str, options: TaskOptions) -> None:
     """Raise ConfigError for a task whose names could decide different partitions."""
     unique = options.unique
-    given = {"key": options.lines.key, "group": options.lines.group, "unique": None if unique is None else unique.name}
+    given = {
+        "key": options.grouping.key,
+        "group": options.grouping.group,
+        "unique": None if unique is None else unique.name,
+    }
     names = {what: name for what, name in given.items() if name is not None}
     if len(set(names.values())) > 1:
         shown = " and ".join(f"{what}={name!r}" for what, name in names.items())

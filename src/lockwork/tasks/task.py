@@ -214,7 +214,9 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
                 raise ConfigError(f"task {self.name!r}: a unique job does not wait for replicas: leave one of them out")
             mark = unique.marking(self.name, self._shape, self._without)
         self.options_in_force = options
-        self._heads = HeaderEncoder(self._shape, options.priority, options.budget, options.lines, self._without, mark)
+        self._heads = HeaderEncoder(
+            self._shape, options.priority, options.budget, options.grouping, self._without, mark
+        )
         self._delay_ms = 0 if unique is None else unique.debounce_ms
 
     def _where(self, job: NewJob) -> int:
