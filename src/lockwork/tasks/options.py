@@ -120,6 +120,17 @@ _OF_THE_CLOCK = ("cron", "tz", "every", "misfire", "grace", "catch_up", "overlap
 _OF_TASKS = (*get_annotations(TaskSettings), *get_annotations(BatchSettings), *_OF_THE_CLOCK)
 
 
+_ENQUEUE, _CALL = "{task}.enqueue(...), or await {task}.aenqueue(...)", "{task}.call(...)"
+_LATER = '{task}.options(delay="10m").enqueue(...)'
+ELSEWHERE = {
+    **dict.fromkeys(("delay", "send", "kiq", "defer", "defer_async", "perform_async", "dispatch", "apply"), _ENQUEUE),
+    **dict.fromkeys(("apply_async", "send_with_options", "perform_in", "schedule", "configure"), _LATER),
+    **dict.fromkeys(("s", "si", "subtask", "message", "kicker"), _CALL),
+    **dict.fromkeys(("map", "starmap", "chunks", "batch_defer", "perform_bulk"), "{task}.enqueue_many([(...), (...)])"),
+}
+"""The names that other libraries use, and what to write instead."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOptions(RunOptions):
     """How a task's jobs run; durations in seconds."""

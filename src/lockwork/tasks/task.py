@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -36,24 +36,13 @@ from lockwork.tasks.call import Extracted, ResultCall, extract, for_names
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.header_encoder import HeaderEncoder
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
-from lockwork.tasks.options import CallSettings, TaskOptions
+from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
 from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 T = TypeVar("T")
-Function = Callable[P, R] | Callable[P, Coroutine[Any, Any, R]]
-
-_ENQUEUE, _CALL = "{task}.enqueue(...), or await {task}.aenqueue(...)", "{task}.call(...)"
-_LATER = '{task}.options(delay="10m").enqueue(...)'
-_ELSEWHERE = {
-    **dict.fromkeys(("delay", "send", "kiq", "defer", "defer_async", "perform_async", "dispatch", "apply"), _ENQUEUE),
-    **dict.fromkeys(("apply_async", "send_with_options", "perform_in", "schedule", "configure"), _LATER),
-    **dict.fromkeys(("s", "si", "subtask", "message", "kicker"), _CALL),
-    **dict.fromkeys(("map", "starmap", "chunks", "batch_defer", "perform_bulk"), "{task}.enqueue_many([(...), (...)])"),
-}
-"""The names that other libraries use, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +189,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
         def __getattr__(self, name: str) -> Any:
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name in _ELSEWHERE:
-                said += ": use " + _ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
+            if name in ELSEWHERE:
+                said += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
             raise AttributeError(said)
 
     def _take(self, options: TaskOptions) -> None:
@@ -235,8 +224,10 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
         """Enqueue jobs, each in its partition."""
-        if len(self._partitions) == 1 or len(jobs) == 1:
-            return self._push_to(self._partitions[self._where(jobs[0]) if jobs else 0], jobs)
+        if len(self._partitions) == 1:
+            return self._push_to(self._partitions[0], jobs)
+        if len(jobs) == 1:
+            return self._push_to(self._partitions[self._where(jobs[0])], jobs)
         return self._push_split(jobs)
 
     def _push_split(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
