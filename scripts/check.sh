@@ -33,6 +33,8 @@ cd "$out"
 # it looks for packages where the first python of the path does
 PATH="$out/venv/bin:$PATH" "$bin/pyright" --verifytypes lockwork --ignoreexternal
 venv/bin/lockwork --version
+# it finds the flash sale in the wheel, and says which packages it needs to play it
+venv/bin/lockwork demo 2>&1 | grep -q 'pip install "lockwork\[demo\]"'
 venv/bin/python -c '
 import lockwork
 

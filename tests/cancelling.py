@@ -81,7 +81,7 @@ async def swept(
 def nothing_here(app: Lockwork, where: str) -> None:
     """Assert that the process keeps no grant, no lease, and nobody who waits for a message."""
     runtime = app.runtime
-    assert not runtime.grants, f"{where}: {runtime.grants}"
+    assert not runtime.holds, f"{where}: {runtime.holds}"
     assert not runtime.live, f"{where}: {runtime.live}"
     assert not runtime.engine._book._leases, f"{where}: it would be renewed"
     assert not runtime.engine._mail._boxes, f"{where}: it waits still"

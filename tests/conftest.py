@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 import lockwork
+import zygote
 from app_modules import Load, load_app
 from history import History
 from leftovers import check_keys, open_sockets, own_threads
@@ -36,6 +39,8 @@ settings.register_profile(
     "lockwork", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("lockwork")
+# nor do examples depend on which modules are loaded: Hypothesis would draw some values from the constants in these
+providers._get_local_constants = Constants
 
 LONG = (
     "chaos",
@@ -90,6 +95,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """A Valkey server of this run's own."""
     with start_private(tmp_path_factory.mktemp("server")) as started:
         yield started
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers() -> None:
+    """Workers of this run start as copies of one process."""
+    zygote.start()
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
 
+import zygote
+
 T = TypeVar("T")
 
 PATIENCE = 30.0
@@ -55,7 +57,13 @@ def children(pid: int) -> list[int]:
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             found += map(int, task.read_text().split())
-    return [child for child in found if alive(child)]
+    return [child for child in found if alive(child) and _name(child) != zygote.NAME]
+
+
+def _name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+    return ""
 
 
 class Started:
@@ -68,7 +76,8 @@ class Started:
             environment["LOCKWORK_URL"] = url
         self._stderr = stderr
         self._descendants: set[int] = set()
-        self.process = subprocess.Popen(
+        start = zygote.popen if command[1:3] == ["-m", "lockwork"] else subprocess.Popen
+        self.process: subprocess.Popen[bytes] = start(
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
         )
 

@@ -27,7 +27,7 @@ def _read(path: str) -> str:
 
 def obey() -> None:
     """Let the scripts of this process tell the time so, from now on."""
-    scripts.read = _read
+    scripts.read = _read  # type: ignore[assignment]
     scripts.script.cache_clear()
 
 

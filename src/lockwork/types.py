@@ -8,7 +8,7 @@ from lockwork.flows.runs import FlowRun, FlowStatus
 from lockwork.hooks import Again, Cancelled, Died, Enqueued, Failed, Retrying, Snoozed, Started, Succeeded
 from lockwork.injection import INJECTED
 from lockwork.jobs.snapshot import JobError, JobSnapshot
-from lockwork.locks.election import Election
+from lockwork.locks.election import Election, ElectionStatus
 from lockwork.locks.fenced_register import Register, Written
 from lockwork.locks.multilock import MultiGrant, MultiLock
 from lockwork.locks.quorum import Quorum
@@ -21,6 +21,8 @@ from lockwork.protocol.locks.permits import PermitsState
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
 from lockwork.protocol.queues.stock import Reservation, StockStatus
+from lockwork.protocol.synchronizers.barrier import BarrierStatus
+from lockwork.protocol.synchronizers.latch import LatchStatus
 from lockwork.protocol.synchronizers.limiter import LimiterStatus
 from lockwork.queues.dead import DeadSet
 from lockwork.queues.delay_queue import DelayQueue
@@ -33,10 +35,11 @@ from lockwork.synchronizers.limiter import Limiter
 from lockwork.synchronizers.once import Once, OnceStatus
 
 __all__ = [
-    "INJECTED", "Again", "Barrier", "Cancelled", "DeadGroup", "DeadJob", "DeadPage", "DeadSet", "DelayQueue", "Died",
-    "Election", "Enqueued", "Exponential", "Failed", "Flow", "FlowRun", "FlowStatus", "Holder", "JobError",
-    "JobSnapshot", "Latch", "Limiter", "LimiterStatus", "LockState", "MultiGrant", "MultiLock", "Once", "OnceStatus",
-    "PermitsState", "QueueGrant", "QueueLimits", "QueueLock", "QueueStatus", "Quorum", "QuorumGrant", "RWGrant",
-    "RWLock", "RWLockState", "Register", "Reservation", "Retrying", "Schedule", "ScheduleStatus", "Semaphore",
-    "Snoozed", "Started", "StockStatus", "Succeeded", "WorkerInfo", "Written",
+    "INJECTED", "Again", "Barrier", "BarrierStatus", "Cancelled", "DeadGroup", "DeadJob", "DeadPage", "DeadSet",
+    "DelayQueue", "Died", "Election", "ElectionStatus", "Enqueued", "Exponential", "Failed", "Flow", "FlowRun",
+    "FlowStatus", "Holder", "JobError", "JobSnapshot", "Latch", "LatchStatus", "Limiter", "LimiterStatus",
+    "LockState", "MultiGrant", "MultiLock", "Once", "OnceStatus", "PermitsState", "QueueGrant", "QueueLimits",
+    "QueueLock", "QueueStatus", "Quorum", "QuorumGrant", "RWGrant", "RWLock", "RWLockState", "Register",
+    "Reservation", "Retrying", "Schedule", "ScheduleStatus", "Semaphore", "Snoozed", "Started", "StockStatus",
+    "Succeeded", "WorkerInfo", "Written",
 ]  # fmt: skip

@@ -21,7 +21,9 @@ from lockwork.protocol.queues.status import QueueStatus
 from processes import Started, alive, until, worker
 
 APPS = Path(__file__).parent / "apps"
-_GIVEN_UP = re.compile(r"worker process (\d+) ended|gave up worker process (\d+)|worker session [^/]+/(\d+)/")
+_GIVEN_UP = re.compile(
+    r"worker process (\d+) ended|session of worker process (\d+) is over|worker session [^/]+/(\d+)/"
+)
 
 
 def _step(number: int) -> None: ...

@@ -78,7 +78,7 @@ def test_a_step_forward_is_told_to_the_holder_at_its_next_renewal(
     with Lockwork(url, lock_lease=6.0) as holder:
         grant = (holder.lock("x") if kind == "lock" else holder.semaphore("x", 1)).acquire()
         other = holder.lock("y").acquire()
-        lease = other._lease
+        lease = other._hold.lease
         assert lease is not None
         began = lease.deadline
         until(lambda: lease.deadline > began, "both were renewed")

@@ -130,7 +130,7 @@ def test_who_dies_in_line_delays_nobody_for_long(lw: Lockwork, url: str) -> None
 
 def _line(lw: Lockwork) -> Protocol[int]:
     keys = lw.delay_queue("orders")._keys
-    return protocol.count((keys[1], *keys[1:]))
+    return protocol.count(keys._replace(entries=keys.line))
 
 
 async def _waiting(lw: Lockwork) -> int:

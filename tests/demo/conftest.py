@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).parents[2] / "examples" / "flashsale"))  # as the command does
+
 HOLD = "1"
 """Seconds to pay."""
 

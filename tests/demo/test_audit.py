@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lockwork.demo.audit import AuditResult, audit
-from lockwork.demo.evidence import Delivery, Evidence, KilledWorker, LedgerEntry, Reported
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.protocol.queues.stock import StockStatus
+from play.audit import AuditResult, audit
+from play.evidence import Delivery, Evidence, KilledWorker, LedgerEntry, Reported
 
 ANN = [LedgerEntry("r1", "placed", "ann"), LedgerEntry("r1", "paid")]
 BOB = [LedgerEntry("r2", "placed", "bob"), LedgerEntry("r2", "expired")]

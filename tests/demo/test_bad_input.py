@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from lockwork.cli.commands import cli
-from lockwork.demo import main
-from lockwork.demo.failure import DemoFailed
-from lockwork.demo.signals import Signals
 from lockwork.errors import ConfigError
+from play import main
+from play.failure import DemoFailed
+from play.signals import Signals
 
 
 @pytest.mark.parametrize("option", ["--buyers", "--stock"])

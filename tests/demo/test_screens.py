@@ -9,11 +9,11 @@ from collections import Counter
 import pytest
 from rich.console import Console
 
-from lockwork.demo.crowd import Load, Seen
-from lockwork.demo.live import LiveScreen, Stacked
-from lockwork.demo.screen import Moment, PlainScreen, counted
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.protocol.queues.stock import StockStatus
+from play.live import LiveScreen, Stacked
+from play.load import Load, Seen
+from play.screen import Moment, PlainScreen, counted
 
 MOMENT = Moment(
     seconds=7.0,

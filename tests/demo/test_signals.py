@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from lockwork.demo.failure import Interrupted
-from lockwork.demo.signals import Signals
+from play.failure import Interrupted
+from play.signals import Signals
 
 
 def test_a_wait_sees_what_can_be_read() -> None:

@@ -30,11 +30,14 @@ def test_it_leads_and_hands_over(url: str, lw: Lockwork) -> None:
         assert first.wait(30)
         assert first.leader
         assert first.fence
-        who = first.who()
-        assert who is not None
-        assert (who.pid, who.tags) == (os.getpid(), ("b",))
+        seen = first.inspect()
+        assert seen.leader is not None
+        assert (seen.leader.pid, seen.leader.tags) == (os.getpid(), ("b",))
+        assert (seen.fence, seen.candidates) == (first.fence, 0)
+        assert 0 < seen.expires_in <= 15
         with rival.election("x") as second:
             until(lambda: rival.lock("election:x").inspect().waiters == 1, "the second stands in line")
+            assert second.inspect().candidates == 1
             assert (second.leader, second.fence) == (False, None)
             assert not second.wait(0)
             fence = first.fence
@@ -47,7 +50,7 @@ def test_it_leads_and_hands_over(url: str, lw: Lockwork) -> None:
             assert events == ["gain", "loss"]
         assert first.wait(30)
     assert events == ["gain", "loss", "gain", "loss"]
-    assert lw.election("x").who() is None
+    assert lw.election("x").inspect().leader is None
     assert not first.leader
 
 
@@ -69,7 +72,7 @@ async def test_asyncio(url: str, alw: Lockwork) -> None:
             assert await first.aresign()
             assert await second.await_(30)
             assert not first.leader
-            assert (await first.awho()) is not None
+            assert (await first.ainspect()).leader is not None
         assert await first.await_(30)
     assert events == ["gain", "loss", "gain", "loss"]
 

@@ -38,7 +38,7 @@ class Holder:
     def is_notified_in_time(self) -> None:
         assert self.ended.wait(30)
         for grant, at in zip(self.grants, self.notified, strict=True):
-            lease = grant._lease
+            lease = grant._hold.lease
             assert lease is None or at < lease.deadline + LATE
 
 

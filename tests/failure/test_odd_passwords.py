@@ -156,7 +156,7 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
 
 
 def _lease(grant: Any) -> Lease:
-    lease: Lease = grant._handle._forget(grant)[0]
+    lease: Lease = grant._hold.forget()[0]
     return lease
 
 

@@ -25,7 +25,7 @@ from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.runtime.embedded import Embedded
 from lockwork.worker.ipc.hard_timeouts import HardTimeout
-from lockwork.worker.supervisor.heartbeat import Heartbeat, LeaseRenewals
+from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
 from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
@@ -138,8 +138,8 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
     queues = {name: QueueKeys("lw", name) for name in "ab"}
     nobody: list[Any] = []
     possible: list[str] = []
-    keeper = LeaseRenewals(lw.runtime, dead.Bounds(1000, 10))
-    beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, keeper, possible.append)
+    trimmer = DeadSetTrimmer(lw.runtime, dead.Bounds(1000, 10))
+    beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, nobody.append, trimmer, possible.append)
     admin.set(queues["a"].workers, "text")
     with pytest.raises(ServerRefused):
         beats.join(SESSION, 5, whole=True)
@@ -165,11 +165,11 @@ def test_a_session_begins_on_the_queues_that_let_it(lw: Lockwork, admin: redis.R
 def busy(lw: Lockwork, admin: redis.Redis) -> Iterator[Callable[..., Heartbeat]]:
     """A heartbeat on the queues a, b and c, whose session has a job of each in hand."""
 
-    def make(on_judged: Callable[[HardTimeout], None] = lambda _: None) -> Heartbeat:
+    def make(on_timeout_settled: Callable[[HardTimeout], None] = lambda _: None) -> Heartbeat:
         queues = {name: QueueKeys("lw", name) for name in "abc"}
         nobody: list[Any] = []
-        keeper = LeaseRenewals(lw.runtime, dead.Bounds(1000, 10))
-        beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_judged, keeper)
+        trimmer = DeadSetTrimmer(lw.runtime, dead.Bounds(1000, 10))
+        beats = Heartbeat(lw.runtime, queues, 600, WINDOW, nobody.append, on_timeout_settled, trimmer)
         beats.join(SESSION, 5, whole=True)
         for name, keys in queues.items():
             lw.runtime.run(enqueue.push(keys, [NewJob(f"of {name}", record_header.head(1, 4) + b'["work",[]]')]))
@@ -197,26 +197,26 @@ def test_a_session_ends_on_the_queues_that_let_it(
     assert lw.queue("b").status().ready == 1
 
 
-def test_a_job_for_which_its_process_was_killed_waits_for_its_verdict(
+def test_a_job_for_which_its_process_was_killed_waits_for_its_outcome(
     lw: Lockwork, admin: redis.Redis, busy: Callable[..., Heartbeat]
 ) -> None:
     """Given back without it, it would run again as if the process had died of something else."""
     judged: list[HardTimeout] = []
     beats = busy(judged.append)
-    verdicts = []
+    hard_timeouts = []
     for name in "ab":
         ((id, token),) = cast("dict[bytes, bytes]", admin.hgetall(QueueKeys("lw", name).run(SESSION))).items()
-        verdicts.append(HardTimeout(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
+        hard_timeouts.append(HardTimeout(name, Outcome(id.decode(), token, "d", b"{}"), 1.0, "work"))
     refuses = f"{QueueKeys('lw', 'a').base}:results:0"
     admin.set(refuses, "text")
     with pytest.raises(ServerRefused):
-        beats.leave(SESSION, 5, counted=True, verdicts=verdicts)
-    assert [verdict.queue for verdict in judged] == ["b"]
+        beats.leave(SESSION, 5, counted=True, hard_timeouts=hard_timeouts)
+    assert [hard_timeout.queue for hard_timeout in judged] == ["b"]
     assert lw.queue("a").status().running == 1
     assert [lw.queue(name).status().ready for name in "bc"] == [0, 1]
     admin.delete(refuses)
-    assert beats.leave(SESSION, 5, counted=True, verdicts=verdicts) == 0
-    assert [verdict.queue for verdict in judged] == ["b", "a"]
+    assert beats.leave(SESSION, 5, counted=True, hard_timeouts=hard_timeouts) == 0
+    assert [hard_timeout.queue for hard_timeout in judged] == ["b", "a"]
     assert [lw.queue(name).status().dead for name in "ab"] == [1, 1]
 
 

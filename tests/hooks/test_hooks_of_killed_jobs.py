@@ -87,7 +87,7 @@ def test_where_nobody_is_left_the_log_says_so(app: Load, work: Any, history: His
     job = observed.stubborn_thread.options(retries=0).enqueue()
     with work("observed", "--once") as process:
         assert process.wait() == 0
-        assert f"no worker process is left to tell the hooks of jobs that ended with their process: {job.id}" in (
+        assert f"no worker process is left to call the hooks of jobs that ended with their process: {job.id}" in (
             process.errors
         )
     assert not history.lines("failure")
@@ -105,7 +105,7 @@ def test_a_hook_that_ends_its_process_is_not_told_again(app: Load, work: Any, hi
     assert [len(history.lines(kind)) for kind in ("failure", "dead", "fatal")] == [1, 1, 1]
 
 
-def verdict(number: int) -> HardTimeout:
+def hard_timeout(number: int) -> HardTimeout:
     return HardTimeout("default", Outcome(f"j{number}", b"1 2 host/1/x.1", "d", b"{}"), 0.7, "task")
 
 
@@ -124,16 +124,16 @@ def deaf() -> Iterator[WorkerProcess]:
 def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: WorkerProcess) -> None:
     relay = HookRelay(lw.hooks)
     for number in range(5000):
-        relay.add(verdict(number))
-    relay.pass_on([deaf])
-    relay.pass_on([deaf])
+        relay.add(hard_timeout(number))
+    relay.forward([deaf])
+    relay.forward([deaf])
     first = len(deaf.told)
     assert 0 < first < 5000
     relay.gone(deaf)  # it never came to work, so the next is told all of it, in their order
     deaf.told.clear()
     deaf.process.kill()
     deaf.process.wait()
-    relay.pass_on([deaf])
+    relay.forward([deaf])
     assert deaf.told == []
 
 
@@ -144,9 +144,9 @@ def test_who_never_came_to_work_has_told_nobody(
     def died(event: object) -> None: ...
 
     relay = HookRelay(lw.hooks)
-    relay.add(verdict(1))
-    relay.add(verdict(2))
-    relay.pass_on([deaf])
+    relay.add(hard_timeout(1))
+    relay.add(hard_timeout(2))
+    relay.forward([deaf])
     relay.gone(deaf)
     relay.close()
     assert "jobs that ended with their process: j1, j2" in caplog.text

@@ -73,9 +73,9 @@ async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyP
     task = lw.task(**options)(function)
     job = (task.options(**own) if own else task).call(4)
     settled: Any = Settled()
-    desk = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
+    queue_context = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
     threads, caller = ThreadPool(1), _Caller()
-    executor = Executor(desk, lw.registry, lw.config, settled, threads, caller, WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    executor = Executor(queue_context, lw.registry, lw.config, settled, threads, caller, WorkerSlots(1), JobLog())  # type: ignore[arg-type]
     slot = SlotContext()
     slot.task = asyncio.current_task()
     await executor.run(Leased("id", b"1 x", job.record, 1, 7), slot)

@@ -101,8 +101,8 @@ def test_a_lock_that_we_let_expire_is_theirs_and_we_cannot_end_it(lw: Lockwork, 
 
 def test_ours_is_renewed_and_stays_taken(lw: Lockwork, admin: redis.Redis, url: str) -> None:
     with Lockwork(url, lock_lease=1.5) as app, PlainLock(app, KEY) as grant:
-        first = grant._lease.deadline if grant._lease else 0.0
-        until(lambda: grant._lease is not None and grant._lease.deadline > first, "it is renewed")
+        first = grant._hold.lease.deadline if grant._hold.lease else 0.0
+        until(lambda: grant._hold.lease is not None and grant._hold.lease.deadline > first, "it is renewed")
         assert not admin.lock(KEY, timeout=1).acquire(blocking=False)
         assert 0 < admin.pttl(KEY) <= 1500
 

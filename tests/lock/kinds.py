@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from lockwork import Lockwork
 from lockwork.locks.handle import Handle
 
-HANDLES: dict[str, Callable[[Lockwork, str], Handle]] = {
+HANDLES: dict[str, Callable[[Lockwork, str], Handle[Any]]] = {
     "lock": lambda lw, name: lw.lock(name),
     "fixed": lambda lw, name: lw.lock(name, lease="1h"),
     "sticky": lambda lw, name: lw.lock(name, sticky=True),

@@ -48,7 +48,7 @@ async def swept(
         assert state.waiters == 0, f"cancelled at turn {count}: it waits still"
         held_by_rival = rival.lock("x").held()
         assert held_by_rival or not state.expires_in, f"cancelled at turn {count}: held by {state.owner}"
-        assert not list(lw.runtime.grants), f"cancelled at turn {count}: {lw.runtime.grants}"
+        assert not list(lw.runtime.holds), f"cancelled at turn {count}: {lw.runtime.holds}"
         if was_done:
             break
     return ended, finished
@@ -87,7 +87,7 @@ async def test_cancelled_at_every_turn_of_a_block_of_any_kind(alw: Lockwork, riv
         with suppress(asyncio.CancelledError):
             await task
         ended += task.cancelled()
-        assert not alw.runtime.grants, count
+        assert not alw.runtime.holds, count
         assert not alw.runtime.live, count
         if kind != "sticky" or not alw.runtime.sticky_cache.idle:
             free = partial(taken, rival, kind, name)
@@ -182,7 +182,7 @@ async def test_a_lost_lock_and_a_cancellation_at_every_turn(
             # who cancels a task that could still be cancelled gets a cancelled task
             if asked and caught.type is LockLost:
                 assert count < 3
-            assert not lw.runtime.grants
+            assert not lw.runtime.holds
             with suppress(LockLost):
                 async with lw.lock("x", wait=5):
                     pass

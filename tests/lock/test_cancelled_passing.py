@@ -110,7 +110,7 @@ async def test_an_extension(alw: Lockwork, rival: Lockwork, kind: str) -> None:
     Otherwise it would give the lock up at the old end, and the server would keep it for nobody until the new one.
     """
     await alw.lock("warm").ainspect()
-    made: dict[str, Callable[[], Handle]] = {
+    made: dict[str, Callable[[], Handle[Any]]] = {
         "lock": lambda: alw.lock("x", lease=10),
         "semaphore": lambda: alw.semaphore("x", 1, lease=10),
         "rwlock": lambda: alw.rwlock("x", lease=10).write(),

@@ -49,7 +49,8 @@ _ACQUIRE = (
     "runtime/wakeups.py",
     "runtime/engine.py",
     "locks/handle.py",
-    "locks/ownership.py",
+    "locks/hold.py",
+    "locks/options.py",
     "locks/sticky.py",
     "locks/semaphore.py",
     "locks/rwlock.py",
@@ -57,7 +58,7 @@ _ACQUIRE = (
     "locks/multilock.py",
 )
 """Everything that runs between a caller and the server when a lock is acquired."""
-_RELEASE = (*_ACQUIRE, "locks/grant.py", "locks/multigrant.py", "runtime/runtime.py", "protocol/locks/leases.py")
+_RELEASE = (*_ACQUIRE, "locks/grant.py", "runtime/runtime.py", "protocol/locks/leases.py")
 
 
 def test_ctrl_c_in_a_blocking_wait(lw: Lockwork, url: str) -> None:
@@ -101,7 +102,7 @@ def test_an_acquire(url: str, admin: redis.Redis, kind: str) -> None:
             if not where:
                 break
             until(lambda name=name: not taken(lw, kind, name), f"free after {where}", patience=5)  # type: ignore[misc]
-            assert not lw.runtime.grants, where
+            assert not lw.runtime.holds, where
             assert not lw.runtime.live, where
         assert place > 20
 
@@ -120,7 +121,7 @@ def test_an_adoption(url: str, admin: redis.Redis) -> None:
             with suppress(LockLost):
                 lock.adopt(exported).release()
             assert not lock.locked(), where
-            assert not lw.runtime.grants, where
+            assert not lw.runtime.holds, where
         assert place > 20
 
 
@@ -151,7 +152,7 @@ def test_a_release(url: str, admin: redis.Redis, kind: str) -> None:
             for held in (grant, *getattr(grant, "parts", ())):
                 with suppress(NotHeld, LockLost):
                     held.release()
-            assert not lw.runtime.grants, where
+            assert not lw.runtime.holds, where
             assert not lw.runtime.live, where
         assert place > 10
         for number in range(place):

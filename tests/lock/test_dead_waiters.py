@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from lockwork import Lockwork
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import script_call
 from lockwork.protocol.locks.grants import CLAIM_MS
 from lockwork.protocol.scripts import script
 from processes import script as program
@@ -38,7 +38,7 @@ LOCK = "lw.lock('x')"
 def ask(admin: redis.Redis, request: str, channel: str, *, wait: int = 1, name: str = "x") -> list[int]:
     """Ask for a lock as a process does that listens, or does not, on `channel`."""
     args = (f"p:{request}", request, 15_000, CLAIM_MS, wait, channel)
-    call = Call(script("lock_acquire"), [f"lw:{{lock:{name}}}"], args)
+    call = script_call("lock_acquire", f"lw:{{lock:{name}}}", args)
     reply: list[int] = admin.eval(call.script.source, 1, *call.keys, *call.args)
     return reply
 

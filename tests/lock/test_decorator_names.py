@@ -32,12 +32,12 @@ def names_of(lw: Lockwork, name: str, function: Callable[..., Any], *args: Any, 
 
     @functools.wraps(function)
     def looking(*given: Any, **named: Any) -> Any:
-        held_then.update(key.partition("{lock:")[2].rstrip("}") for key, _ in lw.runtime.grants)
+        held_then.update(key.partition("{lock:")[2].rstrip("}") for key, _ in lw.runtime.holds)
         return function(*given, **named)
 
     decorated: Callable[..., Any] = lw.lock(name)(looking)
     decorated(*args, **kwargs)
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
     return held_then
 
 
@@ -83,7 +83,7 @@ def test_a_method_names_its_object(lw: Lockwork) -> None:
     assert Corner(lw).order(7)
     assert Corner.kind()
     assert Corner.fixed(1)
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
 
 
 async def test_a_method_of_a_task(alw: Lockwork) -> None:

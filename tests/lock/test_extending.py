@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Grant, LockLost, Lockwork, NotHeld
+from lockwork.locks.hold import Hold
 from processes import until
 
 
@@ -118,14 +119,14 @@ async def test_a_body_whose_lease_cannot_be_extended_any_more(alw: Lockwork, adm
 def test_another_thread_releases_while_it_is_extended(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the worst moment, when it has just been found to be held."""
     told: list[Grant] = []
-    grant, check = lw.lock("x", on_lost=told.append).acquire(), Grant.check
+    grant, check = lw.lock("x", on_lost=told.append).acquire(), Hold.check
 
-    def checked(held: Grant) -> None:
+    def checked(held: Hold[Grant]) -> None:
         check(held)
         with ThreadPoolExecutor(1) as pool:
             pool.submit(held.release).result()
 
-    monkeypatch.setattr(Grant, "check", checked)
+    monkeypatch.setattr(Hold, "check", checked)
     with pytest.raises(LockLost, match="before it was extended"):
         grant.extend("1h")
     assert not lw.lock("x").locked()

@@ -11,8 +11,9 @@ from typing import Any, NoReturn
 import pytest
 
 from lock.kinds import HANDLES, taken
-from lockwork import Grant, LockLost, Lockwork
+from lockwork import LockLost, Lockwork
 from lockwork.errors import ServerUnavailable
+from lockwork.locks.grant import LockHold
 from lockwork.locks.handle import Handle
 from lockwork.protocol.scripts import script
 from processes import until
@@ -28,8 +29,8 @@ def proxy(url: str) -> Iterator[Proxy]:
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "rwlock"])
 def test_by_the_engine(lw: Lockwork, kind: str) -> None:
     grant = HANDLES[kind](lw, "x").acquire()
-    assert grant._lease is not None
-    lease = grant._lease
+    assert grant._hold.lease is not None
+    lease = grant._hold.lease
     lw.runtime.engine.give_back(lease)
     until(lambda: not taken(lw, kind, "x"), "it is free", 5)
     with suppress(LockLost):
@@ -42,7 +43,7 @@ async def test_a_body_that_is_cancelled_for_a_lease_that_the_server_prolonged(
 ) -> None:
     """The answer to an extension was lost, so the holder counts on the old end, and the server on the new one."""
     async with Lockwork(proxy.url, patience=1) as app:
-        made: dict[str, Callable[[], Handle]] = {
+        made: dict[str, Callable[[], Handle[Any]]] = {
             "lock": lambda: app.lock("x", lease=3),
             "semaphore": lambda: app.semaphore("x", permits=1, lease=3),
             "rwlock": lambda: app.rwlock("x", lease=3).write(),
@@ -65,15 +66,15 @@ async def test_a_body_that_is_cancelled_for_a_lease_that_the_server_prolonged(
         await asyncio.to_thread(until, lambda: not taken(lw, kind, "x"), "it is free", 5)
 
 
-class _Released(Grant):
+class _Released(LockHold):
     """Another thread releases it when its lease has just been looked at."""
 
     __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name == "_lease":
-            self.__class__ = Grant  # type: ignore[assignment]
+        if name == "lease":
+            self.__class__ = LockHold  # type: ignore[assignment]
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(self.release).result()
         return found
@@ -89,7 +90,7 @@ def test_by_another_thread_while_an_interrupted_acquire_is_undone(
 
     grant = lw.lock("other").acquire()
     monkeypatch.setattr(lw.runtime.engine, "keep", interrupted)
-    grant.__class__ = _Released
+    grant._hold.__class__ = _Released
     with pytest.raises(KeyboardInterrupt):
         lw.lock("x").acquire()
     assert grant.lost, "the other thread has released it"

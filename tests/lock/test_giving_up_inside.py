@@ -21,7 +21,7 @@ def test_released_inside(lw: Lockwork) -> None:
     with lock:
         lock.release()
         assert not lock.locked()
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
 
 
 async def test_released_inside_by_a_task(alw: Lockwork) -> None:
@@ -31,7 +31,7 @@ async def test_released_inside_by_a_task(alw: Lockwork) -> None:
         assert not await lock.alocked()
     async with lock:
         await lock.arelease()
-    assert not alw.runtime.grants
+    assert not alw.runtime.holds
 
 
 def test_released_and_taken_again(lw: Lockwork) -> None:
@@ -42,7 +42,7 @@ def test_released_and_taken_again(lw: Lockwork) -> None:
         assert second.fence > first.fence
         assert not second.lost
     assert not lock.locked()
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
 
 
 def test_released_and_entered_again_inside(lw: Lockwork) -> None:
@@ -53,7 +53,7 @@ def test_released_and_entered_again_inside(lw: Lockwork) -> None:
             assert second.fence > first.fence
             assert lock.locked()
         assert not lock.locked()
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
     with lock:
         assert lock.held()
     assert not lock.locked()
@@ -66,7 +66,7 @@ async def test_released_and_entered_again_inside_by_a_task(alw: Lockwork) -> Non
         async with lock as second:
             assert second.fence > first.fence
         assert not await lock.alocked()
-    assert not alw.runtime.grants
+    assert not alw.runtime.holds
 
 
 async def test_the_second_grant_of_a_body_is_lost(alw: Lockwork, admin: redis.Redis) -> None:
@@ -89,7 +89,7 @@ def test_two_bodies_and_one_gives_everything_up(lw: Lockwork) -> None:
         assert inner is outer
         inner.release()
         assert not lock.locked()
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
 
 
 def test_a_plain_release_in_the_inner_of_two_bodies(lw: Lockwork) -> None:
@@ -101,7 +101,7 @@ def test_a_plain_release_in_the_inner_of_two_bodies(lw: Lockwork) -> None:
             assert lock.held()
         assert not lock.held()
     assert not lock.locked()
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
 
 
 def test_the_bodys_error_is_not_masked(lw: Lockwork) -> None:

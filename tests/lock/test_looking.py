@@ -13,10 +13,9 @@ import pytest
 import redis
 
 from lockwork import ConfigError, Lockwork
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import script_call
 from lockwork.protocol.locks import grants as protocol
 from lockwork.protocol.locks.overview import plain
-from lockwork.protocol.scripts import script as script_of
 from model.bench import Bench
 from processes import script, until
 from simulation.server import Build, Server
@@ -41,7 +40,7 @@ def test_a_lock_in_the_last_microsecond_of_its_lease(url: str) -> None:
     """It is held to its end: who takes it for free would be refused, or would not end it by force."""
     with closing(Server(url)) as server:
         bench = Bench(server, Build())
-        bench.call(Call(script_of("lock_acquire"), ["x"], ["owner", "request", 1000, 1000, 0, ""]))
+        bench.call(script_call("lock_acquire", "x", ["owner", "request", 1000, 1000, 0, ""]))
         bench.now += 1_000_000 - 2
         last = bench.run(protocol.state("x"))
         assert last.owner == "owner"

@@ -195,7 +195,7 @@ def test_artemis_2371(url: str, admin: redis.Redis) -> None:
     """Artemis #2371, python-redis-lock: the renewing thread died of one error of the server, and nobody noticed."""
     told = threading.Event()
     with Lockwork(url, lock_lease=1.5) as app, app.lock("x", on_lost=lambda grant: told.set()) as grant:
-        lease = grant._lease
+        lease = grant._hold.lease
         assert lease is not None
         for _ in range(2):
             before = lease.deadline

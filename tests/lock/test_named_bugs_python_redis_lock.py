@@ -101,7 +101,7 @@ def test_python_redis_lock_71_and_redis_lock_py_3(lw: Lockwork, other: Lockwork)
 
     with ThreadPoolExecutor(1) as pool:
         lock = other.lock("x")
-        owner, _ = lock._enter()
+        owner = lock._owner()
         asked = lock._request(owner)
         kept = lock._keep(owner, asked, other.runtime.run(slowly(grants.acquire(asked, None))))
         assert not kept.lost
@@ -125,7 +125,7 @@ def test_python_redis_lock_85_and_aioredlock_52(lw: Lockwork, url: str) -> None:
     with Lockwork(url, lock_lease=0.9) as app:
         deadlines: set[float] = set()
         with app.lock("x") as grant:
-            lease = grant._lease
+            lease = grant._hold.lease
             assert lease is not None
 
             def renewals() -> int:
@@ -142,7 +142,7 @@ def test_python_redis_lock_85_and_aioredlock_52(lw: Lockwork, url: str) -> None:
 def test_python_redis_lock_91(url: str, admin: redis.Redis) -> None:
     """python-redis-lock #91: code that does not let others run starved the renewal, and the lock was lost unseen."""
     with Lockwork(url, lock_lease=1.2) as app, app.lock("x") as grant:
-        lease = grant._lease
+        lease = grant._hold.lease
         assert lease is not None
         begun = lease.deadline
         while lease.deadline < begun + 2.4:  # pure Python without a pause, for two leases

@@ -118,7 +118,7 @@ def test_asked_twice_it_is_given_back_once(lw: Lockwork, other: Lockwork) -> Non
             pass
         for _ in range(3):
             lw.runtime.engine._deliver("!", f"asked {key}")
-        lw.runtime.engine._ring()
+        lw.runtime.engine._wake_up()
         with other.lock("x", wait=SOON) as theirs:
             assert not theirs.lost
             assert other.lock("x").inspect().fence == theirs.fence
@@ -130,7 +130,7 @@ def test_asked_for_a_lock_that_is_not_kept(lw: Lockwork) -> None:
         lw.runtime.engine._deliver("!", "asked lw:{lock:unheard-of}")
         lw.runtime.engine._deliver("!", "nonsense")
         lw.runtime.engine._deliver("!", "")
-        lw.runtime.engine._ring()
+        lw.runtime.engine._wake_up()
         threading.Event().wait(0.1)
         assert not grant.lost
 

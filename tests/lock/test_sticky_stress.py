@@ -189,7 +189,7 @@ def test_a_keeper_that_is_asked_while_threads_take_and_put_down(url: str, admin:
                         inside.remove(grant)
                         if draw.random() < 0.1:
                             lw.runtime.engine._deliver("!", f"asked {key}")
-                            lw.runtime.engine._ring()
+                            lw.runtime.engine._wake_up()
                 except Exception as error:  # noqa: BLE001 - the test reports it
                     problems.append(repr(error))
 
@@ -198,7 +198,7 @@ def test_a_keeper_that_is_asked_while_threads_take_and_put_down(url: str, admin:
         assert not problems, problems[:3]
         with other.lock("x", wait=5):
             pass
-        assert not lw.runtime.grants
+        assert not lw.runtime.holds
         assert not lw.runtime.sticky_cache.all
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ _ENDLESS = 10_000
 # are forty steps of next to nothing. Mutants are caught in a tenth of the examples and of the time.
 AVAILABLE_PROVIDERS["at random"] = AVAILABLE_PROVIDERS["hypothesis"]
 _SETTINGS = settings(
-    max_examples=150,
+    max_examples=int(os.environ.get("LOCKWORK_EXAMPLES", "100")),
     stateful_step_count=40,
     backend="at random",
     deadline=None,

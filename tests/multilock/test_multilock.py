@@ -10,11 +10,10 @@ import pytest
 import redis
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork, NotHeld, ServerRefused, owners
-from lockwork.locks.multilock import MultiGrant
+from lockwork.locks.multilock import MultiHold
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.locks.grants import CLAIM_MS
-from lockwork.protocol.scripts import script
 from multilock.parts import Several, free
 from processes import until
 
@@ -48,7 +47,7 @@ def test_refused_when_sent_again_it_has_nothing(lw: Lockwork, other: Lockwork) -
     """The reply that all are granted is lost, and before the call is sent again somebody else has got the first."""
     asked = lw.multilock("a", "b", "c")._request(owners.current())
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
-    call = Call(script("multi_acquire"), [keys.lock("lw", name) for name in ("a", "b", "c")], args)
+    call = script_call("multi_acquire", [keys.lock("lw", name) for name in ("a", "b", "c")], args)
 
     def sent() -> Protocol[int]:
         reply = yield call
@@ -116,15 +115,15 @@ def test_another_thread_releases_while_it_is_extended(
     lw: Lockwork, other: Lockwork, several: Several, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     """At the worst moment, when it has just been found to be held: whoever extends must not take it for kept."""
-    grant, check = several(lw, "a", "b").acquire(), MultiGrant.check
+    grant, check = several(lw, "a", "b").acquire(), MultiHold.check
     released = grant if whole else grant.parts[0]
 
-    def checked(held: MultiGrant) -> None:
+    def checked(held: MultiHold) -> None:
         check(held)
         with ThreadPoolExecutor(1) as pool:
             pool.submit(released.release).result()
 
-    monkeypatch.setattr(MultiGrant, "check", checked)
+    monkeypatch.setattr(MultiHold, "check", checked)
     with pytest.raises(LockLost, match="before it was extended"):
         grant.extend("1h")
     if not whole:

@@ -20,12 +20,12 @@ from lockwork.worker.settings import ProcessSettings, WorkerOptions
 RUNNER = """
 import socket, sys
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.frames import Begun, Free, RunnerEnded, Stop, order, orders, packed
+from lockwork.worker.ipc.frames import Begun, Free, RunnerEnded, Stop, packed, read_message, read_settings
 
 line = socket.socket(fileno=int(sys.argv[1]))
-orders(line)
+read_settings(line)
 line.sendall(packed(Free()))
-while (message := order(line)) is not None:
+while (message := read_message(line)) is not None:
     if isinstance(message, Stop):
         line.sendall(packed(RunnerEnded(Outcome(message.id, b"", "c"))) + packed(Free()))
     else:
@@ -105,7 +105,7 @@ async def test_a_job_that_has_ended_is_not_the_next_one(
 
     monkeypatch.setattr(runner, "send", sending)
     waiting = asyncio.create_task(runner.run("default", job("a")).outcome(30))
-    last = runner._errand
+    last = runner._runner_task
     assert last is not None
 
     def next_one() -> None:

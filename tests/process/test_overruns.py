@@ -18,30 +18,30 @@ from processes import until
 class _Line:
     """A reporter that is no socket."""
 
-    def __init__(self, overruns: HardTimeouts, session: str) -> None:
-        self._overruns, self._session = overruns, session
+    def __init__(self, hard_timeouts: HardTimeouts, session: str) -> None:
+        self._hard_timeouts, self._session = hard_timeouts, session
 
-    def tell(self, text: str) -> None:
-        self._overruns.hear(self._session, text)
+    def report(self, text: str) -> None:
+        self._hard_timeouts.receive(self._session, text)
 
 
 class _Heard:
     def __init__(self) -> None:
         self.over: list[tuple[str, list[str]]] = []
-        self.overruns = HardTimeouts(self._on_over)
+        self.hard_timeouts = HardTimeouts(self._on_over)
 
-    def _on_over(self, session: str, verdicts: list[HardTimeout]) -> None:
-        self.over.append((session, sorted(verdict.outcome.id for verdict in verdicts)))
+    def _on_over(self, session: str, hard_timeouts: list[HardTimeout]) -> None:
+        self.over.append((session, sorted(hard_timeout.outcome.id for hard_timeout in hard_timeouts)))
 
     def limits(self, session: str, queue: str = "default") -> TimeLimits:
-        return TimeLimits(_Line(self.overruns, session), queue)  # type: ignore[arg-type]
+        return TimeLimits(_Line(self.hard_timeouts, session), queue)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def heard() -> Iterator[_Heard]:
     found = _Heard()
     yield found
-    found.overruns.stop()
+    found.hard_timeouts.stop()
 
 
 def outcome(id: str) -> Outcome:
@@ -72,7 +72,7 @@ def test_who_has_ended_is_forgotten(heard: _Heard) -> None:
     limits.ended("same")
     gone = heard.limits("gone")
     gone.begun(outcome("lost"), 1.1, "task")
-    heard.overruns.forget("gone")
+    heard.hard_timeouts.forget("gone")
     until(lambda: heard.over, "the one that is left is told")
     assert heard.over == [("one", ["same"])]
 
@@ -82,15 +82,15 @@ def test_all_that_are_late_are_told_together() -> None:
     gate = threading.Event()
     over: list[tuple[str, int]] = []
 
-    def on_over(session: str, verdicts: list[HardTimeout]) -> None:
-        over.append((session, len(verdicts)))
+    def on_over(session: str, hard_timeouts: list[HardTimeout]) -> None:
+        over.append((session, len(hard_timeouts)))
         gate.wait(10)
 
-    overruns = HardTimeouts(on_over)
+    hard_timeouts = HardTimeouts(on_over)
     try:
-        TimeLimits(_Line(overruns, "first"), "q").begun(outcome("x"), 0.01, "task")  # type: ignore[arg-type]
+        TimeLimits(_Line(hard_timeouts, "first"), "q").begun(outcome("x"), 0.01, "task")  # type: ignore[arg-type]
         until(lambda: over, "the first is told, and takes its time")
-        limits = TimeLimits(_Line(overruns, "second"), "q")  # type: ignore[arg-type]
+        limits = TimeLimits(_Line(hard_timeouts, "second"), "q")  # type: ignore[arg-type]
         limits.begun(outcome("a"), 0.01, "task")
         limits.begun(outcome("b"), 0.02, "task")
         limits.begun(outcome("c"), 600, "task")
@@ -99,15 +99,15 @@ def test_all_that_are_late_are_told_together() -> None:
         until(lambda: len(over) == 2, "so is the second")
     finally:
         gate.set()
-        overruns.stop()
+        hard_timeouts.stop()
     assert over == [("first", 1), ("second", 2)]
 
 
 @pytest.mark.parametrize("text", ["begun", "begun {}", 'ended "x"', "begun [1]", "ended \x00"])
 def test_nonsense_is_said_in_the_log(heard: _Heard, caplog: pytest.LogCaptureFixture, text: str) -> None:
-    heard.overruns.hear("one", text)
+    heard.hard_timeouts.receive("one", text)
     assert "cannot be read" in caplog.text
-    heard.overruns.hear("one", "something else")
+    heard.hard_timeouts.receive("one", "something else")
     assert heard.over == []
 
 
@@ -119,8 +119,8 @@ def test_orders_come_whole() -> None:
             target=lambda: ours.sendall(frames.packed(RunnerJob("q", job)) + frames.packed(Stop("a")))
         )
         sent.start()
-        assert frames.order(theirs) == RunnerJob("q", job)
-        assert frames.order(theirs) == Stop("a")
+        assert frames.read_message(theirs) == RunnerJob("q", job)
+        assert frames.read_message(theirs) == Stop("a")
         sent.join()
         ours.close()
-        assert frames.order(theirs) is None
+        assert frames.read_message(theirs) is None

@@ -13,7 +13,7 @@ def test_orders_that_nobody_reads_do_not_end_the_supervisor() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
     process.wait()
     child = WorkerProcess(process, "host/1/x", 0.0)
-    child.tell(b"orders\n")
-    child.let_go()
+    child.send(b"orders\n")
+    child.close_input()
     assert process.stdin is not None
     assert process.stdin.closed

@@ -182,14 +182,14 @@ def test_a_name_that_is_taken_for_a_time(lw: Lockwork, admin: redis.Redis) -> No
     first = task.enqueue(1)
     assert first.cancel()
     assert task.enqueue(1).id == first.id
-    assert all(0 < admin.pttl(key) <= 61_000 for key in KEYS.unique)
+    assert all(0 < admin.pttl(key) <= 61_000 for key in (KEYS.unique, KEYS.unique_ends))
     again: Any = until(lambda: job if (job := task.enqueue(1)).new else None, "the time is over")
     assert again.id != first.id
     longer = task.options(unique_until="1h").enqueue(2)
-    assert all(admin.pttl(key) > 3_600_000 for key in KEYS.unique)
+    assert all(admin.pttl(key) > 3_600_000 for key in (KEYS.unique, KEYS.unique_ends))
     until(lambda: task.enqueue(1).new, "the time is over again")
     assert task.enqueue(2).id == longer.id
-    assert admin.zcard(KEYS.unique[1]) == 2
+    assert admin.zcard(KEYS.unique_ends) == 2
 
 
 def test_a_job_that_expires_has_no_name_any_more(lw: Lockwork, admin: redis.Redis) -> None:
@@ -225,7 +225,9 @@ def test_a_job_that_is_run_again_takes_its_name_again(lw: Lockwork) -> None:
     assert first.retry()
 
 
-@pytest.mark.parametrize("key", [KEYS.books, KEYS.lines, KEYS.due, KEYS.notes, KEYS.expiry, *KEYS.unique])
+@pytest.mark.parametrize(
+    "key", [KEYS.books, KEYS.lines, KEYS.due, KEYS.notes, KEYS.expiry, KEYS.unique, KEYS.unique_ends]
+)
 def test_a_key_that_holds_something_else(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     """One clear error, and nothing half done: no name is taken by a job that is not there."""
     task = report(lw, unique_until="1h", on_duplicate="replace", expires="1h")

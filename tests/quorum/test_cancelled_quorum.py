@@ -28,11 +28,11 @@ async def left_nothing(quorum: Quorum, servers: Servers, where: str) -> None:
     """What is under way when a caller is cancelled comes to its end by itself, and is undone."""
 
     async def free() -> bool:
-        return servers.free() and not quorum._fleet._late
+        return servers.free() and not quorum._calls._late
 
     await auntil(free, f"{where}: no server has it", 10)
-    assert not quorum._fleet.grants, where
-    for runtime in quorum._fleet.runtimes:
+    assert not quorum._calls.holds, where
+    for runtime in quorum._calls.runtimes:
         assert not runtime.engine._book._leases, f"{where}: it would be renewed"
 
 
@@ -99,7 +99,7 @@ async def test_a_wait(mine: Quorum, servers: Servers) -> None:
 
         async def clean(where: str) -> None:
             assert not grant.lost, where
-            assert not mine._fleet.grants, where
+            assert not mine._calls.holds, where
 
         assert (await swept(mine.lock("x", lease="1h").aacquire, clean, most=25)).ended == 25
         with suppress(asyncio.CancelledError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,18 +12,18 @@ from cancelling import cancelled, turns
 from lockwork import Lockwork
 from lockwork.locks.handle import Handle
 
-Make = Callable[[Lockwork], Handle]
+Make = Callable[[Lockwork], Handle[Any]]
 
 
-def write(lw: Lockwork) -> Handle:
+def write(lw: Lockwork) -> Handle[Any]:
     return lw.rwlock("x").write()
 
 
-def read(lw: Lockwork) -> Handle:
+def read(lw: Lockwork) -> Handle[Any]:
     return lw.rwlock("x").read()
 
 
-def permit(lw: Lockwork) -> Handle:
+def permit(lw: Lockwork) -> Handle[Any]:
     return lw.semaphore("x", 2)
 
 
@@ -33,7 +34,7 @@ async def all_free(aother: Lockwork) -> None:
     assert (permits.used, permits.held, permits.waiting) == (0, 0, 0)
 
 
-async def take(handle: Handle) -> None:
+async def take(handle: Handle[Any]) -> None:
     async with handle:
         pass
 

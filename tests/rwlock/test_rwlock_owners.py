@@ -11,7 +11,7 @@ import redis
 
 from lockwork import LockLost, LockTimeout, Lockwork, NotHeld
 from lockwork.errors import WouldDeadlock
-from lockwork.locks.rwlock import RWGrant
+from lockwork.locks.rwlock import RWHold
 from processes import script, until
 
 READ = """
@@ -110,14 +110,14 @@ def test_downgrade_lets_waiting_readers_in_at_once(lw: Lockwork) -> None:
 
 def test_another_thread_releases_while_it_is_downgraded(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the worst moment, when it has just been found to be held."""
-    grant, check = lw.rwlock("doc").write().acquire(), RWGrant.check
+    grant, check = lw.rwlock("doc").write().acquire(), RWHold.check
 
-    def checked(held: RWGrant) -> None:
+    def checked(held: RWHold) -> None:
         check(held)
         with ThreadPoolExecutor(1) as pool:
             pool.submit(held.release).result()
 
-    monkeypatch.setattr(RWGrant, "check", checked)
+    monkeypatch.setattr(RWHold, "check", checked)
     with pytest.raises(LockLost, match="before it was downgraded"):
         grant.downgrade()
     assert lw.rwlock("doc").inspect().writer is None

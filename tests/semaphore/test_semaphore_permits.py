@@ -226,7 +226,7 @@ def test_nothing_is_left_in_the_process(lw: Lockwork) -> None:
         grant.release()
     with gpu, gpu:
         pass
-    assert not lw.runtime.grants
+    assert not lw.runtime.holds
     del grant, grants
     assert not [place for place in semaphore._stacks if place[0] == lw.runtime.process]
 
@@ -237,7 +237,7 @@ def test_permits_that_nobody_releases_do_not_pile_up(lw: Lockwork) -> None:
     first = gpu.acquire()
     for _ in range(8):
         gpu.acquire()
-    assert len(lw.runtime.grants) <= 3
+    assert len(lw.runtime.holds) <= 3
     with pytest.raises(LockLost):
         first.release()
     lw.release_all()

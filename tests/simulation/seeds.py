@@ -1,4 +1,7 @@
-"""Which seeds a test plays: a fixed number, more on demand, or one that is to be replayed."""
+"""Which seeds a test plays: a fixed number, more on demand, or one that is to be replayed.
+
+The usual seeds include those that `mutants.json` pins, except a few rare ones.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
 """The real server as the simulator uses it: the project's own scripts, but their time is an argument.
 
-Scripts read the clock in one included part. Here that part takes it from the end of ARGV, so the simulation decides
-what time it is. One connection does everything, so that a run depends on nothing but its seed: wake-ups arrive on it
-as RESP3 pushes, and a PING behind every script says that all of them have come.
+Scripts read the clock in one included part. Here that part is empty, and each script begins by taking the time from the
+end of ARGV, so the simulation decides what time it is. One connection does everything, so that a run depends on nothing
+but its seed: wake-ups arrive on it as RESP3 pushes, and a PING behind every script says that all of them have come.
 """
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,27 +45,13 @@ class Build:
         """Return the scripts and parts that this build edits; raises LookupError where an edit does not fit."""
         sources: dict[str, str] = {}
         for place, text, other in self.edits:
-            source = sources.get(place) or (NOW if place == "parts/now" else read(f"{place}.lua"))
+            source = sources.get(place) or read(f"{place}.lua")
             sources[place] = _edited(place, source, text, other)
         return sources
 
     def _assembled(self, name: str) -> Script:
-        edited = self.edited()
-        parts = {"now": NOW} | {
-            place.removeprefix("parts/"): source for place, source in edited.items() if place.startswith("parts/")
-        }
-        source = edited.get(name)
-        if source is None:
-            return assemble(name, parts)
-        # `assemble` reads the script's file; an edited script is put together from its includes here
-        return Script(name, _include(source, parts))
-
-
-def _include(source: str, parts: dict[str, str]) -> str:
-    def part(match: re.Match[str]) -> str:
-        return _include(parts.get(match[1]) or read(f"parts/{match[1]}.lua"), parts)
-
-    return re.sub(r"^-- include: (\w+)$", part, source, flags=re.MULTILINE)
+        script = assemble(name, {"parts/now": ""} | self.edited())
+        return Script(name, NOW + script.source, script.declared)
 
 
 def _edited(place: str, source: str, text: str, other: str) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.effects import Argument, Call, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import leases, record_header, stock
 from lockwork.protocol.queues.enqueue import NewJob, push_arguments
 from lockwork.protocol.queues.leases import Outcome
 from lockwork.protocol.queues.stock import Books
-from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -24,8 +23,8 @@ _ASKED: list[Argument] = [2, 0, "a", "eve", 1, 1000, ""]
 @pytest.mark.parametrize(
     "call",
     [
-        Call(script("stock_reserve"), BOOKS.keys, [*_ASKED, *_JOB]),
-        Call(script("stock_wait"), BOOKS.keys, [*_ASKED, "channel", *_JOB]),
+        script_call("stock_reserve", BOOKS.queue, [*_ASKED, *_JOB], **BOOKS.keys._asdict()),
+        script_call("stock_wait", BOOKS.queue, [*_ASKED, "channel", *_JOB], **BOOKS.keys._asdict()),
     ],
     ids=lambda call: call.script.name,
 )

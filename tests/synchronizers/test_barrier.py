@@ -15,6 +15,7 @@ from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused, WaitTimeout
 from lockwork.protocol.keys import barrier as barrier_keys
 from lockwork.protocol.scripts import script
+from lockwork.types import BarrierStatus
 from processes import until
 from proxy import Phase, Proxy
 
@@ -38,7 +39,7 @@ def test_all_pass_together_again_and_again(lw: Lockwork) -> None:
     with ThreadPoolExecutor(4) as pool:
         passed = list(pool.map(party, range(4)))
     assert all(sorted(turn) == [0, 1, 2, 3] for turn in zip(*passed, strict=True))
-    assert phase.arrived() == 0
+    assert phase.inspect() == BarrierStatus(arrived=0, parties=4, generation=5)
 
 
 async def test_the_same_for_tasks(alw: Lockwork) -> None:
@@ -47,7 +48,7 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
         assert sorted(await asyncio.gather(*(phase.await_() for _ in range(50)))) == list(range(50))
     # surplus parties are the next generation's
     waits = [asyncio.create_task(phase.await_(30)) for _ in range(80)]
-    while sum(wait.done() for wait in waits) < 50 or await phase.aarrived() < 30:
+    while sum(wait.done() for wait in waits) < 50 or (await phase.ainspect()).arrived < 30:
         await asyncio.sleep(0)
     assert sorted(await asyncio.gather(*(phase.await_() for _ in range(20)), *waits)) == sorted([*range(50)] * 2)
 
@@ -58,7 +59,7 @@ def test_the_index_is_the_order_of_arrival(lw: Lockwork) -> None:
         waits = []
         for number in range(3):
             waits.append(pool.submit(phase.wait, 30))
-            until(lambda number=number: waits[number].done() or phase.arrived() == number + 1, "it has come")  # type: ignore[misc]
+            until(lambda number=number: waits[number].done() or phase.inspect().arrived == number + 1, "it has come")  # type: ignore[misc]
         assert [wait.result() for wait in waits] == [0, 1, 2]
 
 
@@ -73,51 +74,51 @@ def test_who_gives_up_does_not_count(lw: Lockwork) -> None:
     )
     with pytest.raises(WaitTimeout):
         phase.wait(0)
-    assert phase.arrived() == 0
+    assert phase.inspect().arrived == 0
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(phase.wait, 30)
-        until(lambda: phase.arrived() == 1, "it has come")
+        until(lambda: phase.inspect().arrived == 1, "it has come")
         assert phase.wait(0) == 1
         assert other.result(10) == 0
 
 
 async def test_cancelled_at_every_turn_of_the_loop(alw: Lockwork) -> None:
     phase = alw.barrier("phase", 2)
-    await phase.aarrived()
+    await phase.ainspect()
     for count in range(12):
         task = asyncio.create_task(phase.await_())
         await turns(count)
         assert await cancelled(task)
-        assert await phase.aarrived() == 0
+        assert (await phase.ainspect()).arrived == 0
 
 
 async def test_cancelled_while_it_opens(alw: Lockwork) -> None:
     """Either it was withdrawn in time and the other one waits on, or both have passed."""
     phase = alw.barrier("phase", 2)
-    await phase.aarrived()
+    await phase.ainspect()
     opened = 0
     for count in range(20):
         first = asyncio.create_task(phase.await_())
-        while not await phase.aarrived():
+        while not (await phase.ainspect()).arrived:
             await asyncio.sleep(0)
         second = asyncio.create_task(phase.await_())
         await turns(count % 10)
         await cancelled(first)
-        if await phase.aarrived():
+        if (await phase.ainspect()).arrived:
             second.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await second
         else:
             assert await second == 1
             opened += 1
-        assert await phase.aarrived() == 0
+        assert (await phase.ainspect()).arrived == 0
     assert opened
 
 
 def test_all_must_agree_on_the_parties(lw: Lockwork) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(lw.barrier("phase", 2).wait, 30)
-        until(lambda: lw.barrier("phase", 2).arrived(), "it has come")
+        until(lambda: lw.barrier("phase", 2).inspect().arrived, "it has come")
         with pytest.raises(
             ConfigError, match="barrier 'phase' is for 2 parties, and some of them wait; this handle says 3"
         ):
@@ -136,14 +137,14 @@ def test_one_party_passes_at_once(lw: Lockwork) -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_an_arrival_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase, first: bool) -> None:
     with Lockwork(proxy.url) as app, ThreadPoolExecutor(1) as pool:
-        app.barrier("phase", 2).arrived()
+        app.barrier("phase", 2).inspect()
         if not first:
             other = pool.submit(lw.barrier("phase", 2).wait, 30)
-            until(lambda: lw.barrier("phase", 2).arrived() == 1, "the other has come")
+            until(lambda: lw.barrier("phase", 2).inspect().arrived == 1, "the other has come")
         proxy.lose(script("barrier_arrive").sha, phase)
         if first:
             other = pool.submit(app.barrier("phase", 2).wait, 30)
-            until(lambda: proxy.lost and lw.barrier("phase", 2).arrived() == 1, "it has come, once")
+            until(lambda: proxy.lost and lw.barrier("phase", 2).inspect().arrived == 1, "it has come, once")
             assert lw.barrier("phase", 2).wait(30) == 1
             assert other.result(10) == 0
         else:
@@ -157,7 +158,7 @@ def test_a_withdrawal_whose_barrier_has_opened_is_a_pass(lw: Lockwork, url: str,
     phase = lw.barrier("phase", 2)
     with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
         wait = pool.submit(deaf.barrier("phase", 2).wait, 0.4)
-        until(lambda: phase.arrived() == 1, "it has come")
+        until(lambda: phase.inspect().arrived == 1, "it has come")
         deaf.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
         assert phase.wait(30) == 1
         assert wait.result(10) == 0
@@ -168,7 +169,7 @@ def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
     phase = lw.barrier("phase", 2)
     with Lockwork(url) as deaf, ThreadPoolExecutor(1) as pool:
         wait = pool.submit(deaf.barrier("phase", 2).wait, 30)
-        until(lambda: phase.arrived() == 1, "it has come")
+        until(lambda: phase.inspect().arrived == 1, "it has come")
         deaf.runtime.engine._mail.deliver = lambda ticket, text: None  # type: ignore[method-assign]
         assert phase.wait(30) == 1
         assert wait.result(6) == 0
@@ -177,7 +178,7 @@ def test_a_lost_wake_up_costs_a_moment(lw: Lockwork, url: str) -> None:
 def test_all_keys_expire(lw: Lockwork, admin: redis.Redis) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(lw.barrier("phase", 2).wait, 30)
-        until(lambda: lw.barrier("phase", 2).arrived(), "it has come")
+        until(lambda: lw.barrier("phase", 2).inspect().arrived, "it has come")
         assert {key.decode() for key in admin.scan_iter()} == set(barrier_keys("lw", "phase"))
         assert all(0 < admin.ttl(key) <= 120 for key in admin.scan_iter())
         lw.barrier("phase", 2).wait(0)
@@ -207,7 +208,7 @@ def test_a_barrier_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis) -> 
     with ThreadPoolExecutor(2) as pool:
         for key in ("lw:{barrier:phase}", "lw:{barrier:phase}:places"):
             first = pool.submit(phase.wait, 30)
-            until(lambda: phase.arrived() == 1, "it has come")
+            until(lambda: phase.inspect().arrived == 1, "it has come")
             admin.delete(key)
             assert sorted([pool.submit(phase.wait, 30).result(10), first.result(10)]) == [0, 1]
 
@@ -216,7 +217,7 @@ def test_a_barrier_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis) -> 
 def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)
     phase = lw.barrier("phase", 2)
-    for call in (phase.wait, phase.arrived):
+    for call in (phase.wait, phase.inspect):
         with pytest.raises(ServerRefused, match="somebody else's data"):
             call()
     assert list(admin.scan_iter()) == [key.encode()]

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.effects import Argument, script_call
 from lockwork.protocol.keys import barrier as barrier_keys
-from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 from simulation.server import Build, Server
 
@@ -24,7 +23,7 @@ def turns(bench: Bench, parties: int, count: int) -> None:
     for turn in range(count):
         for number in range(parties):
             args: list[Argument] = [parties, f"{bench.now}.{turn}.{number}", "channel"]
-            bench.call(Call(script("barrier_arrive"), barrier_keys("sim", "a"), args))
+            bench.call(script_call("barrier_arrive", barrier_keys("sim", "a"), args))
 
 
 def remembered(server: Server, parties: int) -> int:

@@ -35,14 +35,14 @@ def test_a_killed_party_stops_counting(lw: Lockwork, url: str) -> None:
     """Redisson #2045: permits of a crashed holder were lost for ever; here a dead party's place lapses after 15 s."""
     phase = lw.barrier("phase", 3)
     with script(PARTY, 1, url=url) as party, ThreadPoolExecutor(2) as pool:
-        until(lambda: phase.arrived() == 1, "it has come")
+        until(lambda: phase.inspect().arrived == 1, "it has come")
         party.send(signal.SIGKILL)
         party.wait()
         others = [pool.submit(phase.wait, 40)]
-        until(lambda: phase.arrived() == 2, "another one has come")
-        until(lambda: phase.arrived() == 1, "the dead one's place has lapsed")
+        until(lambda: phase.inspect().arrived == 2, "another one has come")
+        until(lambda: phase.inspect().arrived == 1, "the dead one's place has lapsed")
         others.append(pool.submit(phase.wait, 40))
-        until(lambda: phase.arrived() == 2, "a third one has come")
+        until(lambda: phase.inspect().arrived == 2, "a third one has come")
         assert phase.wait(0) == 2
         assert [other.result(10) for other in others] == [0, 1]
 
@@ -74,7 +74,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing(lw: Lockwork, admin: redis.Redis,
         waiter.send(signal.SIGINT)
         assert waiter.wait() != 0
         assert "KeyboardInterrupt" in waiter.errors
-    assert lw.barrier("phase", 2).arrived() == 0
+    assert lw.barrier("phase", 2).inspect().arrived == 0
     assert api.inspect().full_in <= rest
 
 

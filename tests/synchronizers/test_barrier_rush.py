@@ -21,7 +21,7 @@ def party(turns):
 
 with Lockwork() as lw:
     phase = lw.barrier("phase", 9)
-    phase.arrived()
+    phase.inspect()
     print("ready", flush=True)
     with ThreadPoolExecutor(3) as pool:
         for passed in pool.map(party, [int(sys.argv[1])] * 3):
@@ -79,4 +79,4 @@ def test_latch(lw: Lockwork, admin: redis.Redis, url: str) -> None:
             disturb(admin)
             assert [process.line() for process in processes] == [str(turn)] * 3
         assert [process.wait() for process in processes] == [0, 0, 0]
-    assert lw.latch("boot11", 30).count() == 0
+    assert lw.latch("boot11", 30).inspect().left == 0

@@ -27,11 +27,11 @@ async def rival(url: str, admin: redis.Redis) -> AsyncIterator[Lockwork]:
 async def test_a_latch(alw: Lockwork, rival: Lockwork) -> None:
     """Its process's place lapses by itself, and a message that comes by then finds nobody."""
     boot = alw.latch("boot", 1)
-    await boot.acount()
+    await boot.ainspect()
 
     async def clean(where: str) -> None:
         nothing_here(alw, where)
-        assert await rival.latch("boot", 1).acount() == 1, where
+        assert (await rival.latch("boot", 1).ainspect()).left == 1, where
 
     assert (await swept(boot.await_, clean, most=30)).ended == 30
 
@@ -55,11 +55,11 @@ async def test_a_latch_that_opens_meanwhile(alw: Lockwork, rival: Lockwork, admi
 async def test_a_count_down(alw: Lockwork) -> None:
     """It was counted once or not at all."""
     boot = alw.latch("boot", 1000)
-    left = await boot.acount()
+    left = (await boot.ainspect()).left
 
     async def clean(where: str) -> None:
         nonlocal left
-        now = await boot.acount()  # behind the call on the same connection
+        now = (await boot.ainspect()).left  # behind the call on the same connection
         assert now in (left, left - 1), where
         left = now
         nothing_here(alw, where)
@@ -69,10 +69,10 @@ async def test_a_count_down(alw: Lockwork) -> None:
 
 async def test_a_barrier(alw: Lockwork, rival: Lockwork) -> None:
     phase = alw.barrier("phase", 2)
-    await phase.aarrived()
+    await phase.ainspect()
 
     async def clean(where: str) -> None:
-        assert await rival.barrier("phase", 2).aarrived() == 0, where
+        assert (await rival.barrier("phase", 2).ainspect()).arrived == 0, where
         nothing_here(alw, where)
 
     assert (await swept(phase.await_, clean, most=30)).ended == 30
@@ -84,7 +84,7 @@ async def test_a_barrier_that_opens_meanwhile(alw: Lockwork, rival: Lockwork) ->
     partners: list[asyncio.Task[int]] = []
 
     async def opens() -> None:
-        await auntil(phase.aarrived, "it has come")
+        await auntil(phase.ainspect, "it has come")
         partners.append(asyncio.create_task(other.await_()))
 
     async def clean(where: str) -> None:
@@ -92,7 +92,7 @@ async def test_a_barrier_that_opens_meanwhile(alw: Lockwork, rival: Lockwork) ->
         await auntil(partial(_settled, partner, other), f"{where}: both have passed, or one is here")
         partner.cancel()
         await asyncio.gather(partner, return_exceptions=True)
-        assert await other.aarrived() == 0, where
+        assert (await other.ainspect()).arrived == 0, where
         nothing_here(alw, where)
         nothing_here(rival, where)
 
@@ -102,7 +102,7 @@ async def test_a_barrier_that_opens_meanwhile(alw: Lockwork, rival: Lockwork) ->
 
 
 async def _settled(partner: asyncio.Task[int], other: Barrier) -> bool:
-    return partner.done() or await other.aarrived() == 1
+    return partner.done() or (await other.ainspect()).arrived == 1
 
 
 async def _waits(app: Lockwork) -> bool:

@@ -16,6 +16,7 @@ from lockwork import Lockwork
 from lockwork.errors import ConfigError, ServerRefused
 from lockwork.protocol.retry import Looks
 from lockwork.protocol.scripts import script
+from lockwork.types import LatchStatus
 from processes import script as process
 from processes import until
 from proxy import Phase, Proxy
@@ -35,11 +36,13 @@ def places(admin: redis.Redis, name: str = "boot") -> list[bytes]:
 
 def test_count_down_and_wait(lw: Lockwork) -> None:
     boot = lw.latch("boot", 3)
-    assert boot.count() == 3
+    assert boot.inspect() == LatchStatus(left=3, count=3)
+    assert not boot.inspect().open
     assert not boot.wait(0)
     assert [boot.count_down(), boot.count_down(), boot.count_down(), boot.count_down()] == [2, 1, 0, 0]
     assert boot.wait()
-    assert boot.count() == 0
+    assert boot.inspect() == LatchStatus(left=0, count=3)
+    assert boot.inspect().open
     assert lw.latch("boot", 3).wait(0)
 
 
@@ -48,11 +51,11 @@ async def test_the_same_for_tasks(alw: Lockwork) -> None:
     waiters = [asyncio.create_task(boot.await_()) for _ in range(50)]
     assert not await boot.await_(timeout=0.01)
     assert await boot.acount_down(2) == 1
-    assert await boot.acount() == 1
+    assert (await boot.ainspect()).left == 1
     assert await boot.acount_down(2) == 0
     assert all(await asyncio.gather(*waiters))
     await boot.areset()
-    assert await boot.acount() == 3
+    assert (await boot.ainspect()).left == 3
 
 
 def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
@@ -80,7 +83,7 @@ def test_reset_begins_a_new_round(lw: Lockwork, other: Lockwork, admin: redis.Re
     boot = lw.latch("boot", 2)
     boot.count_down()
     boot.reset()
-    assert boot.count() == 2
+    assert boot.inspect().left == 2
     with ThreadPoolExecutor(1) as pool:
         wait = pool.submit(other.latch("boot", 2).wait, 30)
         until(lambda: waiting(admin), "it waits")
@@ -91,7 +94,7 @@ def test_reset_begins_a_new_round(lw: Lockwork, other: Lockwork, admin: redis.Re
         boot.count_down()
         assert wait.result(10)
     lw.latch("boot", 5).reset()
-    assert lw.latch("boot", 5).count() == 5
+    assert lw.latch("boot", 5).inspect().left == 5
 
 
 def test_who_waited_for_a_round_that_opened_passes_although_it_was_reset(lw: Lockwork, admin: redis.Redis) -> None:
@@ -109,23 +112,23 @@ def test_who_waited_for_a_round_that_opened_passes_although_it_was_reset(lw: Loc
 def test_all_must_agree_on_the_count(lw: Lockwork) -> None:
     lw.latch("boot", 3).count_down()
     other = lw.latch("boot", 4)
-    for call in (other.count_down, other.wait, other.count):
+    for call in (other.count_down, other.wait, other.inspect):
         with pytest.raises(ConfigError, match="latch 'boot' is in use with a count of 3, and this handle says 4"):
             call()
-    assert lw.latch("boot", 3).count() == 2
+    assert lw.latch("boot", 3).inspect().left == 2
 
 
 @phases
 def test_a_count_that_is_sent_again_counts_once(lw: Lockwork, proxy: Proxy, phase: Phase) -> None:
     with Lockwork(proxy.url) as app:
         boot = app.latch("boot", 3)
-        assert boot.count() == 3
+        assert boot.inspect().left == 3
         proxy.lose(script("latch_count").sha, phase)
         assert boot.count_down() == 2
         proxy.lose(script("latch_reset").sha, phase)
         boot.reset()
         assert proxy.lost == 2
-    assert lw.latch("boot", 3).count() == 3
+    assert lw.latch("boot", 3).inspect().left == 3
 
 
 async def test_cancelled_waiters_leave_nothing(alw: Lockwork, admin: redis.Redis) -> None:
@@ -196,7 +199,7 @@ def test_as_long_as_patience_is_long_enough(url: str) -> None:
 def test_a_foreign_key_is_refused_and_nothing_is_half_done(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     admin.set(key, "text", ex=100)
     boot = lw.latch("boot", 1)
-    for call in (boot.count_down, boot.wait, boot.count, boot.reset):
+    for call in (boot.count_down, boot.wait, boot.inspect, boot.reset):
         with pytest.raises(ServerRefused, match="somebody else's data"):
             call()
     assert list(admin.scan_iter()) == [key.encode()]

@@ -9,7 +9,7 @@ import pytest
 
 from lockwork.errors import RateLimited
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import script_call
 from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import limiter
 from lockwork.protocol.synchronizers.limiter import LimiterRules
@@ -30,7 +30,7 @@ def bench(url: str) -> Iterator[Bench]:
 
 
 def take(bench: Bench, limits: LimiterRules, request: str, n: int = 1, wait: int = -1) -> tuple[int, int]:
-    code, ahead, now = bench.call(Call(script("limiter_take"), KEYS, [limits.rule, request, n, wait]))
+    code, ahead, now = bench.call(script_call("limiter_take", KEYS, [limits.rule, request, n, wait]))
     return code, now + ahead
 
 
@@ -75,11 +75,11 @@ def test_giving_back_counts_exactly(bench: Bench, limits: LimiterRules) -> None:
     take(bench, limits, "used", 4)
     take(bench, limits, "mine", 3)
     for _ in range(3):
-        bench.call(Call(script("limiter_return"), KEYS, ["mine"]))
-        bench.call(Call(script("limiter_return"), KEYS, ["never taken"]))
+        bench.call(script_call("limiter_return", KEYS, ["mine"]))
+        bench.call(script_call("limiter_return", KEYS, ["never taken"]))
         assert available(bench, limits) == 3
     bench.now += 10 * SECOND
-    bench.call(Call(script("limiter_return"), KEYS, ["used"]))
+    bench.call(script_call("limiter_return", KEYS, ["used"]))
     assert available(bench, limits) == 7
 
 

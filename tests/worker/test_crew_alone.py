@@ -50,7 +50,9 @@ class _Sessions:
         self.known.discard(session)
 
 
-def _crew(again: list[float], sessions: _Sessions | None = None, options: WorkerOptions = _OPTIONS) -> WorkerProcesses:
+def _processes(
+    again: list[float], sessions: _Sessions | None = None, options: WorkerOptions = _OPTIONS
+) -> WorkerProcesses:
     nobody: list[Any] = []
     heartbeat = cast("Heartbeat", sessions or _Sessions())
     return WorkerProcesses(options, "asyncio", 0, heartbeat, on_exit=nobody.append, again=again.append)
@@ -60,14 +62,14 @@ def _crew(again: list[float], sessions: _Sessions | None = None, options: Worker
 def test_a_missing_process_is_tried_again() -> None:
     """The supervisor must not end, and the processes that work with it, because one could not be replaced just then."""
     again: list[float] = []
-    _crew(again).fill()
+    _processes(again).fill()
     assert again == [1.0]
 
 
 @pytest.mark.usefixtures("poor")
 def test_a_worker_that_cannot_begin_says_why() -> None:
     with pytest.raises(LockworkError, match="Resource temporarily unavailable"):
-        _crew([]).fill(first=True)
+        _processes([]).fill(first=True)
 
 
 @pytest.fixture
@@ -89,9 +91,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
 def test_who_must_begin_on_every_queue(*, first: bool, options: dict[str, bool]) -> None:
     """At the start somebody is there to be told; a worker that ends by itself would leave one queue's jobs undone."""
     sessions = _Sessions(refusing=True)
-    crew = _crew([], sessions, msgspec.structs.replace(_OPTIONS, **options))
+    processes = _processes([], sessions, msgspec.structs.replace(_OPTIONS, **options))
     with pytest.raises(ServerRefused) if first else nullcontext():
-        crew.fill(first=first)
+        processes.fill(first=first)
     assert sessions.whole == [True]
 
 
@@ -106,18 +108,18 @@ def test_a_process_that_nobody_could_watch_is_none(
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     again: list[float] = []
     sessions = _Sessions()
-    crew = _crew(again, sessions)
-    crew.fill()
+    processes = _processes(again, sessions)
+    processes.fill()
     assert again == [1.0]
-    assert (crew.children, sessions.known) == ({}, set())
+    assert (processes.children, sessions.known) == ({}, set())
     assert started[0].process.returncode is not None
 
 
 def test_one_that_dies_at_once_is_tried_for_days() -> None:
     """A database that is away in the night, and which the app asks when it is imported."""
     again: list[float] = []
-    crew = _crew(again)
-    stillborn = cast("WorkerProcess", SimpleNamespace(ready=False, started=now()))
+    processes = _processes(again)
+    failed_starts = cast("WorkerProcess", SimpleNamespace(ready=False, started=now()))
     for _ in range(20_000):
-        crew.replace(stillborn)
+        processes.replace(failed_starts)
     assert again[0] < again[1] < again[-1] == 5.0

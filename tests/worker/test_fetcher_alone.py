@@ -14,7 +14,7 @@ from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
 from lockwork.worker.execution import fetch_order
 from lockwork.worker.execution import fetcher as fetching
 from lockwork.worker.execution.fetcher import Fetcher
-from lockwork.worker.execution.queue_state import QueueState
+from lockwork.worker.execution.queue_state import FetchState, QueueState
 from lockwork.worker.execution.slots import WorkerSlots
 
 
@@ -127,8 +127,8 @@ async def test_a_queue_that_takes_no_outcomes_is_asked_for_no_jobs(monkeypatch: 
     monkeypatch.setattr(fetching, "_UNSETTLED", 0.0)
     server, settler = Server(), SimpleNamespace(failing=True)
     made = make(server, settler)
-    (source,) = made._sources
-    source.registered = source.owed = True
+    (source,) = made._queues
+    source.state = FetchState.WOKEN
     running = asyncio.create_task(made.run())
     for _ in range(50):
         await asyncio.sleep(0)
@@ -169,15 +169,15 @@ async def test_an_offer_begins_without_being_asked_for() -> None:
 async def test_one_whose_supervisor_is_gone_asks_for_nothing() -> None:
     server = Server()
     async with asyncio.timeout(5):
-        await make(server, alone=lambda: True).run()
+        await make(server, orphaned=lambda: True).run()
     assert server.asked == 0
 
 
 async def test_what_comes_when_the_supervisor_is_gone_does_not_begin() -> None:
     """It goes back uncounted, and nothing more is asked for."""
     server, places, alone, back = Server(offer=_OFFER), Places(5), [False], list[Leased]()
-    made = make(server, places=places, alone=lambda: alone[0])
-    made._sources[0].runner = SimpleNamespace(give_back=back.append)
+    made = make(server, places=places, orphaned=lambda: alone[0])
+    made._queues[0].runner = SimpleNamespace(give_back=back.append)
     running = asyncio.create_task(made.run())
     await turns(lambda: server.asked == 1)
     alone[0] = True
@@ -191,8 +191,8 @@ async def test_an_offer_that_cannot_begin_is_left_to_the_server(why: str) -> Non
     """It is answered to the next who asks, or passed on: at once, if that can be known."""
     server, places = Server(offer=_OFFER), Places(5)
     settler = SimpleNamespace(failing=False)
-    made = make(server, settler, places=places, at_most=1 if why == "the last one" else None)
-    (source,) = made._sources
+    made = make(server, settler, places=places, max_jobs=1 if why == "the last one" else None)
+    (source,) = made._queues
     running = asyncio.create_task(made.run())
     await turns(lambda: server.asked == 1)
     if why == "no place":
@@ -215,10 +215,10 @@ async def test_a_queue_is_not_asked_while_it_is_told_to_pass_something_on() -> N
     """A call that is sent again would pass on what was offered since, and has begun."""
     server = Server()
     made = make(server)
-    (source,) = made._sources
-    source.owed = source.registered = True
+    (source,) = made._queues
+    source.state = FetchState.WOKEN
     server.answers.clear()
-    made._pass_on(source)
+    made._forward_wakeup(source)
     running = asyncio.create_task(made.run())
     await turns(lambda: server.passed_on)
     for _ in range(50):
@@ -236,9 +236,9 @@ async def test_who_leaves_hands_its_timer_on(due: bool) -> None:
     server = Server()
     server.next_due = 60.0 if due else None
     made = make(server)
-    (source,) = made._sources
+    (source,) = made._queues
     running = asyncio.create_task(made.run())
-    await turns(lambda: source.sleep is not None)
+    await turns(lambda: source.task is not None)
     made.stop()
     await running
     assert (server.passed_on, server.awake) == (1, due)
@@ -257,7 +257,7 @@ async def test_it_asks_on_whatever_goes_wrong(
     running = asyncio.create_task(made.run())
     await turns(lambda: server.asked >= 20 or running.done())
     server.end_trouble()
-    await turns(lambda: not made._sources[0].failures or running.done())
+    await turns(lambda: not made._queues[0].failures or running.done())
     made.stop()
     await running
     (complaint,) = (record for record in caplog.records if record.levelname == "WARNING")

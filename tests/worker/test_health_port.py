@@ -165,7 +165,7 @@ def test_clients_that_say_little_at_a_time_keep_nobody_out(monkeypatch: pytest.M
     monkeypatch.setattr(serving, "_AT_ONCE", 2)
     monkeypatch.setattr(serving, "_PATIENCE", 1.0)
     port, over = free_port(), threading.Event()
-    health, condition, metrics = Health("127.0.0.1", port), SimpleNamespace(alive=True), None
+    health, status, metrics = Health("127.0.0.1", port), SimpleNamespace(alive=True), None
     slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(2)]
 
     def drip() -> None:
@@ -179,7 +179,7 @@ def test_clients_that_say_little_at_a_time_keep_nobody_out(monkeypatch: pytest.M
     dripping = threading.Thread(target=drip)
     dripping.start()
     try:
-        health.start(condition, metrics)  # type: ignore[arg-type]
+        health.start(status, metrics)  # type: ignore[arg-type]
         until(lambda: health._server._places._value == 0, "they have all places")
         until(lambda: ask(port, "/livez") == (200, "ok\n"), "it answers all the same")
     finally:

@@ -13,7 +13,7 @@ from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.leases import Beat
 from lockwork.runtime.runtime import Runtime
 from lockwork.worker.supervisor import heartbeat as beating
-from lockwork.worker.supervisor.heartbeat import Heartbeat, LeaseRenewals
+from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
 from lockwork.worker.supervisor.scheduler import Scheduler
 from processes import until
 
@@ -40,7 +40,7 @@ def _heartbeat(away: _Away) -> Heartbeat:
     runtime = cast("Runtime", away)
     nobody: list[Any] = []
     away.heartbeat = Heartbeat(
-        runtime, QUEUES, 1000.0, 1000, nobody.append, nobody.append, keeper=LeaseRenewals(runtime, Bounds(1000, 10))
+        runtime, QUEUES, 1000.0, 1000, nobody.append, nobody.append, trimmer=DeadSetTrimmer(runtime, Bounds(1000, 10))
     )
     return away.heartbeat
 
@@ -131,7 +131,7 @@ def test_after_an_outage_of_one_queue_nobody_is_called_dead_there_at_once(monkey
     runtime = cast("Runtime", server)
     nobody: list[Any] = []
     queues = {name: QUEUES[name] for name in "ab"}
-    beats = Heartbeat(runtime, queues, 10.0, 1000, nobody.append, nobody.append, keeper=cast("LeaseRenewals", None))
+    beats = Heartbeat(runtime, queues, 10.0, 1000, nobody.append, nobody.append, trimmer=cast("DeadSetTrimmer", None))
 
     def beat(*names: str) -> None:
         clock[0] += 3.0
@@ -170,7 +170,7 @@ def test_a_step_of_the_servers_clock_kills_nobody(
     runtime = cast("Runtime", server)
     nobody: list[Any] = []
     beating_ = Heartbeat(
-        runtime, {"a": QUEUES["a"]}, 10.0, 1000, nobody.append, nobody.append, keeper=cast("LeaseRenewals", None)
+        runtime, {"a": QUEUES["a"]}, 10.0, 1000, nobody.append, nobody.append, trimmer=cast("DeadSetTrimmer", None)
     )
 
     def beat() -> None:

@@ -34,7 +34,7 @@ def test_no_job_is_lost_or_run_twice_while_processes_are_replaced(
 
 
 def test_there_is_no_gap_in_service(shift: Any, own_url: str, apps: Path, history: History, tmp_path: Path) -> None:
-    """A worn process works on until its successor is ready, and then ends what it has, however long that takes."""
+    """A process that is to be replaced works until its successor is ready, and then finishes the jobs that it has."""
     gate = tmp_path / "gate"
     options = ("--max-jobs", "1", "-c", "2", "--grace", "0", "--lease", "60s")
     with worker("shift:lw", *options, url=own_url, folder=apps) as process:
@@ -45,7 +45,7 @@ def test_there_is_no_gap_in_service(shift: Any, own_url: str, apps: Path, histor
         assert first in process.children()
         gate.touch()
         assert long.result(30) == 1
-        until(lambda: first not in process.children(), "the worn one has gone")
+        until(lambda: first not in process.children(), "the first one has gone")
 
 
 def test_a_process_that_takes_too_much_memory_is_replaced(shift: Any, own_url: str, apps: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from watchfiles import Change
 
 from lockwork import Lockwork
-from lockwork.worker.supervisor.reload import stamps
+from lockwork.errors import ConfigError
+from lockwork.worker.supervisor import reload
+from lockwork.worker.supervisor.reload import Reloader, Sources
 from processes import Started, alive, children, until, worker
 
 APP = """
@@ -89,16 +93,64 @@ def test_its_end_is_the_workers_end(project: Path, own_url: str) -> None:
         assert lw.queue().workers() == []
 
 
+def test_an_editor_that_replaces_files_is_noticed(reloading: Started, project: Path, own_url: str) -> None:
+    """Many save to another name first; what they write meanwhile is no source file."""
+    with Lockwork(own_url) as lw:
+        task = lw.task(number)
+        assert task.enqueue().result(30) == 1
+        (project / ".helpers_of_app.py.swp~").write_text("NUMBER = 4444\n")
+        (project / ".helpers_of_app.py.swp~").replace(project / "helpers_of_app.py")
+        until(lambda: task.enqueue().result(30) == 4444, "the change is in force")
+    assert reloading.errors.count("the worker starts again") == 1
+
+
+def test_files_that_change_together_restart_the_worker_once(reloading: Started, project: Path, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        task = lw.task(number)
+        assert task.enqueue().result(30) == 1
+        for number_of_file in range(200):
+            (project / f"new_{number_of_file}.py").write_text("")
+        (project / "helpers_of_app.py").write_text("NUMBER = 55555\n")
+        until(lambda: task.enqueue().result(30) == 55555, "the change is in force")
+    assert "helpers_of_app.py and 200 more changed" in reloading.errors
+
+
+def test_new_files_and_deleted_files_are_noticed(reloading: Started, project: Path, own_url: str) -> None:
+    with Lockwork(own_url) as lw:
+        assert lw.task(number).enqueue().result(30) == 1
+        (project / "package").mkdir()
+        (project / "package" / "new.py").write_text("")
+        until(lambda: "package" in reloading.errors, "the new file is noticed")
+        assert lw.task(number).enqueue().result(30) == 1
+        (project / "package").rename(project.parent / "package")
+        until(lambda: reloading.errors.count("package changed") >= 1, "the package that is gone is noticed")
+        assert lw.task(number).enqueue().result(30) == 1
+        (project / "helpers_of_app.py").unlink()
+        until(lambda: "ModuleNotFoundError" in reloading.errors, "the deleted file is noticed")
+
+
+def test_without_watchfiles_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(reload, "find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=re.escape("pip install 'lockwork[reload]'")):
+        Reloader(["true"], tmp_path)
+
+
 def test_which_files_are_watched(tmp_path: Path) -> None:
-    watched = ("a.py", "package/b.py")
-    ignored = ("notes.txt", ".hidden/c.py", "env/pyvenv.cfg", "env/lib/d.py", "__pycache__/e.py")
+    tmp_path = tmp_path / ".hidden" / "project"  # what the project itself is in does not matter
+    watched = ("a.py", "package/b.py", "outer/inner/c.py")
+    ignored = ("notes.txt", ".hidden/c.py", "env/pyvenv.cfg", "env/lib/d.py", "__pycache__/e.py", "node_modules/f.py")
     for name in (*watched, *ignored):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-    before = stamps(tmp_path)
-    assert sorted(before) == sorted(str(tmp_path / name) for name in watched)
-    (tmp_path / "a.py").write_text("changed = True\n")
-    (tmp_path / "package" / "b.py").unlink()
-    assert stamps(tmp_path).keys() == {str(tmp_path / "a.py")}
-    assert stamps(tmp_path) != before
+    sources = Sources(tmp_path)
+
+    def concerned(*names: str, change: Change = Change.deleted) -> list[str]:
+        return [name for name in names if sources.concerned(change, str(tmp_path / name))]
+
+    assert concerned(*watched, *ignored) == list(watched)
+    assert concerned(*watched, "package", change=Change.modified) == list(watched)
+    assert concerned("package", "outer", ".hidden", "env", "env/lib", "__pycache__") == ["package", "outer"]
+    (tmp_path / "package").rename(tmp_path / "moved")
+    assert concerned("package", "moved") == ["package", "moved"]
+    assert concerned("package") == []

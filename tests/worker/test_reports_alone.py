@@ -27,18 +27,18 @@ def test_a_report_that_goes_wrong_is_not_the_last(caplog: pytest.LogCaptureFixtu
     reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
     reports.start()
     try:
-        reporter.tell("bad")
-        reporter.tell("good")
+        reporter.report("bad")
+        reporter.report("good")
         until(lambda: heard == ["bad", "good"], "both are heard")
     finally:
         reporter.close()
         reports.close()
-    assert "could not be dealt with: 'bad'" in caplog.text
+    assert "could not be handled: 'bad'" in caplog.text
 
 
 def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     over: list[str] = []
-    overruns = HardTimeouts(lambda session, _verdicts: over.append(session))
+    hard_timeouts = HardTimeouts(lambda session, _timeouts: over.append(session))
     start = threading.Thread.start
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
@@ -47,22 +47,22 @@ def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: py
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     begins = HardTimeout("q", Outcome("a", b"1 2 x", "d"), 0.01, "task")
     with pytest.raises(RuntimeError):
-        overruns._add("one", begins)
+        hard_timeouts._add("one", begins)
     monkeypatch.setattr(threading.Thread, "start", start)
-    overruns._add("two", begins)
+    hard_timeouts._add("two", begins)
     try:
         until(lambda: sorted(over) == ["one", "two"], "both are over")
     finally:
-        overruns.stop()
+        hard_timeouts.stop()
 
 
 def test_a_watch_without_a_thread_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    overruns = HardTimeouts(lambda _session, _verdicts: None)
+    hard_timeouts = HardTimeouts(lambda _session, _timeouts: None)
 
     def no_thread(_thread: threading.Thread) -> NoReturn:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(RuntimeError):
-        overruns._add("one", HardTimeout("q", Outcome("a", b"1 2 x", "d"), 600, "task"))
-    overruns.stop()
+        hard_timeouts._add("one", HardTimeout("q", Outcome("a", b"1 2 x", "d"), 600, "task"))
+    hard_timeouts.stop()

@@ -26,7 +26,7 @@ class _Sessions:
 
 
 def _child(session: str) -> WorkerProcess:
-    return cast("WorkerProcess", SimpleNamespace(session=session, pid=1, orderly=False, verdicts=(), without=()))
+    return cast("WorkerProcess", SimpleNamespace(session=session, pid=1, orderly=False, hard_timeouts=(), without=()))
 
 
 def test_a_session_that_cannot_end_does_not_keep_the_others() -> None:

@@ -19,8 +19,8 @@ def _slot() -> SlotContext:
 
     runtime = Runtime(nowhere, prefix="lw", patience=1, allow_eviction=True)  # type: ignore[arg-type]
     slot = SlotContext()
-    desk = QueueContext("default", QueueKeys("lw", "default"), runtime, "session", 1000)
-    slot.job = JobContext(Leased("1", b"1 1 1", b"", 1, 1), "task", desk)
+    queue_context = QueueContext("default", QueueKeys("lw", "default"), runtime, "session", 1000)
+    slot.job = JobContext(Leased("1", b"1 1 1", b"", 1, 1), "task", queue_context)
     return slot
 
 

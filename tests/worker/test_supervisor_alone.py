@@ -27,11 +27,19 @@ def supervisor() -> Iterator[Supervisor]:
 
 def child(supervisor: Supervisor, **facts: Any) -> WorkerProcess:
     """One of its own."""
-    usual = {"session": "h/1/a", "pid": 7, "ready": False, "retiring": False, "worn": "", "fresh": True, "told": []}
-    usual |= {"verdicts": [], "orderly": False, "fate": "killed by SIGSEGV", "let_go": lambda: None}
+    usual = {
+        "session": "h/1/a",
+        "pid": 7,
+        "ready": False,
+        "retiring": False,
+        "replace_reason": "",
+        "active": True,
+        "told": [],
+    }
+    usual |= {"hard_timeouts": [], "orderly": False, "fate": "killed by SIGSEGV", "close_input": lambda: None}
     process = SimpleNamespace(returncode=-11)
     made = cast("WorkerProcess", SimpleNamespace(**{**usual, "process": process, "memory": lambda: None, **facts}))
-    supervisor._crew.children[made.session] = made
+    supervisor._processes.children[made.session] = made
     return made
 
 
@@ -40,7 +48,7 @@ def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(sup
     child(supervisor)
     supervisor._heartbeat.last = now() - 1000
     supervisor._on_ready("h/1/a")
-    assert supervisor.condition.trouble.startswith("the server has not answered")
+    assert supervisor.status.trouble.startswith("the server has not answered")
     assert supervisor._begun
 
 
@@ -51,7 +59,7 @@ def test_one_that_dies_on_its_way_out_is_named(
     """Its jobs run again, and whoever asks why finds the answer in the log."""
     monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 2 - leaving)
     supervisor._begun = True
-    supervisor.condition.stopping = not facts
+    supervisor.status.stopping = not facts
     supervisor._on_exit(child(supervisor, **facts))
     jobs = "2 jobs" if facts else "1 job"
     assert f"worker process 7 ended (killed by SIGSEGV): {jobs} given back" in caplog.text

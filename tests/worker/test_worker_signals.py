@@ -128,10 +128,10 @@ def test_jobs_that_have_not_begun_keep_their_order() -> None:
 
         async def run(self, job: Any, slot: Any) -> None: ...
 
-    lanes = WorkerSlots(3)
+    slots = WorkerSlots(3)
     runner: Any = Runner()
-    lanes._inbox.extend((job, runner) for job in (1, 2, 3))  # type: ignore[misc]
-    lanes.cancel()
+    slots._inbox.extend((job, runner) for job in (1, 2, 3))  # type: ignore[misc]
+    slots.cancel()
     # each is put in front of those before
     assert given == [3, 2, 1]
 

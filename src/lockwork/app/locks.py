@@ -1,11 +1,11 @@
-"""The methods of Lockwork that hand out locks."""
+"""The methods of `Lockwork` for locks of every kind."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
 
-from lockwork.config import Config
+from lockwork.app.state import AppState
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.locks.candidacy import Callback
@@ -21,53 +21,11 @@ from lockwork.locks.sticky import StickyLock
 from lockwork.protocol.keys import checked
 from lockwork.protocol.locks import overview as protocol
 from lockwork.protocol.locks.overview import Overview
-from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 
 
-class Fencing:
-    """Part of Lockwork: stores that check fences."""
-
-    runtime: Runtime
-    config: Config
-
-    def fenced(self, name: str) -> Register:
-        """A value on the server that only the newest holder of a lock can write: `set(value, grant)`, `get()`.
-
-        Args:
-            name: names the value.
-        """
-        return Register(self.runtime, self.config, name)
-
-
-class Overviews:
-    """Part of Lockwork: looking at everything that is held or waited for."""
-
-    runtime: Runtime
-    config: Config
-
-    def locks(self, pattern: str = "*") -> Overview:
-        """All locks, read-write locks and semaphores that match: holders, waiting lines, and every deadlock.
-
-        `pattern` is a name with *, ? and [...]. The locks are read one after the other, in bounded steps; a deadlock is
-        reported only when a second look has confirmed it.
-        """
-        return self.runtime.run(protocol.look(self.config.prefix, _pattern(pattern)))
-
-    async def alocks(self, pattern: str = "*") -> Overview:
-        """Async version of `locks`."""
-        return await self.runtime.arun(protocol.look(self.config.prefix, _pattern(pattern)))
-
-
-def _pattern(pattern: str) -> str:
-    return checked(pattern, "a pattern of locks' names")
-
-
-class Locks(Overviews):
-    """Part of Lockwork: everything that is acquired and released."""
-
-    runtime: Runtime
-    config: Config
+class LockMethods(AppState):
+    """Handles of locks of every kind, and an overview of who holds them."""
 
     def lock(
         self,
@@ -221,19 +179,39 @@ class Locks(Overviews):
         """
         no_running_loop()
         released = 0
-        for grant in list(self.runtime.grants.values()):
+        for hold in list(self.runtime.holds.values()):
             with contextlib.suppress(NotHeld, LockLost):
-                grant.release()
+                hold.release()
                 released += 1
-        self.runtime.give_back_kept()
+        self.runtime.return_idle()
         return released
 
     async def arelease_all(self) -> int:
         """Async version of `release_all`."""
         released = 0
-        for grant in list(self.runtime.grants.values()):
+        for hold in list(self.runtime.holds.values()):
             with contextlib.suppress(NotHeld, LockLost):
-                await grant.arelease()
+                await hold.arelease()
                 released += 1
-        await self.runtime.agive_back_kept()
+        await self.runtime.areturn_idle()
         return released
+
+    def locks(self, pattern: str = "*") -> Overview:
+        """All locks, read-write locks and semaphores that match: holders, waiters and every deadlock.
+
+        `pattern` is a name with *, ? and [...]. The locks are read one after the other, in bounded steps. A deadlock
+        is reported only when a second reading confirms it.
+        """
+        return self.runtime.run(protocol.look(self.config.prefix, checked(pattern, "a pattern of locks' names")))
+
+    async def alocks(self, pattern: str = "*") -> Overview:
+        """Async version of `locks`."""
+        return await self.runtime.arun(protocol.look(self.config.prefix, checked(pattern, "a pattern of locks' names")))
+
+    def fenced(self, name: str) -> Register:
+        """A value on the server that only the newest holder of a lock can write: `set(value, grant)`, `get()`.
+
+        Args:
+            name: names the value.
+        """
+        return Register(self.runtime, self.config, name)

@@ -1,22 +1,18 @@
-"""The methods of Lockwork that hand out synchronizers."""
+"""The methods of `Lockwork` for synchronizers."""
 
 from __future__ import annotations
 
-from lockwork.config import Config
+from lockwork.app.state import AppState
 from lockwork.durations import Duration
 from lockwork.protocol.synchronizers.limiter import Algorithm
-from lockwork.runtime.runtime import Runtime
 from lockwork.synchronizers.barrier import Barrier
 from lockwork.synchronizers.latch import Latch
 from lockwork.synchronizers.limiter import Limiter
 from lockwork.synchronizers.once import Once
 
 
-class Synchronizers:
-    """Part of Lockwork: what lets processes keep step with each other."""
-
-    runtime: Runtime
-    config: Config
+class SynchronizerMethods(AppState):
+    """Handles of latches, barriers, limiters and onces."""
 
     def latch(self, name: str, count: int, *, ttl: Duration = "1d") -> Latch:
         """A latch that opens when it has been counted down from `count` to zero, and then stays open.

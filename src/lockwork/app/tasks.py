@@ -1,4 +1,4 @@
-"""The methods of Lockwork that make tasks of functions, and register their hooks, errors and lifespans."""
+"""The methods of `Lockwork` that register tasks, hooks, exceptions and lifespans."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import partial
 from inspect import get_annotations
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from lockwork.app.schedules import Schedules
+from lockwork.app.state import AppState
 from lockwork.config import check_names
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
 from lockwork.failures import ErrorClass
 from lockwork.hooks import Hooks
-from lockwork.lifespans import L, Lifespans
+from lockwork.lifespans import L
 from lockwork.protocol.keys import QueueKeys
 from lockwork.schedules.options import ScheduledTaskSettings, split
 from lockwork.tasks import registry
@@ -30,10 +30,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Tasks(Schedules):
-    """Part of Lockwork: what makes tasks of functions, with or without a schedule."""
-
-    lifespans: Lifespans
+class TaskMethods(AppState):
+    """Decorators that register what workers run."""
 
     @overload
     def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
@@ -110,14 +108,11 @@ class Tasks(Schedules):
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             called = registry.task_name(function, name)
-            batchers = [
-                self.registry.batcher(self.runtime, QueueKeys(self.config.prefix, each))
-                for each in self.config.partitions.names(chosen.queue)
-            ]
-            task: Task[..., Any, Any] = Task(
-                batchers, self.config, called, function, chosen, self.registry.context, batching
-            )
-            self._own_schedule(task, timing, again=self.registry.check(task))
+            keys = [QueueKeys(self.config.prefix, each) for each in self.config.partitions.names(chosen.queue)]
+            batchers = [self.registry.batcher(self.runtime, each) for each in keys]
+            context = self.registry.context
+            task: Task[..., Any, Any] = Task(batchers, self.config, called, function, chosen, context, batching)
+            self.plans.declare_own(task, timing, reloaded=self.registry.check(task))
             self.registry.add(task)
             return task
 
@@ -125,13 +120,13 @@ class Tasks(Schedules):
 
     @property
     def hooks(self) -> Hooks:
-        """Decorators for functions that are told what becomes of jobs: `@lw.hooks.dead`, and so on."""
+        """Decorators for functions that are called when a job changes: `@lw.hooks.dead`, and so on."""
         return self.registry.context.hooks
 
     def lifespan(self, function: L, /) -> L:
-        """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to take it down.
+        """Decorate a generator, `async def` or `def`, to set up what each worker process needs, and to tear it down.
 
-        It takes no arguments and yields once, between the two. When it fails to begin, the worker stops.
+        It takes no arguments and yields once, between the two. If setting up fails, the worker stops.
         """
         return self.lifespans.add(function)
 

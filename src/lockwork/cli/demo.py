@@ -1,13 +1,15 @@
-"""`lockwork demo`."""
+"""`lockwork demo`: finds the flash sale, and plays it."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 
 import click
 
-from lockwork.demo.signals import Signals
+import lockwork
+from lockwork.errors import ConfigError
 
 _COUNT = click.IntRange(1, 1_000_000)
 
@@ -25,7 +27,17 @@ def demo(buyers: int, stock: int, seed: int, shop: Path | None, *, as_object: bo
 
     The exit status is 1 if anything was oversold, lost or duplicated.
     """
-    with Signals() as signals:
-        from lockwork.demo.main import run  # noqa: PLC0415 - the other commands need not wait for it
-
+    sys.path.append(str(_flash_sale()))
+    with importlib.import_module("play.signals").Signals() as signals:
+        # only now: the import takes a while, in which a signal must find its handler
+        run = importlib.import_module("play.main").run
         sys.exit(run(buyers, stock, seed, shop, signals, as_object=as_object))
+
+
+def _flash_sale() -> Path:
+    package = Path(lockwork.__file__).resolve().parent
+    # the wheel has the examples within the package, the repository beside src
+    for examples in (package / "_examples", package.parents[1] / "examples"):
+        if (examples / "flashsale" / "play").is_dir():
+            return examples / "flashsale"
+    raise ConfigError("examples/flashsale is not installed: install Lockwork from its wheel or its repository")

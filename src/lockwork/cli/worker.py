@@ -23,7 +23,7 @@ from lockwork.worker.loading import load
 from lockwork.worker.monitoring.health import Health
 from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.settings import WorkerOptions
-from lockwork.worker.supervisor.banner import say_what_runs
+from lockwork.worker.supervisor.banner import log_start
 from lockwork.worker.supervisor.reload import Reloader
 from lockwork.worker.supervisor.session_cleanup import warn_of_leftovers
 from lockwork.worker.supervisor.supervisor import Supervisor
@@ -201,12 +201,12 @@ def worker(
 
 
 def _run(app: Lockwork, options: WorkerOptions, loop: str | None, health: Health | None) -> int:
-    say_what_runs(app, options)
+    log_start(app, options)
     warn_of_leftovers(app, options.queues)
     supervisor = Supervisor(app, options, loop=loop)
     if health is not None:
         names = [name for queue in options.queues for name in app.config.partitions.names(queue)]
-        health.start(supervisor.condition, Metrics(app, names, supervisor.condition, options.lease))
+        health.start(supervisor.status, Metrics(app, names, supervisor.status, options.lease))
     return supervisor.run()
 
 

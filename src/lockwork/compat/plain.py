@@ -62,7 +62,7 @@ class PlainLock(PolledLock):
 
         For Laravel that is the owner of `Cache::restoreLock`. Raises NotHeld.
         """
-        lease = self._mine()._lease  # noqa: SLF001 - a grant and its handle are one thing
+        lease = self._mine().lease
         assert lease is not None
         return lease.renewal.owner
 

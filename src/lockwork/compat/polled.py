@@ -7,17 +7,19 @@ from dataclasses import replace
 from lockwork.app.lockwork import Lockwork
 from lockwork.durations import Duration
 from lockwork.errors import ConfigError
-from lockwork.locks.grant import OnLost
+from lockwork.locks.grant import Grant, LockHold, OnLost
 from lockwork.locks.handle import Handle
+from lockwork.locks.hold import Hold
 from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.leases import Lease
 
 _LONGEST = 1000
 
 
-class PolledLock(Handle):
+class PolledLock(Handle[Grant]):
     """A lock on one key that other programs use, too. It has no fence and no waiting line, because theirs has none.
 
     Within a thread or task it may be acquired again, as any other handle; the server does not see that.
@@ -37,6 +39,10 @@ class PolledLock(Handle):
         super().__init__(lw.runtime, lw.config, "key", wait=wait, lease=lease, on_lost=on_lost)
         self._key = _checked_key(key)
         self.name: str = self._key
+        self._options = replace(self._options, name=self._key, key=self._key)
+
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[Grant]:
+        return LockHold(self._options, owner, lease, since)
 
     def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
         raise NotImplementedError
@@ -49,7 +55,7 @@ class PolledLock(Handle):
         return replace(asked, owner=self._token(asked))
 
     def _token(self, asked: Request) -> str:
-        """What tells this acquisition from all others."""
+        """The token that no other acquisition has."""
         return asked.request
 
 

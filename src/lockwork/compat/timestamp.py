@@ -22,7 +22,7 @@ class TimestampLock(PolledLock):
     `key` is the whole key. The value is a time in `unit`, at or up to one unit after the end of the lease, with nine
     digits behind the point that tell ours from all others: the other side must read it as a decimal number. A value
     whose time is past is free for everybody; one whose time lies ahead is held, whether the key has an expiry or not.
-    What clients with wrong clocks do to the key, no lock can prevent: where one overwrites ours, we count it as lost.
+    If a client with a wrong clock overwrites our value, our lock counts as lost.
     """
 
     kind: ClassVar[str] = "timestamp"

@@ -1,4 +1,4 @@
-"""Who campaigns in an election: stands in the line of its lock, leads while it has it, steps down, and stands again."""
+"""A candidate of an election: waits for its lock, leads while it holds it, steps down, and waits again."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from typing import Any, TypeVar
 
 from lockwork.errors import LockworkError
 from lockwork.locks.grant import Grant
+from lockwork.locks.hold import Hold
 from lockwork.locks.lock import Lock
 from lockwork.logs import Log
 from lockwork.protocol.effects import Effect, Park, Protocol
 from lockwork.protocol.locks import grants
+from lockwork.runtime.driver import Action, Actions, aperform, perform
 from lockwork.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
 
 class CampaignStopped(Exception):
-    """The campaign was stopped while it stood in line."""
+    """The campaign was stopped while it waited for the lock."""
 
 
 class Changes:
@@ -31,11 +33,11 @@ class Changes:
         self._tasks: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def notify(self) -> None:
-        """Let everybody look again."""
+        """Let all waiters check their conditions."""
         with self._condition:
             self._condition.notify_all()
             for loop, event in self._tasks:
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there
+                with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits there
                     loop.call_soon_threadsafe(event.set)
 
     def wait_for(self, condition: Callable[[], bool], timeout: float | None) -> bool:
@@ -60,6 +62,10 @@ class Changes:
                 self._tasks.discard(place)
         return True
 
+    def waiting(self, condition: Callable[[], bool], timeout: float | None) -> Action:
+        """Wait for a condition, as one action of a control flow."""
+        return Action(lambda: self.wait_for(condition, timeout), lambda: self.await_for(condition, timeout))
+
 
 class Campaign:
     """One run of an election, from its start until it is stopped."""
@@ -70,7 +76,7 @@ class Campaign:
         self.stopped: bool = False
         self.over: bool = False
         self.wake: Callable[[], None] | None = None
-        """Makes it look up while it stands in line."""
+        """Wakes it while it waits for the lock."""
         self._resigned: Grant | None = None
 
     def lead(self, grant: Grant | None) -> None:
@@ -102,7 +108,10 @@ class Campaign:
 
 
 def stoppable(protocol: Protocol[T], campaign: Campaign) -> Protocol[T]:
-    """Run a protocol, and interrupt it when the campaign is stopped: it undoes what it began. Raises Stopped."""
+    """Run a protocol; when the campaign is stopped, interrupt it, so that it undoes what it began.
+
+    Raises CampaignStopped.
+    """
     step: Callable[[Any], Effect] = protocol.send
     value: Any = None
     while True:
@@ -127,14 +136,25 @@ log: Log = Log("lockwork")
 
 Callback = Callable[[Grant], object]
 _PAUSE = 1.0
-"""Seconds until it stands again after an error, so that a callback that always fails does not keep the server busy."""
+"""Seconds until it waits again after an error, so that a callback that always fails does not keep the server busy."""
+
+
+class CandidateLock(Lock):
+    """The lock whose holder leads."""
+
+    def candidacy(self, campaign: Campaign) -> Protocol[Hold[Grant]]:
+        """Wait for the lock until the campaign is stopped."""
+        owner = self._owner()
+        asked = self._request(owner)
+        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
+        return self._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
 
 
 class Candidate:
     """Runs campaigns, on a thread or in a task; `lock` is the election's, and the callbacks are the user's."""
 
     def __init__(
-        self, runtime: Runtime, name: str, lock: Lock, on_gain: Callback | None, on_loss: Callback | None
+        self, runtime: Runtime, name: str, lock: CandidateLock, on_gain: Callback | None, on_loss: Callback | None
     ) -> None:
         self._runtime = runtime
         self._name = name
@@ -144,87 +164,52 @@ class Candidate:
 
     def run(self, campaign: Campaign) -> None:
         """Campaign on this thread until it is stopped."""
-        try:
-            while not campaign.stopped:
-                if not self._term(campaign):
-                    campaign.changes.wait_for(lambda: campaign.stopped, _PAUSE)
-        except CampaignStopped:
-            pass
-        finally:
-            campaign.end()
+        perform(self._campaigning(campaign))
 
     async def arun(self, campaign: Campaign) -> None:
-        """The same in this task."""
+        """Async version of `run`."""
+        await aperform(self._campaigning(campaign))
+
+    def _campaigning(self, campaign: Campaign) -> Actions[None]:
         try:
             while not campaign.stopped:
-                if not await self._aterm(campaign):
-                    await campaign.changes.await_for(lambda: campaign.stopped, _PAUSE)
+                if not (yield from self._term(campaign)):
+                    yield campaign.changes.waiting(lambda: campaign.stopped, _PAUSE)
         except CampaignStopped:
             pass
         finally:
             campaign.end()
 
-    def _term(self, campaign: Campaign) -> bool:
-        """Stand, and lead for as long as that may be; False after an error. Raises Stopped while it stands."""
+    def _term(self, campaign: Campaign) -> Actions[bool]:
+        """Wait for the lock, and lead while it is held; False after an error. Raises CampaignStopped while it waits."""
         try:
-            grant = self._runtime.run(self._standing(campaign))
+            hold = yield self._runtime.action(lambda: self._lock.candidacy(campaign))
         except LockworkError as error:
-            self._note_away(error)
+            log.warning("election %r goes on when the server is back: %s", self._name, error)
             return False
+        grant: Grant = hold.grant or hold.new_grant()
         campaign.lead(grant)
         try:
-            gained = self._call(self._on_gain, grant)
+            gained: bool = yield self._calling(self._on_gain, grant)
             if gained:
-                campaign.changes.wait_for(lambda: campaign.must_end(grant), None)
+                yield campaign.changes.waiting(lambda: campaign.must_end(grant), None)
             return gained
-        finally:  # also when a callback ends this thread: nobody else would give the leadership up
-            self._step_down(campaign, grant)
+        finally:  # also when a callback ends this thread: nothing else would give the leadership up
+            yield from self._step_down(campaign, grant)
 
-    async def _aterm(self, campaign: Campaign) -> bool:
-        """The same in this task."""
-        try:
-            grant = await self._runtime.arun(self._standing(campaign))
-        except LockworkError as error:
-            self._note_away(error)
-            return False
-        campaign.lead(grant)
-        try:
-            gained = await self._acall(self._on_gain, grant)
-            if gained:
-                await campaign.changes.await_for(lambda: campaign.must_end(grant), None)
-            return gained
-        finally:
-            await self._astep_down(campaign, grant)
-
-    def _note_away(self, error: LockworkError) -> None:
-        log.warning("election %r goes on when the server is back: %s", self._name, error)
-
-    def _standing(self, campaign: Campaign) -> Protocol[Grant]:
-        owner, _ = self._lock._enter()
-        asked = self._lock._request(owner)
-        campaign.wake = lambda: self._runtime.engine.wake(asked.request)
-        return self._lock._booked(owner, asked, stoppable(grants.acquire(asked, None), campaign))
-
-    def _step_down(self, campaign: Campaign, grant: Grant) -> None:
-        # called before the lock is free, so that the next leader's on_gain comes later
-        try:
-            self._call(self._on_loss, grant)
+    def _step_down(self, campaign: Campaign, grant: Grant) -> Actions[None]:
+        try:  # called before the lock is free, so that the next leader's on_gain comes later
+            yield self._calling(self._on_loss, grant)
         finally:
             try:
-                grant.release()
+                yield Action(grant.release, grant.arelease)
             except LockworkError as error:
                 log.info("election %r: the leadership ended with its lease: %s", self._name, error)
             campaign.lead(None)
 
-    async def _astep_down(self, campaign: Campaign, grant: Grant) -> None:
-        try:
-            await self._acall(self._on_loss, grant)
-        finally:
-            try:
-                await grant.arelease()
-            except LockworkError as error:
-                log.info("election %r: the leadership ended with its lease: %s", self._name, error)
-            campaign.lead(None)
+    def _calling(self, called: Callback | None, grant: Grant) -> Action:
+        """Call the user's function; the result is False when it fails."""
+        return Action(lambda: self._call(called, grant), lambda: self._acall(called, grant))
 
     def _call(self, called: Callback | None, grant: Grant) -> bool:
         try:

@@ -1,7 +1,7 @@
 """One leader among many processes: `with lw.election("scheduler", on_gain=..., on_loss=...)`.
 
-Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next in line
-when its lease ends. Nobody takes itself for the leader longer than its lease runs.
+Candidates wait for a lock; the holder of the lock leads. A leader that dies is followed by the next waiter
+when its lease ends. No candidate takes itself for the leader longer than its lease runs.
 """
 
 from __future__ import annotations
@@ -10,19 +10,33 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.candidacy import Callback, Campaign, Candidate
+from lockwork.locks.candidacy import Callback, Campaign, Candidate, CandidateLock
 from lockwork.locks.grant import Grant
-from lockwork.locks.lock import Lock
 from lockwork.protocol.keys import checked
-from lockwork.protocol.locks.overview import Holder
+from lockwork.protocol.locks.grants import LockState
+from lockwork.protocol.locks.overview import Holder, read
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionStatus:
+    """The leader and its fence; `candidates` counts those that wait to follow it, see `LockState.waiters`.
+
+    `leader` is None when nobody leads. `expires_in` is the seconds that its lease lasts unless it is renewed.
+    """
+
+    leader: Holder | None
+    fence: int
+    expires_in: float
+    candidates: int
 
 
 class Election:
@@ -51,10 +65,12 @@ class Election:
         self._campaign: Campaign | None = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
-        self._lock = Lock(runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags)
+        self._lock = CandidateLock(
+            runtime, config, f"election:{name}", wait=None, lease=None, on_lost=self._ended, tags=tags
+        )
         self._candidate = Candidate(runtime, name, self._lock, on_gain, on_loss)
 
-    # -- looking ------------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
     @property
     def leader(self) -> bool:
@@ -70,13 +86,13 @@ class Election:
         grant = None if campaign is None else campaign.grant
         return grant.fence if grant is not None and not grant.lost else None
 
-    def who(self) -> Holder | None:
-        """Ask the server who leads."""
-        return self._lock.owner()
+    def inspect(self) -> ElectionStatus:
+        """Read from the server who leads, and how many candidates wait."""
+        return _status(self._lock.inspect())
 
-    async def awho(self) -> Holder | None:
-        """Async version of `who`."""
-        return await self._lock.aowner()
+    async def ainspect(self) -> ElectionStatus:
+        """Async version of `inspect`."""
+        return _status(await self._lock.ainspect())
 
     def wait(self, timeout: Duration | None = None) -> bool:
         """Block until this object leads; False when it does not within `timeout`."""
@@ -94,7 +110,7 @@ class Election:
     # -- giving up ----------------------------------------------------------------------------------------------------
 
     def resign(self) -> bool:
-        """Give the leadership up, if it is here, and stand again behind the others; True if it was here."""
+        """Give the leadership up, and wait again behind the others; False if this object did not lead."""
         no_running_loop()
         campaign, grant = self._running(), self._resigned()
         if grant is not None and threading.current_thread() is not self._thread:
@@ -109,7 +125,7 @@ class Election:
         return grant is not None
 
     def stop(self) -> None:
-        """End the campaign; leadership is handed to the next in line. `on_loss` has been called when this returns."""
+        """End the campaign; the next waiter leads. `on_loss` has been called when this returns."""
         no_running_loop()
         thread = self._thread
         if self._campaign is not None:
@@ -179,3 +195,8 @@ class Election:
 
     def __repr__(self) -> str:
         return f"<Election {self.name!r}{' leader' if self.leader else ''}>"
+
+
+def _status(state: LockState) -> ElectionStatus:
+    leader = None if state.owner is None else read(state.owner, state.request)
+    return ElectionStatus(leader, state.fence, state.expires_in, state.waiters)

@@ -1,50 +1,96 @@
-"""What all handles share that are acquired and released by an owner: one surface, for threads and asyncio alike."""
+"""What users acquire and release: one surface for locks of every kind, for threads and asyncio alike."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
+from asyncio import _get_running_loop
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from lockwork import owners
+from lockwork.config import Config
 from lockwork.durations import Duration
 from lockwork.errors import LockLost, LockTimeout, LockworkError, NotHeld
+from lockwork.locks.decorator import Decorating
 from lockwork.locks.grant import Grant
-from lockwork.locks.ownership import Holding
+from lockwork.locks.hold import CancellableBody, Hold, disown, new_lease
+from lockwork.locks.options import LockOptions, LockRuntime, Steps
+from lockwork.naming import template
 from lockwork.owners import Owner
+from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.leases import Lease
+from lockwork.runtime.clock import now
+from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 
+G = TypeVar("G", bound=Grant)
 
-class Handle(Holding):
-    """The methods that users call; what they do to the grants of this process is in Holding."""
 
-    def acquire(self, wait: Duration | None = None) -> Grant:
-        """Wait in line, at most `wait` (None: as given to the handle), and return the grant.
+class Handle(Decorating, Generic[G]):
+    """A handle to one named thing; it holds nothing itself, so threads and tasks may share it.
+
+    A subclass says what its grants are (`_new_hold`), how its scripts are called (`kind`), what errors call it
+    (`noun`), and where its key is (`_key_of`).
+    """
+
+    kind: ClassVar[str] = "lock"
+    noun: ClassVar[str] = "lock"
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        name: str,
+        *,
+        wait: Duration | None,
+        lease: Duration | None,
+        on_lost: Callable[[G], object] | None,
+        tags: Sequence[str] = (),
+        runner: LockRuntime | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._runner = runner or runtime
+        self._prefix = config.prefix
+        self._template = template(name, self._what())
+        self.name: str = name if self._template else keys.checked(name, self._what())
+        self._key = "" if self._template else self._key_of(name)
+        options = LockOptions.read(
+            runtime, config, self.kind, self.noun, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=runner
+        )
+        self._options = replace(options, name=self.name, key=self._key)
+
+    # -- for users ----------------------------------------------------------------------------------------------------
+
+    def acquire(self, wait: Duration | None = None) -> G:
+        """Wait for the grant, at most `wait` (None: as given to the handle), in order of arrival, and return it.
 
         The owner is the current thread or task; it may acquire again, and releases as often as it acquired.
         Raises LockTimeout.
         """
-        owner, again = self._enter()
-        if again is not None:
-            return again
-        return self._runtime.run(self._getting(owner, wait))
+        if _get_running_loop() is not None:
+            no_running_loop()
+        hold = self._again() or self._get(wait)
+        return hold.grant or hold.new_grant()
 
-    async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """Async version of `acquire`; cancelled, it leaves the line, or gives back what it got."""
-        owner, again = self._enter()
-        if again is not None:
-            return again
-        return await self._runtime.arun(self._getting(owner, wait))
+    async def aacquire(self, wait: Duration | None = None) -> G:
+        """Async version of `acquire`; if cancelled, it stops waiting, or gives back what it got."""
+        hold = self._again() or await self._aget(wait)
+        return hold.grant or hold.new_grant()
 
-    def try_acquire(self) -> Grant | None:
+    def try_acquire(self) -> G | None:
         """Take it if it is free and nobody waits for it; None otherwise."""
         try:
             return self.acquire(wait=0)
         except LockTimeout:
             return None
 
-    async def atry_acquire(self) -> Grant | None:
+    async def atry_acquire(self) -> G | None:
         """Async version of `try_acquire`."""
         try:
             return await self.aacquire(wait=0)
@@ -52,113 +98,220 @@ class Handle(Holding):
             return None
 
     def release(self) -> None:
-        """Release once; the last release hands it to the next in line. Raises NotHeld or LockLost."""
-        no_running_loop()
-        grant = self._mine()
-        grant.depth -= 1
-        if not grant.depth:
-            grant._handle._release_whole(grant)
+        """Release once; the last release grants it to the next waiter. Raises NotHeld or LockLost."""
+        if _get_running_loop() is not None:
+            no_running_loop()
+        leaving = self._leave(self._mine())
+        if leaving is not None:
+            self._runner.run(leaving)
 
     async def arelease(self) -> None:
         """Async version of `release`."""
-        grant = self._mine()
-        grant.depth -= 1
-        if not grant.depth:
-            await grant._handle._arelease_whole(grant)
+        leaving = self._leave(self._mine())
+        if leaving is not None:
+            await self._runner.arun(leaving)
 
     def release_all(self) -> None:
         """Release it however often the current thread or task acquired it. Raises NotHeld or LockLost."""
         no_running_loop()
-        grant = self._mine()
-        grant._handle._release_whole(grant)
+        leaving = self._leave_all()
+        if leaving is not None:
+            self._runner.run(leaving)
 
     async def arelease_all(self) -> None:
         """Async version of `release_all`."""
-        grant = self._mine()
-        await grant._handle._arelease_whole(grant)
+        leaving = self._leave_all()
+        if leaving is not None:
+            await self._runner.arun(leaving)
 
     def extend(self, lease: Duration | None = None) -> None:
         """Let the lease last for `lease` from now on at least (None: as first given). Raises NotHeld, LockLost."""
-        self._mine().extend(lease)
+        self._runner.run(self._mine().extend(lease))
 
     async def aextend(self, lease: Duration | None = None) -> None:
         """Async version of `extend`."""
-        await self._mine().aextend(lease)
+        await self._runner.arun(self._mine().extend(lease))
 
     def held(self) -> bool:
         """Whether the current thread or task holds it, and its lease has not ended."""
-        grant = self._runtime.grants.get((self._key, owners.current()))
-        return grant is not None and not grant.lost
+        hold = self._runner.holds.get((self._key, owners.current()))
+        return hold is not None and not hold.lost
 
-    def __enter__(self) -> Grant:
-        grant = self.acquire()
-        grant._bodies += 1
-        return grant
+    def __enter__(self) -> G:
+        if _get_running_loop() is not None:
+            no_running_loop()
+        hold = self._again() or self._get()
+        hold.bodies += 1
+        return hold.grant or hold.new_grant()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._leave_body() is None:
+        hold = self._end_body()
+        if hold is None:
             return
         try:
-            self.release()
+            if _get_running_loop() is not None:
+                no_running_loop()
+            leaving = self._leave(hold)
+            if leaving is not None:
+                self._runner.run(leaving)
         except LockworkError:
             if error is None:
                 raise
 
-    async def __aenter__(self) -> Grant:
-        grant = await self.aacquire()
-        grant._bodies += 1
-        if grant._body is None:
+    async def __aenter__(self) -> G:
+        hold = self._again() or await self._aget()
+        hold.bodies += 1
+        if hold.body is None:
             task = asyncio.current_task()
             assert task is not None
-            grant._body, grant._level = (asyncio.get_running_loop(), task), grant._bodies
-        return grant
+            hold.body = CancellableBody(task, hold.bodies)
+        return hold.grant or hold.new_grant()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        grant = self._leave_body()
-        if grant is None:
+        hold = self._end_body()
+        if hold is None:
             return
-        if grant._bodies < grant._level:
-            grant._level = 0
-            body, grant._body = grant._body, None  # from here on nobody cancels us for this grant
-            if grant._cancelled and body is not None:
-                await self._after_cancelled(grant, body[1], error)
+        body = hold.body
+        if body is not None and hold.bodies < body.level:
+            hold.body = None  # from here on the engine cancels nothing for this hold
+            if body.cancelled:
+                await self._after_cancelled(hold, body.task, error)
                 return
         try:
-            await self.arelease()
+            leaving = self._leave(hold)
+            if leaving is not None:
+                await self._runner.arun(leaving)
         except LockworkError:
             if error is None:
                 raise
 
-    def _getting(self, owner: Owner, wait: Duration | None) -> Protocol[Grant]:
-        asked = self._request(owner)
-        return self._booked(owner, asked, self._acquiring(asked, self._patience(wait)))
+    # -- what a subclass may replace ----------------------------------------------------------------------------------
 
-    def _leave_body(self) -> Grant | None:
-        """The grant to release at the end of a body; None when the body has given it up itself."""
+    def _key_of(self, name: str) -> str:
+        """The key of the thing with this name."""
+        return keys.lock(self._prefix, name)
+
+    @classmethod
+    def _what(cls) -> str:
+        return f"a {cls.noun}'s name"
+
+    def _request(self, owner: Owner) -> Request:
+        return self._options.request(owner)
+
+    def _acquiring(self, asked: Request, wait: float | None) -> Protocol[Granted]:
+        """How to get a grant."""
+        return grants.acquire(asked, wait)
+
+    def _returning(self, asked: Request) -> Protocol[object]:
+        """How to give back what a request has got, or may get."""
+        return grants.abandon(asked)
+
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[G]:
+        """What this process knows of a new grant, and the grant itself."""
+        raise NotImplementedError
+
+    def _leave(self, hold: Hold[G]) -> Steps[None] | None:
+        """Release once; returns what must be sent to the server, if anything."""
+        hold.depth -= 1
+        return None if hold.depth else hold.end()
+
+    def _leave_all(self) -> Steps[None] | None:
+        return self._mine().end()
+
+    # -- the holds of this process ------------------------------------------------------------------------------------
+
+    def _used_key(self) -> str:
+        """The key; raises ConfigError for a name that only a call of the decorated function fills."""
+        if self._template is not None:
+            raise self._template.unfilled()
+        return self._key
+
+    def _owner(self) -> Owner:
+        return owners.current()
+
+    def _again(self) -> Hold[G] | None:
+        """The caller's hold, entered once more; None when the caller has none."""
+        hold: Hold[G] | None = self._runner.holds.get((self._used_key(), owners.current()))
+        if hold is None or hold.lease is None:  # given up, but its body has not ended
+            return None
+        hold.check()
+        hold.depth += 1
+        return hold
+
+    def _mine(self) -> Hold[G]:
+        hold: Hold[G] | None = self._runner.holds.get((self._key, owners.current()))
+        if hold is None or hold.lease is None:
+            raise self._not_held()
+        return hold
+
+    def _not_held(self) -> NotHeld:
+        return NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
+
+    def _get(self, wait: Duration | None = None) -> Hold[G]:
+        return self._runner.run(self._getting(wait))
+
+    def _aget(self, wait: Duration | None = None) -> Coroutine[Any, Any, Hold[G]]:
+        return self._runner.arun(self._getting(wait))
+
+    def _getting(self, wait: Duration | None) -> Steps[Hold[G]]:
+        owner = self._owner()
+        asked = self._request(owner)
+        return self._booked(owner, asked, self._acquiring(asked, self._options.patience(wait)))
+
+    def _booked(self, owner: Owner, asked: Request, acquiring: Protocol[Granted]) -> Protocol[Hold[G]]:
+        """Acquire and note the hold as one step: interrupted anywhere, it is given back or was never there."""
+        granted = yield from acquiring
+        try:
+            return self._keep(owner, asked, granted)
+        except BaseException:
+            disown(self._runtime, asked, granted)
+            yield from self._returning(asked)
+            raise
+
+    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Hold[G]:
+        since = now()
+        hold = self._new_hold(owner, new_lease(self._options, asked, granted, since), since)
+        hold.keep()
+        return hold
+
+    def _end_body(self) -> Hold[G] | None:
+        """End one body; returns the hold to release, None when the body has given it up."""
         place = self._key, owners.current()
-        grant: Grant | None = self._runtime.grants.get(place)
-        if grant is None:
-            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
-        if grant._bodies:
-            grant._bodies -= 1
-        if grant._lease is not None:
-            return grant
-        if not grant._bodies:
-            del self._runtime.grants[place]
+        hold: Hold[G] | None = self._runner.holds.get(place)
+        if hold is None:
+            raise self._not_held()
+        if hold.bodies:
+            hold.bodies -= 1
+        if hold.lease is not None:
+            return hold
+        if not hold.bodies:
+            del self._runner.holds[place]
         return None
 
-    async def _after_cancelled(self, grant: Grant, task: asyncio.Task[Any], error: BaseException | None) -> None:
+    async def _after_cancelled(self, hold: Hold[G], task: asyncio.Task[Any], error: BaseException | None) -> None:
         """The engine cancelled the body because the lease was lost: turn that, and only that, into LockLost."""
         others = task.uncancel()
-        self._give_up(grant)
+        hold.give_up()
         if error is None or (isinstance(error, asyncio.CancelledError) and others == 0):
             try:
                 await asyncio.sleep(0)  # the body ended before its cancellation arrived: it arrives here
             except asyncio.CancelledError:
                 if others:
                     raise
-            raise LockLost(f"the lease of {self.noun} {self.name!r} was lost, and the body was cancelled") from error
+            raise LockLost(f"the lease of {hold.shown} was lost, and the body was cancelled") from error
+
+    def _rename(self, name: str) -> None:
+        self.name, self._key, self._template = name, self._key_of(name), None
+        self._options = replace(self._options, name=name, key=self._key)
+
+    def _named(self, name: str) -> Self:
+        named = copy.copy(self)
+        named._rename(name)  # noqa: SLF001 - a handle like this one
+        return named
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
-from lockwork.errors import ConfigError, LockLost
-from lockwork.locks.grant import Grant, OnLost, export, read_export
+from lockwork.errors import ConfigError, LockLost, LockworkError
+from lockwork.locks.grant import ExportedGrant, Grant, LockHold, read_export
 from lockwork.locks.handle import Handle
+from lockwork.locks.hold import Hold
+from lockwork.owners import Owner
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import grants as protocol
 from lockwork.protocol.locks.grants import Granted, LockState
+from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import Holder, read
-from lockwork.runtime.clock import now
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.validation import whole
 
+G = TypeVar("G", bound=Grant)
 
-class Lock(Handle):
-    """A handle to one named lock; it holds nothing itself, so threads and tasks may share it."""
+
+class ExclusiveLock(Handle[G]):
+    """What `lw.lock(...)` and `lw.queue(...).lock(...)` share: one holder at a time, who may enter again."""
 
     def __init__(
         self,
@@ -31,19 +37,22 @@ class Lock(Handle):
         *,
         wait: Duration | None,
         lease: Duration | None,
-        on_lost: OnLost | None,
+        on_lost: Callable[[G], object] | None,
         tags: Sequence[str] = (),
         at_least: Duration | None = None,
         replicas: int = 0,
     ) -> None:
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self.replicas: int = whole(replicas, "replicas", 0, 100)
-        at_least_ms = 0 if at_least is None else milliseconds(at_least, "at_least")
-        self._at_least = at_least_ms / 1000
-        if not self._renewed and at_least_ms > self._lease_ms:
+        options, at_least_ms = self._options, 0 if at_least is None else milliseconds(at_least, "at_least")
+        if not options.renewed and at_least_ms > options.lease_ms:
             raise ConfigError("at_least must not be longer than the lease, after which the lock is free in any case")
-        self._at_once = at_least is not None
-        self._lease_ms = max(self._lease_ms, at_least_ms)
+        self._options = replace(
+            options,
+            lease_ms=max(options.lease_ms, at_least_ms),
+            at_least=at_least_ms / 1000,
+            at_once=at_least is not None,
+            replicas=whole(replicas, "replicas", 0, 100),
+        )
 
     def inspect(self) -> LockState:
         """Read from the server who holds the lock and how many wait (see `LockState.waiters`)."""
@@ -54,7 +63,7 @@ class Lock(Handle):
         return await self._runtime.arun(protocol.state(self._used_key()))
 
     def locked(self) -> bool:
-        """Whether anybody holds the lock, or it is kept for its minimum."""
+        """Whether anybody holds the lock, or it is kept for its minimum. One round trip; `inspect` reads everything."""
         return self._runtime.run(self._looking()).expires_in > 0
 
     async def alocked(self) -> bool:
@@ -62,7 +71,7 @@ class Lock(Handle):
         return (await self._runtime.arun(self._looking())).expires_in > 0
 
     def owner(self) -> Holder | None:
-        """Who holds the lock: host, process, thread or task, and tags; None when nobody does."""
+        """Who holds the lock: host, process, thread or task, and tags; None when nobody does. One round trip."""
         return _owner(self._runtime.run(self._looking()))
 
     async def aowner(self) -> Holder | None:
@@ -70,7 +79,10 @@ class Lock(Handle):
         return _owner(await self._runtime.arun(self._looking()))
 
     def remaining(self) -> float:
-        """Seconds that the lease of the present holder lasts unless it is renewed; 0 if the lock is free."""
+        """Seconds that the lease of the present holder lasts unless it is renewed; 0 if the lock is free.
+
+        One round trip.
+        """
         return self._runtime.run(self._looking()).expires_in
 
     async def aremaining(self) -> float:
@@ -92,7 +104,7 @@ class Lock(Handle):
     def export(self, lease: Duration | None = None) -> str:
         """End this thread's or task's grant here, and return a text with which another process can `adopt` it.
 
-        It must do so within `lease` (None: as given to the handle), which nobody renews. Raises NotHeld or LockLost.
+        It must do so within `lease` (None: as given to the handle), which is not renewed. Raises NotHeld or LockLost.
         """
         no_running_loop()
         return self._runtime.run(self._exporting(lease))
@@ -101,36 +113,54 @@ class Lock(Handle):
         """Async version of `export`."""
         return await self._runtime.arun(self._exporting(lease))
 
-    def adopt(self, exported: str) -> Grant:
+    def adopt(self, exported: str) -> G:
         """Go on with a grant that was exported, under a higher fence. Raises LockLost when its lease has ended."""
         no_running_loop()
-        return self._runtime.run(self._adopting(exported))
+        hold = self._runtime.run(self._adopting(exported))
+        return hold.grant or hold.new_grant()
 
-    async def aadopt(self, exported: str) -> Grant:
+    async def aadopt(self, exported: str) -> G:
         """Async version of `adopt`."""
-        return await self._runtime.arun(self._adopting(exported))
+        hold = await self._runtime.arun(self._adopting(exported))
+        return hold.grant or hold.new_grant()
 
     def _looking(self) -> Protocol[LockState]:
         return protocol.state(self._used_key(), count=False)
 
     def _exporting(self, lease: Duration | None) -> Protocol[str]:
-        grant = self._mine()
-        lease_ms = self._lease_ms if lease is None else milliseconds(lease, "lease")
-        ended = self._forget(grant)
+        """Transfer the caller's grant to the adopter of the text; if that fails, release it."""
+        hold = self._mine()
+        lease_ms = self._options.lease_ms if lease is None else milliseconds(lease, "lease")
+        ended = hold.forget()
         if ended is None or not ended[1]:
-            raise LockLost(f"the lease of lock {grant.name!r} ended before it could be exported")
-        return export(self, grant, ended[0], lease_ms)
+            raise LockLost(f"the lease of {hold.shown} ended before it could be exported")
+        asked, renewal = self._request(hold.owner), ended[0].renewal
+        # owned by no holder: under the exporter's own name, its next request would look to the server like the holder's
+        transit = replace(asked, owner=f"{asked.owner}~{asked.request}", lease_ms=lease_ms, kind="lock")
+        try:
+            moved = yield from protocol.adopt(transit, renewal.owner, renewal.fence)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from protocol.abandon(transit)
+            with contextlib.suppress(LockworkError):
+                yield from protocol.release(renewal.key, renewal.owner, renewal.fence, patience=1)
+            raise
+        if moved is None:
+            raise LockLost(f"the lease of {hold.shown} ended before it could be exported")
+        return ExportedGrant(asked.key, transit.owner, moved.fence).text()
 
-    def _adopting(self, exported: str) -> Protocol[Grant]:
-        passed = read_export(exported, self._used_key())
-        owner, again = self._enter()
+    def _adopting(self, exported: str) -> Protocol[Hold[G]]:
+        found = read_export(exported, self._used_key())
+        again = self._again()
         if again is not None:
             again.depth -= 1
             raise ConfigError(
                 f"lock {self.name!r} is held by this thread or task already: it cannot adopt another grant"
             )
+        owner = self._owner()
         asked = self._request(owner)
-        return self._booked(owner, asked, self._adopted(protocol.adopt(asked, passed.owner, passed.fence)))
+        return self._booked(owner, asked, self._adopted(protocol.adopt(asked, found.owner, found.fence)))
 
     def _adopted(self, adopting: Protocol[Granted | None]) -> Protocol[Granted]:
         granted = yield from adopting
@@ -147,9 +177,12 @@ class Lock(Handle):
             return False
         return (yield from protocol.force(self._key, seen.fence, self._runtime.channels))
 
-    def _ending(self, grant: Grant) -> tuple[Any, ...]:
-        left = grant._since + self._at_least - now()
-        return (round(left * 1000),) if left >= 0.001 else ()
+
+class Lock(ExclusiveLock[Grant]):
+    """A handle to one named lock; it holds nothing itself, so threads and tasks may share it."""
+
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[Grant]:
+        return LockHold(self._options, owner, lease, since)
 
 
 def _owner(state: LockState) -> Holder | None:

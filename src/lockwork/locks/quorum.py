@@ -3,13 +3,13 @@
 What it can do: one server of three, or two of five, may die or hang, and the lock goes on. What it cannot: a server
 that comes back without its data has forgotten its grants, and a second holder may then find a majority. Let such a
 server stay away for the longest lease in use, or let it keep its data (`appendfsync always`). And as with every lease,
-a holder that was stopped for long may write after its time: send the fence along. There is no waiting line: who waits
-tries again.
+a holder that was stopped for long may write after its time: send the fence along. There is no order of arrival: a
+waiter tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol as Interface
 from typing import Self
@@ -17,9 +17,8 @@ from typing import Self
 from lockwork.config import Config
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
-from lockwork.locks.grant import OnLost
-from lockwork.locks.quorum_calls import Fleet
-from lockwork.locks.quorum_lock import QuorumLock
+from lockwork.locks.quorum_calls import QuorumCalls
+from lockwork.locks.quorum_lock import QuorumGrant, QuorumLock
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.runtime import Runtime
 
@@ -55,7 +54,7 @@ class Quorum:
         self._config = apps[0].config if apps else Config.read({})
         self._own = [_opened(server, self._config) for server in servers if isinstance(server, str)]
         own = iter(self._own)
-        self._fleet = Fleet([next(own) if isinstance(server, str) else server.runtime for server in servers])
+        self._calls = QuorumCalls([next(own) if isinstance(server, str) else server.runtime for server in servers])
         self._prefixes = [
             self._config.prefix if isinstance(server, str) else server.config.prefix for server in servers
         ]
@@ -66,24 +65,24 @@ class Quorum:
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
-        on_lost: OnLost | None = None,
+        on_lost: Callable[[QuorumGrant], object] | None = None,
         tags: Sequence[str] = (),
     ) -> QuorumLock:
         """A lock that a majority of the servers must grant; its options are `Lockwork.lock`'s of the same names."""
         return QuorumLock(
-            self._fleet, self._prefixes, self._patience, self._config, name,
+            self._calls, self._prefixes, self._patience, self._config, name,
             wait=wait, lease=lease, on_lost=on_lost, tags=tags,
         )  # fmt: skip
 
     def close(self) -> None:
         """End its threads, and the connections to servers that were given as URLs."""
-        self._fleet.close()
+        self._calls.close()
         for runtime in self._own:
             runtime.close()
 
     async def aclose(self) -> None:
         """Async version of `close`."""
-        self._fleet.close()
+        self._calls.close()
         for runtime in self._own:
             await runtime.aclose()
 

@@ -25,11 +25,11 @@ from lockwork.runtime.sync_driver import drive, no_running_loop
 
 T = TypeVar("T")
 _THREADS = 8
-"""For each server, so that one which does not answer keeps nobody from asking the others."""
-_living: weakref.WeakSet[Fleet] = weakref.WeakSet()
+"""For each server, so that one which does not answer delays no call to the others."""
+_living: weakref.WeakSet[QuorumCalls] = weakref.WeakSet()
 
 
-class Fleet:
+class QuorumCalls:
     """Runs rounds for threads and tasks. Its threads are kept until it is closed."""
 
     def __init__(self, runtimes: Sequence[Runtime]) -> None:
@@ -38,7 +38,7 @@ class Fleet:
         _living.add(self)
 
     def _reset(self) -> None:
-        self.grants: dict[tuple[str, Owner], Any] = {}
+        self.holds: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner."""
         self._pools: list[ThreadPoolExecutor] | None = None
         self._opening = threading.Lock()
@@ -67,8 +67,8 @@ class Fleet:
 
     def after_fork(self) -> None:
         """In a child: forget the parent's grants and threads."""
-        for grant in list(self.grants.values()):
-            grant._lease = None  # it is the parent's: to the child it is over
+        for hold in list(self.holds.values()):
+            hold.lease = None  # it is the parent's: to the child it is over
         self._inherited = self._pools, self._late  # kept as they are: their threads and loops are the parent's
         self._reset()
 
@@ -165,8 +165,8 @@ class _Gate:
 
 
 def _after_fork() -> None:
-    for fleet in list(_living):
-        fleet.after_fork()
+    for calls in list(_living):
+        calls.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

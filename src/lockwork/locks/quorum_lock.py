@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import ClassVar, cast
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import LockLost
-from lockwork.locks.grant import Grant, OnLost
+from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
-from lockwork.locks.quorum_calls import Fleet
+from lockwork.locks.hold import Ended, Hold, nothing
+from lockwork.locks.options import LockOptions, Steps
+from lockwork.locks.quorum_calls import QuorumCalls
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.locks import quorum as protocol
@@ -20,8 +22,6 @@ from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import with_tags
 from lockwork.protocol.locks.quorum import Node, QuorumGranted, Rounds, majority, validity
 from lockwork.runtime.clock import now
-from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 
 _requests = itertools.count()
 _PAUSE = 0.2
@@ -31,60 +31,164 @@ _PAUSE = 0.2
 class QuorumGrant(Grant):
     """A majority of the servers in the hands of one task or thread; it is lost with the majority."""
 
-    __slots__ = ("_asked", "_told", "votes")
+    __slots__ = ("_majority",)
+
+    def __init__(self, hold: QuorumHold) -> None:
+        super().__init__(hold)
+        self._majority = hold
+
+    @property
+    def votes(self) -> dict[Node, Lease]:
+        """The lease on each server that granted it."""
+        return self._majority.votes
+
+    @property
+    def deadline(self) -> float:
+        """Until when it lasts unless it is renewed, on the client's clock."""
+        return self._majority.deadline
+
+
+class QuorumHold(Hold[QuorumGrant]):
+    """A lock on a majority of servers in the hands of one thread or task: one lease on each of them."""
+
+    __slots__ = ("asked", "calls", "notified", "patience", "votes")
 
     def __init__(
-        self, handle: QuorumLock, owner: Owner, asked: Sequence[Request], granted: QuorumGranted, since: float
+        self,
+        options: LockOptions,
+        owner: Owner,
+        calls: QuorumCalls,
+        patience: float,
+        asked: Sequence[Request],
+        granted: QuorumGranted,
     ) -> None:
-        whole = Renewal(handle._key, "", granted.fence, handle._lease_ms)
-        # no engine knows this lease: it only says that the grant was not given up yet
-        lease = Lease(whole, Granted(granted.fence, float("inf")), since, renewed=False, on_lost=_nothing)
-        super().__init__(handle, owner, granted.fence, lease, since)
-        self._asked = {node: asked[node] for node in granted.votes}
-        self._told = False
+        since = now()
+        self.calls: QuorumCalls = calls
+        self.patience: float = patience
+        self.asked: dict[Node, Request] = {node: asked[node] for node in granted.votes}
+        self.notified: bool = False
+        # no engine knows this lease: it only says that the hold was not given up yet
+        renewal = Renewal(options.key, "", granted.fence, options.lease_ms)
+        lease = Lease(renewal, Granted(granted.fence, float("inf")), since, renewed=False, on_lost=nothing)
         self.votes: dict[Node, Lease] = {
             node: Lease(
-                Renewal(asked[node].key, asked[node].owner, granted.fence, asked[node].lease_ms),
-                vote,
+                Renewal(one.key, one.owner, granted.fence, one.lease_ms),
+                granted.votes[node],
                 since,
-                renewed=asked[node].renewed,
+                renewed=one.renewed,
                 on_lost=self._vote_lost,
             )
-            for node, vote in granted.votes.items()
+            for node, one in self.asked.items()
         }
+        super().__init__(options, owner, lease, since)
+
+    def new_grant(self) -> QuorumGrant:
+        """Return a grant of this hold."""
+        return QuorumGrant(self)
 
     @property
     def deadline(self) -> float:
         """Until when it lasts unless it is renewed, on the client's clock."""
         running = [vote.deadline for vote in self.votes.values() if not vote.lost]
-        return validity(running, cast("QuorumLock", self._handle)._servers, self._handle._lease_ms)
+        return validity(running, self._servers, self.options.lease_ms)
 
     @property
     def lost(self) -> bool:
         """Whether it was given up, or fewer than a majority of the leases run."""
-        return self._lease is None or now() >= self.deadline
+        return self.lease is None or now() >= self.deadline
 
     @property
     def remaining(self) -> float:
         """Seconds that a majority lasts unless it is renewed."""
-        return 0.0 if self._lease is None else max(0.0, self.deadline - now())
+        return 0.0 if self.lease is None else max(0.0, self.deadline - now())
+
+    def keep(self) -> None:
+        """Note the hold in this process, and let each server's engine renew its lease."""
+        self.calls.holds[self.options.key, self.owner] = self
+        for node, vote in self.votes.items():
+            self.calls.runtimes[node].engine.keep(vote)
+
+    def drop(self) -> Ended | None:
+        """Take the hold out of this process's books; None when it had ended before."""
+        lease = self.lease
+        if lease is None:
+            return None
+        in_time = not self.lost
+        self.lease = self.grant = None
+        if not self.bodies:  # else the end of the body will look for it
+            self.calls.holds.pop((self.options.key, self.owner), None)
+        for node, vote in self.votes.items():
+            self.calls.runtimes[node].engine.drop(vote)
+        return lease, in_time
+
+    def forget(self) -> Ended | None:
+        """Take the hold out of this process's books; the engines end what servers still keep of it."""
+        ended = self.drop()
+        if ended is not None:
+            for node, vote in self.votes.items():
+                self.calls.runtimes[node].engine.give_back(vote)
+        return ended
+
+    def give_up(self) -> None:
+        """End the hold without waiting."""
+        self.forget()
+
+    def end(self) -> Steps[None]:
+        """Forget the hold, and return the round that ends it everywhere. Raises NotHeld."""
+        ended = self.drop()
+        if ended is None:
+            raise self._not_held()
+        return self._end_everywhere(ended[1])
+
+    def extend(self, lease: Duration | None) -> Rounds[None]:
+        """Extend the leases on all servers. Raises LockLost when they are fewer than a majority."""
+        self.check()
+        lease_ms = self.options.lease_ms if lease is None else milliseconds(lease, "lease")
+        try:
+            extended = yield from self._extend(lease_ms)
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self._extend(lease_ms)  # the next caller must know for how long the servers keep it
+            raise
+        if extended < majority(self._servers) or self.lost:
+            raise LockLost(f"{self.shown} was not extended by a majority of its servers")
+
+    @property
+    def _servers(self) -> int:
+        return len(self.calls.runtimes)
+
+    def _end_everywhere(self, in_time: bool) -> Rounds[None]:
+        kept = yield from protocol.release(self.asked, self.fence, self._servers, self.patience)
+        self._check_released(kept and in_time)
+
+    def _extend(self, lease_ms: int) -> Rounds[int]:
+        extended = 0
+        answers = yield from protocol.extend(self.asked, self.fence, lease_ms, self.patience)
+        for node, deadline in answers.items():
+            engine = self.calls.runtimes[node].engine
+            if deadline is None:
+                engine.lost(self.votes[node])
+            else:
+                engine.prolong(self.votes[node], deadline)
+                extended += 1
+        return extended
 
     def _vote_lost(self) -> None:
         left = sum(not vote.lost for vote in self.votes.values())
-        if left < majority(cast("QuorumLock", self._handle)._servers) and self._lease is not None and not self._told:
-            self._told = True
-            self._told_lost()
+        if left < majority(self._servers) and self.lease is not None and not self.notified:
+            self.notified = True
+            self.notify_lost()
 
 
-class QuorumLock(Handle):
-    """A handle to one named lock on all servers of a Quorum; re-entrant for who uses the same Quorum object."""
+class QuorumLock(Handle[QuorumGrant]):
+    """A handle to one named lock on all servers of a Quorum; a holder may enter it again through the same Quorum."""
 
     noun: ClassVar[str] = "quorum lock"
-    grant_class: ClassVar[type[Grant]] = QuorumGrant
 
     def __init__(
         self,
-        fleet: Fleet,
+        calls: QuorumCalls,
         prefixes: Sequence[str],
         patience: float,
         config: Config,
@@ -92,147 +196,61 @@ class QuorumLock(Handle):
         *,
         wait: Duration | None,
         lease: Duration | None,
-        on_lost: OnLost | None,
+        on_lost: Callable[[QuorumGrant], object] | None,
         tags: Sequence[str],
     ) -> None:
-        self._fleet = fleet
+        self._calls = calls
         self._prefixes = prefixes
-        # a fleet has what a handle needs of a runtime, except the engine, which nothing below asks for
-        super().__init__(cast("Runtime", fleet), config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
-        self._servers = len(prefixes)
         self._limit = patience
+        super().__init__(
+            calls.runtimes[0], config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags, runner=calls
+        )
 
     def acquire(self, wait: Duration | None = None) -> QuorumGrant:
         """Try until a majority of the servers grants it, at most `wait` (None: as given to the handle).
 
         Raises LockTimeout, or ServerUnavailable when fewer than a majority answer.
         """
-        owner, again = self._enter()
-        if again is not None:
-            return cast("QuorumGrant", again)
-        return self._fleet.run(self._rounds(owner, self._patience(wait)))
-
-    async def aacquire(self, wait: Duration | None = None) -> QuorumGrant:
-        """Async version of `acquire`; cancelled, it gives back what it got."""
-        owner, again = self._enter()
-        if again is not None:
-            return cast("QuorumGrant", again)
-        return await self._fleet.arun(self._rounds(owner, self._patience(wait)))
+        return super().acquire(wait)
 
     def try_acquire(self) -> QuorumGrant | None:
         """Ask every server once; None when a majority does not grant it."""
-        return cast("QuorumGrant | None", super().try_acquire())
-
-    async def atry_acquire(self) -> QuorumGrant | None:
-        """Async version of `try_acquire`."""
-        return cast("QuorumGrant | None", await super().atry_acquire())
-
-    def __enter__(self) -> QuorumGrant:
-        return cast("QuorumGrant", super().__enter__())
-
-    async def __aenter__(self) -> QuorumGrant:
-        return cast("QuorumGrant", await super().__aenter__())
+        return super().try_acquire()
 
     def _key_of(self, name: str) -> str:
         return keys.quorum(self._prefix, name)
 
-    def _rounds(self, owner: Owner, wait: float | None) -> Rounds[QuorumGrant]:
-        """Acquire and note the grant as one step: interrupted anywhere, it is given back or was never there."""
-        asked = self._asks(owner)
+    def _getting(self, wait: Duration | None) -> Rounds[Hold[QuorumGrant]]:
+        return self._rounds(self._owner(), self._options.patience(wait))
+
+    def _rounds(self, owner: Owner, wait: float | None) -> Rounds[Hold[QuorumGrant]]:
+        """Acquire and note the hold as one step: interrupted anywhere, it is given back or was never there."""
+        asked = self._requests(owner)
         granted = yield from protocol.acquire(asked, wait, self._limit, _PAUSE)
         try:
-            return self._granted(owner, asked, granted)
+            hold = QuorumHold(self._options, owner, self._calls, self._limit, asked, granted)
+            hold.keep()
         except BaseException:
-            grant = self._fleet.grants.get((self._key, owner))
-            if grant is not None and grant.fence == granted.fence:
-                self._put_down(grant)
-            yield from protocol.release(dict(enumerate(asked)), granted.fence, self._servers, self._limit)
+            noted: QuorumHold | None = self._calls.holds.get((self._key, owner))
+            if noted is not None and noted.fence == granted.fence:
+                noted.drop()
+            yield from protocol.release(dict(enumerate(asked)), granted.fence, len(asked), self._limit)
             raise
+        return hold
 
-    def _asks(self, owner: Owner) -> list[Request]:
+    def _requests(self, owner: Owner) -> list[Request]:
         # an owner per request: what an earlier try left on a server is never taken for this one's
-        number = f"{next(_requests):x}"
+        number, options = f"{next(_requests):x}", self._options
         return [
             Request(
-                keys.quorum(prefix, self.name), self.name, f"{runtime.process}:{owner.text}~{number}",
-                with_tags(f"{runtime.process}.q{number}", self._tags), runtime.channel, self._lease_ms, self._renewed,
+                keys.quorum(prefix, self.name),
+                self.name,
+                f"{runtime.process}:{owner.text}~{number}",
+                with_tags(f"{runtime.process}.q{number}", options.tags),
+                runtime.channel,
+                options.lease_ms,
+                options.renewed,
                 noun=self.noun,
             )
-            for runtime, prefix in zip(self._fleet.runtimes, self._prefixes, strict=True)
-        ]  # fmt: skip
-
-    def _granted(self, owner: Owner, asked: Sequence[Request], granted: QuorumGranted) -> QuorumGrant:
-        grant = QuorumGrant(self, owner, asked, granted, now())
-        self._fleet.grants[self._key, owner] = grant
-        for node, vote in grant.votes.items():
-            self._fleet.runtimes[node].engine.keep(vote)
-        return grant
-
-    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
-        """It is given up; the servers that still keep it are told by their engines."""
-        ended = self._put_down(grant)
-        if ended is not None:
-            for node, vote in cast("QuorumGrant", grant).votes.items():
-                self._fleet.runtimes[node].engine.give_back(vote)
-        return ended
-
-    def _give_up(self, grant: Grant) -> None:
-        self._forget(grant)
-
-    def _put_down(self, grant: Grant) -> tuple[Lease, bool] | None:
-        lease = grant._lease
-        if lease is None:
-            return None
-        in_time = not grant.lost
-        grant._lease = None
-        if not grant._bodies:  # else the end of the body will look for it
-            self._fleet.grants.pop((self._key, grant._owner), None)
-        for node, vote in cast("QuorumGrant", grant).votes.items():
-            self._fleet.runtimes[node].engine.drop(vote)
-        return lease, in_time
-
-    def _release_whole(self, grant: Grant) -> None:
-        no_running_loop()
-        ended = self._put_down(grant)
-        kept = ended is not None and self._fleet.run(self._ending_of(grant))
-        self._check_released(grant, ended, kept=kept)
-
-    async def _arelease_whole(self, grant: Grant) -> None:
-        ended = self._put_down(grant)
-        kept = ended is not None and await self._fleet.arun(self._ending_of(grant))
-        self._check_released(grant, ended, kept=kept)
-
-    def _ending_of(self, grant: Grant) -> Rounds[bool]:
-        asked = cast("QuorumGrant", grant)._asked
-        return protocol.release(asked, grant.fence, self._servers, self._limit)
-
-    def _lengthen(self, grant: Grant, lease: Duration | None) -> Rounds[None]:  # type: ignore[override]
-        grant.check()
-        votes = cast("QuorumGrant", grant).votes
-        wanted = self._lease_ms if lease is None else milliseconds(lease, "lease")
-        asked = cast("QuorumGrant", grant)._asked
-
-        def extending() -> Rounds[int]:
-            extended = 0
-            for node, deadline in (yield from protocol.extend(asked, grant.fence, wanted, self._limit)).items():
-                engine = self._fleet.runtimes[node].engine
-                if deadline is None:
-                    engine.lost(votes[node])
-                else:
-                    engine.prolong(votes[node], deadline)
-                    extended += 1
-            return extended
-
-        try:
-            extended = yield from extending()
-        except GeneratorExit:
-            raise
-        except BaseException:
-            yield from extending()  # the next caller must know for how long the servers keep it
-            raise
-        if extended < majority(self._servers) or grant.lost:
-            raise LockLost(f"{self.noun} {grant.name!r} was not extended by a majority of its servers")
-
-
-def _nothing() -> None:
-    return None
+            for runtime, prefix in zip(self._calls.runtimes, self._prefixes, strict=True)
+        ]

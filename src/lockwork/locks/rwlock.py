@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration
-from lockwork.errors import LockLost, NotHeld, WouldDeadlock
-from lockwork.locks.grant import Grant, OnLost
+from lockwork.errors import LockLost, WouldDeadlock
+from lockwork.locks.grant import Grant
 from lockwork.locks.handle import Handle
+from lockwork.locks.hold import Hold
+from lockwork.locks.options import LockOptions, Steps
+from lockwork.naming import template
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import permits as protocol
-from lockwork.protocol.locks.grants import Granted, Request
+from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.permits import PermitHolder, PermitsState, PermitWaiter
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.validation import whole
 
 Mode = Literal["read", "write"]
@@ -31,159 +33,147 @@ class RWGrant(Grant):
     `mode` is what it has now: "write" lets nobody else in, "read" lets other readers in.
     """
 
-    __slots__ = ("_entered", "mode")
+    __slots__ = ("_sides",)
 
-    mode: Mode
-    _entered: dict[Mode, int]
+    def __init__(self, hold: RWHold) -> None:
+        super().__init__(hold)
+        self._sides = hold
+
+    @property
+    def mode(self) -> Mode:
+        """What it has now."""
+        return self._sides.mode
 
     def downgrade(self) -> None:
-        """Go on as a reader: readers who wait come in at once. The writing side counts as entered until it is left.
+        """Go on as a reader: waiting readers come in at once. The writing side counts as entered until it is left.
 
         Raises LockLost. A reader cannot become a writer again without releasing first.
         """
-        self._side()._runtime.run(self._side()._downgraded(self))
+        self._sides.options.runner.run(self._sides.downgrade())
 
     async def adowngrade(self) -> None:
         """Async version of `downgrade`."""
-        await self._side()._runtime.arun(self._side()._downgraded(self))
-
-    def _side(self) -> Side:
-        return cast("Side", self._handle)
+        await self._sides.options.runner.arun(self._sides.downgrade())
 
 
-class Side(Handle):
+class RWHold(Hold[RWGrant]):
+    """A read-write lock in the hands of one thread or task, on one side or both."""
+
+    __slots__ = ("entered", "mode")
+
+    def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float, mode: Mode) -> None:
+        self.mode: Mode = mode
+        self.entered: dict[Mode, int] = {"read": 0, "write": 0, mode: 1}
+        super().__init__(options, owner, lease, since)
+
+    def new_grant(self) -> RWGrant:
+        """Return a grant of this hold."""
+        return RWGrant(self)
+
+    def leave(self, mode: Mode, times: int) -> Steps[None] | None:
+        """Leave one side so many times; returns what must be sent to the server, if anything."""
+        self.entered[mode] -= times
+        self.depth -= times
+        if not self.depth:
+            return self.end()
+        return self.downgrade() if self.mode == "write" and not self.entered["write"] else None
+
+    def downgrade(self) -> Protocol[None]:
+        """Let other readers in. Raises LockLost."""
+        lease = self.lease  # before the check: another thread may release it at any time
+        self.check()
+        if self.mode == "read" and not self.entered["write"]:
+            return
+        self.mode = "read"  # from now on, whether or not the server has received the call
+        assert lease is not None
+        renewal = lease.renewal
+        if not (yield from protocol.downgrade(renewal.key, renewal.owner, renewal.fence, 1)):
+            raise LockLost(f"the lease of {self.shown} ended before it was downgraded")
+
+
+class Side(Handle[RWGrant]):
     """What reading and writing share; see RWLock."""
 
     kind = protocol.KIND
-    grant_class: ClassVar[type[Grant]] = RWGrant
     mode: ClassVar[Mode]
 
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: Config,
+        name: str,
+        *,
+        wait: Duration | None,
+        lease: Duration | None,
+        on_lost: Callable[[RWGrant], object] | None,
+        tags: Sequence[str] = (),
+    ) -> None:
+        super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
+        units = protocol.ALL if self.mode == "write" else 1
+        self._options = replace(self._options, extra=(units, protocol.ALL))
+
     def acquire(self, wait: Duration | None = None) -> RWGrant:
-        """Wait in line, at most `wait` (None: as given to the handle), and return the grant.
+        """Wait for the grant, at most `wait` (None: as given to the handle), in order of arrival, and return it.
 
         The owner is the current thread or task; it may enter again, and leaves each side as often as it entered.
         Raises LockTimeout; and WouldDeadlock at once when a reader wants to write.
         """
-        return cast("RWGrant", super().acquire(wait))
-
-    async def aacquire(self, wait: Duration | None = None) -> RWGrant:
-        """Async version of `acquire`; cancelled, it leaves the line, or gives back what it got."""
-        return cast("RWGrant", await super().aacquire(wait))
-
-    def try_acquire(self) -> RWGrant | None:
-        """Take it if it is free and nobody waits for it; None otherwise."""
-        return cast("RWGrant | None", super().try_acquire())
-
-    async def atry_acquire(self) -> RWGrant | None:
-        """Async version of `try_acquire`."""
-        return cast("RWGrant | None", await super().atry_acquire())
-
-    def __enter__(self) -> RWGrant:
-        return cast("RWGrant", super().__enter__())
-
-    async def __aenter__(self) -> RWGrant:
-        return cast("RWGrant", await super().__aenter__())
+        return super().acquire(wait)
 
     def release(self) -> None:
-        """Leave this side once; the last release hands the lock to the next in line. Raises NotHeld or LockLost."""
-        no_running_loop()
-        grant = self._mine()
-        if not self._left(grant, 1):
-            self._release_whole(grant)
-        elif self._only_reads(grant):
-            self._runtime.run(self._downgraded(grant))
-
-    async def arelease(self) -> None:
-        """Async version of `release`."""
-        grant = self._mine()
-        if not self._left(grant, 1):
-            await self._arelease_whole(grant)
-        elif self._only_reads(grant):
-            await self._runtime.arun(self._downgraded(grant))
+        """Leave this side once; the last release grants the lock to the next waiter. Raises NotHeld or LockLost."""
+        super().release()
 
     def release_all(self) -> None:
         """Leave this side however often it was entered. Raises NotHeld or LockLost."""
-        no_running_loop()
-        grant = self._mine()
-        if not self._left(grant, grant._entered[self.mode]):
-            self._release_whole(grant)
-        elif self._only_reads(grant):
-            self._runtime.run(self._downgraded(grant))
-
-    async def arelease_all(self) -> None:
-        """Async version of `release_all`."""
-        grant = self._mine()
-        if not self._left(grant, grant._entered[self.mode]):
-            await self._arelease_whole(grant)
-        elif self._only_reads(grant):
-            await self._runtime.arun(self._downgraded(grant))
+        super().release_all()
 
     def held(self) -> bool:
         """Whether the current thread or task has entered this side, and its lease has not ended."""
-        grant = self._known()
-        return grant is not None and not grant.lost and grant._entered[self.mode] > 0
+        hold = self._known()
+        return hold is not None and not hold.lost and hold.entered[self.mode] > 0
 
     def _key_of(self, name: str) -> str:
         return keys.rwlock(self._prefix, name)
-
-    def _extra(self) -> tuple[Any, ...]:
-        return (protocol.ALL if self.mode == "write" else 1), protocol.ALL
 
     @classmethod
     def _what(cls) -> str:
         return "a read-write lock's name"
 
-    def _known(self) -> RWGrant | None:
-        grant: RWGrant | None = self._runtime.grants.get((self._key, owners.current()))
-        return grant
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[RWGrant]:
+        return RWHold(self._options, owner, lease, since, self.mode)
 
-    def _enter(self) -> tuple[Owner, Grant | None]:
+    def _known(self) -> RWHold | None:
+        hold: RWHold | None = self._runner.holds.get((self._key, owners.current()))
+        return hold
+
+    def _again(self) -> Hold[RWGrant] | None:
         self._used_key()
-        grant = self._known()
-        if grant is None or grant._lease is None:
-            return owners.current(), None
-        grant.check()
-        if grant.mode == "read" and self.mode == "write":
+        hold = self._known()
+        if hold is None or hold.lease is None:
+            return None
+        hold.check()
+        if hold.mode == "read" and self.mode == "write":
             raise WouldDeadlock(
                 f"this thread or task holds read-write lock {self.name!r} for reading, and would wait for itself: "
                 "release the reading side first and then read again, or take the writing side from the beginning"
             )
-        grant.depth += 1
-        grant._entered[self.mode] += 1
-        return grant._owner, grant
+        hold.depth += 1
+        hold.entered[self.mode] += 1
+        return hold
 
-    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> RWGrant:
-        grant = cast("RWGrant", super()._keep(owner, asked, granted))
-        grant.mode = self.mode
-        grant._entered = {"read": 0, "write": 0}
-        grant._entered[self.mode] = 1
-        return grant
+    def _mine(self) -> RWHold:
+        hold = self._known()
+        if hold is None or hold.lease is None or not hold.entered[self.mode]:
+            raise self._not_held()
+        return hold
 
-    def _mine(self) -> RWGrant:
-        grant = self._known()
-        if grant is None or grant._lease is None or not grant._entered[self.mode]:
-            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
-        return grant
+    def _leave(self, _: Hold[RWGrant]) -> Steps[None] | None:
+        return self._mine().leave(self.mode, 1)  # the body may have left this side, and hold the other one
 
-    def _left(self, grant: RWGrant, times: int) -> int:
-        """Count that it left this side; returns how often it is still in on either."""
-        grant._entered[self.mode] -= times
-        grant.depth -= times
-        return grant.depth
-
-    def _only_reads(self, grant: RWGrant) -> bool:
-        return grant.mode == "write" and not grant._entered["write"]
-
-    def _downgraded(self, grant: RWGrant) -> Protocol[None]:
-        lease = grant._lease  # before the check: another thread may release it at any time
-        grant.check()
-        if grant.mode == "read" and not grant._entered["write"]:
-            return
-        grant.mode = "read"  # from now on, whether the server has heard of it or not
-        assert lease is not None
-        renewal = lease.renewal
-        if not (yield from protocol.downgrade(renewal.key, renewal.owner, renewal.fence, 1)):
-            raise LockLost(f"the lease of {self.noun} {self.name!r} ended before it was downgraded")
+    def _leave_all(self) -> Steps[None] | None:
+        hold = self._mine()
+        return hold.leave(self.mode, hold.entered[self.mode])
 
 
 class ReadSide(Side):
@@ -222,11 +212,13 @@ class RWLock:
         *,
         wait: Duration | None = None,
         lease: Duration | None = None,
-        on_lost: OnLost | None = None,
+        on_lost: Callable[[RWGrant], object] | None = None,
         tags: Sequence[str] = (),
     ) -> None:
         self._runtime = runtime
         self.name: str = name
+        self._template = template(name, "a read-write lock's name")
+        self._prefix = config.prefix
         self._read = ReadSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self._write = WriteSide(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
 
@@ -259,7 +251,9 @@ class RWLock:
         return protocol.state(self._key(), holders=holders, waiters=whole(waiters, "waiters", 0, protocol.ALL))
 
     def _key(self) -> str:
-        return self._read._used_key()
+        if self._template is not None:
+            raise self._template.unfilled()
+        return keys.rwlock(self._prefix, self.name)
 
     def __repr__(self) -> str:
         return f"<RWLock {self.name!r}>"

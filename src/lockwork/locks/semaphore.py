@@ -5,28 +5,69 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 from weakref import WeakValueDictionary
 
 from lockwork import owners
 from lockwork.config import Config
 from lockwork.durations import Duration
-from lockwork.errors import LockLost, NotHeld
-from lockwork.locks.grant import Grant, OnLost
+from lockwork.errors import LockLost
+from lockwork.locks.grant import Grant, LockHold, OnLost
 from lockwork.locks.handle import Handle
+from lockwork.locks.hold import Ended, Hold
+from lockwork.locks.options import LockOptions, Steps
 from lockwork.owners import Owner
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.locks import permits as protocol
-from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.permits import PermitsState
 from lockwork.runtime.runtime import Runtime
-from lockwork.runtime.sync_driver import no_running_loop
 from lockwork.validation import whole
 
 
-class Semaphore(Handle):
+class PermitStack(list[Hold[Grant]]):
+    """The permits that one thread or task took, the newest last. Others may remove one, only it adds."""
+
+    def discard(self, hold: Hold[Grant]) -> None:
+        """Take it out if it is there, the first time."""
+        with contextlib.suppress(ValueError):
+            self.remove(hold)
+
+
+class PermitOwner(Owner):
+    """The owner of one permit: to the server the thread or task that took it, in this process a place of its own."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, taker: Owner, stack: PermitStack) -> None:
+        self.text = taker.text
+        self.stack: PermitStack = stack
+
+
+class PermitHold(LockHold):
+    """The permits of one acquire."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float) -> None:
+        super().__init__(options, owner, lease, since)
+        assert isinstance(owner, PermitOwner)
+        self.stack: PermitStack = owner.stack
+
+    def keep(self) -> None:
+        """Note the hold, as the newest of its thread or task."""
+        super().keep()
+        self.stack.append(self)
+
+    def forget(self) -> Ended | None:
+        """Take the hold out of this process's books."""
+        ended = super().forget()
+        if ended is not None and not self.bodies:  # else the end of the body will look for it
+            self.stack.discard(self)
+        return ended
+
+
+class Semaphore(Handle[Grant]):
     """A handle to one named semaphore; it holds nothing itself, so threads and tasks may share it.
 
     It is not re-entrant: each acquire takes permits of its own, and returns a grant that can be released on its own,
@@ -52,52 +93,26 @@ class Semaphore(Handle):
         super().__init__(runtime, config, name, wait=wait, lease=lease, on_lost=on_lost, tags=tags)
         self.permits: int = whole(permits, "permits", 1, protocol.ALL)
         self.units: int = whole(units, "units", 1, self.permits)
+        self._options = replace(self._options, extra=(self.units, self.permits))
 
     def acquire(self, wait: Duration | None = None) -> Grant:
-        """Wait in line, at most `wait` (None: as given to the handle), and return a grant of its own for each call.
+        """Wait for the permits, at most `wait` (None: as given to the handle); each call returns a grant of its own.
 
         Raises LockTimeout.
         """
         return super().acquire(wait)
 
-    async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """Async version of `acquire`; cancelled, it leaves the line, or gives back what it got."""
-        return await super().aacquire(wait)
-
     def release(self) -> None:
-        """Release what this thread or task took last; the next in line gets it. Raises NotHeld or LockLost."""
+        """Release what this thread or task took last; the next waiter gets it. Raises NotHeld or LockLost."""
         super().release()
-
-    async def arelease(self) -> None:
-        """Async version of `release`."""
-        await super().arelease()
 
     def release_all(self) -> None:
         """Release all that this thread or task took. Raises NotHeld if it has nothing, or LockLost."""
-        no_running_loop()
-        lost = None
-        for grant in self._all_mine():
-            try:
-                self._release_whole(grant)
-            except LockLost as error:
-                lost = error
-        if lost is not None:
-            raise lost
-
-    async def arelease_all(self) -> None:
-        """Async version of `release_all`."""
-        lost = None
-        for grant in self._all_mine():
-            try:
-                await self._arelease_whole(grant)
-            except LockLost as error:
-                lost = error
-        if lost is not None:
-            raise lost
+        super().release_all()
 
     def held(self) -> bool:
         """Whether the current thread or task holds a permit whose lease has not ended."""
-        return any(not grant.lost for grant in tuple(self._stack()))
+        return any(not hold.lost for hold in tuple(self._stack()))
 
     def available(self) -> int:
         """The number of free permits; a waiter may be about to get them."""
@@ -123,68 +138,75 @@ class Semaphore(Handle):
         """Async version of `force_release`."""
         return await self._runtime.arun(protocol.force(self._used_key(), self._runtime.channels))
 
-    # -- each permit is a place of its own --------------------------------------------------------------------------
+    # -- each acquire has a place of its own in this process ----------------------------------------------------------
 
     def _key_of(self, name: str) -> str:
         return keys.semaphore(self._prefix, name)
 
-    def _extra(self) -> tuple[Any, ...]:
-        return self.units, self.permits
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[Grant]:
+        return PermitHold(self._options, owner, lease, since)
 
-    def _enter(self) -> tuple[Owner, Grant | None]:
+    def _again(self) -> Hold[Grant] | None:
         self._used_key()
-        by = owners.current()
-        place = self._runtime.process, self._key, by
+        return None
+
+    def _owner(self) -> Owner:
+        taker = owners.current()
+        place = self._runtime.process, self._key, taker
         stack = _stacks.get(place)
         if stack is None:
-            stack = _stacks[place] = _Stack()
+            stack = _stacks[place] = PermitStack()
         elif len(stack) > self.permits:  # some must be over that were never released: they would pile up
             self._drop_lost(stack)
-        return _Taker(by, stack), None
+        return PermitOwner(taker, stack)
 
-    def _drop_lost(self, stack: _Stack) -> None:
-        for grant in tuple(stack):
-            if grant.lost and not grant._bodies:
-                self._runtime.grants.pop((self._key, grant._owner), None)
-                stack.discard(grant)
+    def _drop_lost(self, stack: PermitStack) -> None:
+        for hold in tuple(stack):
+            if hold.lost and not hold.bodies:
+                self._runtime.holds.pop((self._key, hold.owner), None)
+                stack.discard(hold)
 
-    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
-        grant = super()._keep(owner, asked, granted)
-        _stack_of(grant).append(grant)
-        return grant
-
-    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
-        ended = super()._forget(grant)
-        if ended is not None and not grant._bodies:  # else the end of the body will look for it
-            _stack_of(grant).discard(grant)
-        return ended
-
-    def _stack(self) -> _Stack:
+    def _stack(self) -> PermitStack:
         """What the current thread or task took; in a forked child, nothing."""
-        return _stacks.get((self._runtime.process, self._key, owners.current())) or _Stack()
+        return _stacks.get((self._runtime.process, self._key, owners.current())) or PermitStack()
 
-    def _all_mine(self) -> list[Grant]:
-        """Its grants that were not given up, the newest first."""
-        grants = [grant for grant in reversed(tuple(self._stack())) if grant._lease is not None]
-        if not grants:
-            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
-        return grants
+    def _all_mine(self) -> list[Hold[Grant]]:
+        """Its holds that were not given up, the newest first."""
+        held = [hold for hold in reversed(tuple(self._stack())) if hold.lease is not None]
+        if not held:
+            raise self._not_held()
+        return held
 
-    def _mine(self) -> Grant:
+    def _mine(self) -> Hold[Grant]:
         return self._all_mine()[0]
 
-    def _leave_body(self) -> Grant | None:
+    def _leave_all(self) -> Steps[None]:
+        return self._leaving_all(self._all_mine())
+
+    def _leaving_all(self, held: list[Hold[Grant]]) -> Steps[None]:
+        lost = None
+        for hold in held:
+            try:
+                ending = hold.end()
+                if ending is not None:
+                    yield from ending
+            except LockLost as error:
+                lost = error
+        if lost is not None:
+            raise lost
+
+    def _end_body(self) -> Hold[Grant] | None:
         stack = self._stack()
-        grant = next((grant for grant in reversed(tuple(stack)) if grant._bodies), None)
-        if grant is None:
-            raise NotHeld(f"{self.noun} {self.name!r} is not held by this thread or task")
-        grant._bodies -= 1
-        if grant._lease is not None:
-            stack.append(grant)  # it is this one that the end of the body releases
-        elif not grant._bodies:  # the body has given it up itself
-            self._runtime.grants.pop((self._key, grant._owner), None)
-        stack.discard(grant)  # from where it was before
-        return None if grant._lease is None else grant
+        hold = next((hold for hold in reversed(tuple(stack)) if hold.bodies), None)
+        if hold is None:
+            raise self._not_held()
+        hold.bodies -= 1
+        if hold.lease is not None:
+            return hold
+        if not hold.bodies:  # the body has given it up
+            self._runtime.holds.pop((self._key, hold.owner), None)
+        stack.discard(hold)
+        return None
 
     def _look(self, holders: int, waiters: int) -> Protocol[PermitsState]:
         most = whole(holders, "holders", 0, protocol.ALL)
@@ -194,33 +216,8 @@ class Semaphore(Handle):
         return state if state.capacity else replace(state, capacity=self.permits)
 
 
-class _Stack(list[Grant]):
-    """The permits that one thread or task took, the newest last. Others may remove one, only it adds."""
-
-    def discard(self, grant: Grant) -> None:
-        """Take it out if it is there, the first time."""
-        with contextlib.suppress(ValueError):
-            self.remove(grant)
-
-
-class _Taker(Owner):
-    """Who owns one permit: to the server the thread or task that took it, in this process a place of its own."""
-
-    __slots__ = ("stack",)
-
-    def __init__(self, by: Owner, stack: _Stack) -> None:
-        self.text = by.text
-        self.stack: _Stack = stack
-
-
 # A stack lives as long as a permit that is in it: nothing is left of a thread or task that gave back all it took.
-_stacks: WeakValueDictionary[tuple[str, str, Owner], _Stack] = WeakValueDictionary()
-
-
-def _stack_of(grant: Grant) -> _Stack:
-    taker = grant._owner
-    assert isinstance(taker, _Taker)
-    return taker.stack
+_stacks: WeakValueDictionary[tuple[str, str, Owner], PermitStack] = WeakValueDictionary()
 
 
 def _available(state: PermitsState) -> int:

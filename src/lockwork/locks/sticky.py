@@ -1,139 +1,108 @@
-"""A lock that stays in the process after its release, until somebody else asks for it."""
+"""A lock that stays in the process after its release, until another process asks for it."""
 
 from __future__ import annotations
 
-from asyncio import _get_running_loop
 from dataclasses import replace
 
-from lockwork.durations import Duration
-from lockwork.locks.grant import Grant
+from lockwork.locks.grant import Grant, LockHold
+from lockwork.locks.hold import Ended, Hold, nothing
 from lockwork.locks.lock import Lock
+from lockwork.locks.options import Steps
 from lockwork.owners import Owner, current
 from lockwork.protocol.locks.grants import Granted, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.clock import now
-from lockwork.runtime.sync_driver import no_running_loop
+from lockwork.runtime.runtime import Runtime
 
 
-class StickyLock(Lock):
-    """See `lw.lock(..., sticky=True)`. To the server all its holders are one: this process, under one fence.
+class StickyHold(LockHold):
+    """A sticky lock in use. What happens on every release is written flat, because it must cost next to nothing."""
 
-    What happens on every call is written flat: it is the point of a sticky lock that this costs next to nothing.
-    """
+    __slots__ = ()
 
-    def acquire(self, wait: Duration | None = None) -> Grant:
-        """Take the lock, without a call if this process has it already. Raises LockTimeout."""
-        if _get_running_loop() is not None:
-            no_running_loop()
-        return self._at_hand() or super().acquire(wait)
+    def end(self) -> Steps[None] | None:
+        """Leave the lock in this process if that may be, else release it. Raises NotHeld."""
+        return None if self.put_down() else super().end()
 
-    async def aacquire(self, wait: Duration | None = None) -> Grant:
-        """Async version of `acquire`."""
-        return self._at_hand() or await super().aacquire(wait)
-
-    def release(self) -> None:
-        """Release it, and keep it in this process unless somebody else wants it. Raises NotHeld or LockLost."""
-        if _get_running_loop() is not None:
-            no_running_loop()
-        grant = self._mine()
-        grant.depth -= 1
-        if not grant.depth and not self._put_down(grant):
-            super()._release_whole(grant)
-
-    async def arelease(self) -> None:
-        """Async version of `release`."""
-        grant = self._mine()
-        grant.depth -= 1
-        if not grant.depth and not self._put_down(grant):
-            await super()._arelease_whole(grant)
-
-    def _at_hand(self) -> Grant | None:
-        """The caller's grant, if this process keeps the lock and it is not in use."""
-        runtime = self._runtime
-        place = self._key, current()
-        if place in runtime.grants:
-            return None  # entered already, if only a body that has lost it
-        try:
-            kept = runtime.sticky_cache.idle.pop(self._key, None)
-            if kept is None:
-                return None
-            lease = kept.lease
-            since = now()
-            grant = Grant(self, place[1], kept.fence, lease, since)
-            lease.on_lost = grant._told_lost
-            if lease.lost or since >= lease.deadline:
-                lease.on_lost = _nothing
-                runtime.sticky_cache.end(kept)
-                return None
-            runtime.grants[place] = grant
-            runtime.live[grant] = None
-        except BaseException:
-            grant = runtime.grants.pop(place, None)
-            self._interrupted(grant)
-            raise
-        return grant
-
-    def _put_down(self, grant: Grant) -> bool:
-        """Keep the lock for the next who needs it here; False when it must go back to the server."""
-        runtime = self._runtime
-        lease = grant._lease
-        kept = runtime.sticky_cache.all.get(self._key)
-        if lease is None or kept is None or kept.lease is not lease or kept.asked:
+    def put_down(self) -> bool:
+        """Leave the lock in this process for its next user; False when it must go back to the server."""
+        options, lease = self.options, self.lease
+        runtime, key = options.runtime, options.key
+        cached = runtime.sticky_cache.all.get(key)
+        if lease is None or cached is None or cached.lease is not lease or cached.asked:
             return False
         if lease.lost or now() >= lease.deadline:
             return False
         try:
-            if runtime.live.pop(grant, self) is not None:
+            if runtime.live.pop(self, self) is not None:
                 return False
-            lease.on_lost = kept.lost
-            grant._lease = None  # code that still looks at the grant must not take it for held
-            if not grant._bodies:
-                del runtime.grants[self._key, grant._owner]
-            back = runtime.sticky_cache.keep(self._key, kept)
+            lease.on_lost = cached.lost
+            self.lease = self.grant = None  # code that still looks at the grant must not take it for held
+            if not self.bodies:
+                del runtime.holds[key, self.owner]
+            back = runtime.sticky_cache.keep(key, cached)
             if back is not None:
                 runtime.engine.give_back(back)
         except BaseException:
-            runtime.grants.pop((self._key, grant._owner), None)
-            self._interrupted(grant)
+            runtime.holds.pop((key, self.owner), None)
+            interrupted(runtime, key, self)
             raise
         return True
 
-    def _interrupted(self, grant: Grant | None) -> None:
-        """Give the lock back to the server, if it is in nobody's hands now; those of `grant` do not count."""
-        runtime = self._runtime
-        runtime.live.pop(grant, None)
-        kept = runtime.sticky_cache.all.get(self._key)
-        if kept is None:
-            return
-        kept.asked = True  # its holder in this process returns it after use
-        taken = any(other._lease is kept.lease for other in list(runtime.live))
-        if runtime.sticky_cache.idle.pop(self._key, None) is not None or not taken:
-            runtime.sticky_cache.end(kept)
-            runtime.engine.give_back(kept.lease)
+    def forget(self) -> Ended | None:
+        """Take the hold out of this process's books, and the lock out of the cache."""
+        cache = self.options.runtime.sticky_cache
+        cached = cache.all.get(self.options.key)
+        if cached is not None and cached.lease is self.lease:
+            cache.end(cached)
+        return super().forget()
 
-    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Grant:
-        grant = super()._keep(owner, asked, granted)
-        if not granted.waited:  # others wanted it, too: then it goes back to the line
-            lease = grant._lease
-            assert lease is not None
-            self._runtime.sticky_cache.begin(lease)
+
+class StickyLock(Lock):
+    """See `lw.lock(..., sticky=True)`. To the server all its holders are one: this process, under one fence."""
+
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> StickyHold:
+        return StickyHold(self._options, owner, lease, since)
+
+    def _again(self) -> Hold[Grant] | None:
+        """The caller's hold, entered once more, or a new one if this process has the lock and it is not in use."""
+        runtime, key = self._runtime, self._key
+        place = key, current()
+        if place in runtime.holds:  # entered already, if only by a body that has lost it
+            return super()._again()
+        try:
+            cached = runtime.sticky_cache.idle.pop(key, None)
+            if cached is None:
+                self._used_key()
+                return None
+            lease = cached.lease
+            since = now()
+            hold = StickyHold(self._options, place[1], lease, since)
+            lease.on_lost = hold.notify_lost
+            if lease.lost or since >= lease.deadline:
+                lease.on_lost = nothing
+                runtime.sticky_cache.end(cached)
+                return None
+            runtime.holds[place] = hold
+            runtime.live[hold] = None
+        except BaseException:
+            interrupted(runtime, key, runtime.holds.pop(place, None))
+            raise
+        return hold
+
+    def _leave(self, hold: Hold[Grant]) -> Steps[None] | None:
+        hold.depth -= 1
+        if hold.depth or (type(hold) is StickyHold and hold.put_down()):
+            return None
+        return hold.end()
+
+    def _keep(self, owner: Owner, asked: Request, granted: Granted) -> Hold[Grant]:
+        hold = super()._keep(owner, asked, granted)
+        if not granted.waited:  # if others wanted it, too, it goes back to the waiters
+            assert hold.lease is not None
+            self._runtime.sticky_cache.begin(hold.lease)
             self._runtime.engine.listen()
-        return grant
-
-    def _release_whole(self, grant: Grant) -> None:
-        no_running_loop()
-        if not self._put_down(grant):
-            super()._release_whole(grant)
-
-    async def _arelease_whole(self, grant: Grant) -> None:
-        if not self._put_down(grant):
-            await super()._arelease_whole(grant)
-
-    def _forget(self, grant: Grant) -> tuple[Lease, bool] | None:
-        kept = self._runtime.sticky_cache.all.get(self._key)
-        if kept is not None and kept.lease is grant._lease:
-            self._runtime.sticky_cache.end(kept)
-        return super()._forget(grant)
+        return hold
 
     def _request(self, owner: Owner) -> Request:
         # The server sees an owner per request. Were it the thread, a call of the same thread would look to the server
@@ -142,5 +111,15 @@ class StickyLock(Lock):
         return replace(asked, owner=f"{asked.owner}~{asked.request}", request=f"~{asked.request}")
 
 
-def _nothing() -> None:
-    return None
+def interrupted(runtime: Runtime, key: str, hold: Hold[Grant] | None) -> None:
+    """Give the lock back to the server if nobody in this process has it now; `hold` does not count."""
+    if hold is not None:
+        runtime.live.pop(hold, None)
+    cached = runtime.sticky_cache.all.get(key)
+    if cached is None:
+        return
+    cached.asked = True  # its holder in this process returns it after use
+    taken = any(other.lease is cached.lease for other in list(runtime.live))
+    if runtime.sticky_cache.idle.pop(key, None) is not None or not taken:
+        runtime.sticky_cache.end(cached)
+        runtime.engine.give_back(cached.lease)

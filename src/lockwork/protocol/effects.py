@@ -14,7 +14,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lockwork.protocol.scripts import Script
+from lockwork.protocol.declarations import Names
+from lockwork.protocol.scripts import Script, script
 
 Argument = str | bytes | int
 
@@ -62,6 +63,44 @@ class Call:
         It may arrive after it was sent again, when its jobs have ended: so the script looks for that each time.
         """
         return self.again() if self.finds_ended or self.otherwise is not None else self
+
+
+def script_call(
+    name: str,
+    keys: object,
+    args: Sequence[Argument] = (),
+    patience: float | None = None,
+    *,
+    brief: bool = False,
+    otherwise: Call | None = None,
+    finds_ended: bool = False,
+    ordered: bool = False,
+    replicas: int = 0,
+    behind: bool = False,
+    **given: Names,
+) -> Call:
+    """Make a call of script `name`, as its header declares it; raises DeclarationError if it does not fit.
+
+    `keys` has the keys by their names, as QueueKeys; or is the script's one key, or the keys of many locks. `given` are
+    the keys that the caller names. A script whose first argument is `again` is called with 0.
+    """
+    chosen = script(name)
+    declared = chosen.declared
+    if len(args) != declared.fixed:
+        declared.check(args)
+    return Call(
+        chosen,
+        declared.keys(keys, given),
+        args,
+        patience,
+        brief,
+        declared.marked,
+        otherwise,
+        finds_ended,
+        ordered,
+        replicas,
+        behind,
+    )
 
 
 @dataclass(slots=True, eq=False)

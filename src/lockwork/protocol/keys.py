@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from lockwork.errors import ConfigError
 
@@ -57,33 +58,71 @@ def fenced(prefix: str, name: str) -> str:
     return f"{prefix}:{{fenced:{name}}}"
 
 
-def limiter(prefix: str, name: str) -> tuple[str, str]:
-    """A limiter's books, and the log of what it gave out."""
+class LimiterKeys(NamedTuple):
+    """A limiter's state, and the log of what it gave out."""
+
+    limiter: str
+    log: str
+
+
+def limiter(prefix: str, name: str) -> LimiterKeys:
+    """Return the keys of a limiter."""
     base = f"{prefix}:{{limiter:{name}}}"
-    return base, f"{base}:log"
+    return LimiterKeys(base, f"{base}:log")
 
 
-def barrier(prefix: str, name: str) -> tuple[str, str, str]:
+class BarrierKeys(NamedTuple):
     """A barrier's arrivals, their places by deadline, and their order."""
+
+    barrier: str
+    places: str
+    order: str
+
+
+def barrier(prefix: str, name: str) -> BarrierKeys:
+    """Return the keys of a barrier."""
     base = f"{prefix}:{{barrier:{name}}}"
-    return base, f"{base}:places", f"{base}:order"
+    return BarrierKeys(base, f"{base}:places", f"{base}:order")
 
 
-def latch(prefix: str, name: str) -> tuple[str, str, str]:
+class LatchKeys(NamedTuple):
     """A latch, and the logs of the requests that counted it down, written by turns."""
+
+    latch: str
+    logs: tuple[str, str]
+
+
+def latch(prefix: str, name: str) -> LatchKeys:
+    """Return the keys of a latch."""
     base = f"{prefix}:{{latch:{name}}}"
-    return base, f"{base}:done:0", f"{base}:done:1"
+    return LatchKeys(base, (f"{base}:done:0", f"{base}:done:1"))
 
 
-def delay_queue(prefix: str, name: str) -> tuple[str, str, str, str, str]:
+class DelayQueueKeys(NamedTuple):
     """A delay queue's entries; its waiters; its state; and the logs of its calls, written by turns."""
+
+    entries: str
+    line: str
+    books: str
+    logs: tuple[str, str]
+
+
+def delay_queue(prefix: str, name: str) -> DelayQueueKeys:
+    """Return the keys of a delay queue."""
     base = f"{prefix}:{{dq:{name}}}"
-    return base, f"{base}:line", f"{base}:books", f"{base}:done:0", f"{base}:done:1"
+    return DelayQueueKeys(base, f"{base}:line", f"{base}:books", (f"{base}:done:0", f"{base}:done:1"))
 
 
 def once(prefix: str, name: str) -> str:
     """The one key of what runs once per period: its run, and its result."""
     return f"{prefix}:{{once:{name}}}"
+
+
+class StockKeys(NamedTuple):
+    """A stock's state, and its reservations by expiry."""
+
+    stock: str
+    holds: str
 
 
 class QueueKeys:
@@ -113,7 +152,9 @@ class QueueKeys:
         "sleeping",
         "stats",
         "tries",
+        "tuples",
         "unique",
+        "unique_ends",
         "watch",
         "withdrawn",
         "workers",
@@ -142,10 +183,13 @@ class QueueKeys:
         self.expiry: str = f"{base}:expiry"
         self.withdrawn: str = f"{base}:withdrawn"
         self.kept: str = f"{base}:kept"
-        self.unique: tuple[str, str] = (f"{base}:unique", f"{base}:unique:ends")
+        self.unique: str = f"{base}:unique"
+        self.unique_ends: str = f"{base}:unique:ends"
         self.flows: str = f"{base}:flows"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
+        self.tuples: dict[str, tuple[str, ...]] = {}
+        """By script, the keys that its header declares, once it was called."""
 
     def run(self, session: str) -> str:
         """The jobs leased to one worker session."""
@@ -161,21 +205,26 @@ class QueueKeys:
         return f"{self.base}:step:{request}"
 
     @property
-    def schedules(self) -> tuple[str, str]:
-        """The queue's schedules, and when each was declared last."""
-        return f"{self.base}:schedules", f"{self.base}:schedules:seen"
+    def schedules(self) -> str:
+        """The queue's schedules."""
+        return f"{self.base}:schedules"
+
+    @property
+    def seen(self) -> str:
+        """When each schedule was declared last."""
+        return f"{self.base}:schedules:seen"
 
     def lock(self, name: str) -> str:
         """The one key of a lock that lives with the queue; its shape is any lock's."""
         return f"{self.base}:lock:{name}"
 
-    def stock(self, name: str) -> tuple[str, str]:
-        """A stock's books and its reservations by expiry."""
-        return f"{self.base}:stock:{name}", f"{self.base}:holds:{name}"
+    def stock(self, name: str) -> StockKeys:
+        """Return the keys of a stock."""
+        return StockKeys(f"{self.base}:stock:{name}", f"{self.base}:holds:{name}")
 
-    def stock_gone(self, name: str) -> tuple[str, str, str]:
-        """Who deleted a stock lately, and the stock."""
-        return f"{self.base}:gone:{name}", *self.stock(name)
+    def stock_gone(self, name: str) -> str:
+        """Who deleted a stock lately."""
+        return f"{self.base}:gone:{name}"
 
 
 def checked_queue(name: object) -> str:

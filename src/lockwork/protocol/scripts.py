@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 
-_INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
+from lockwork.protocol import declarations
+from lockwork.protocol.declarations import Declaration
+
+_INCLUDE = re.compile(r"^-- include: (\w+)\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """One operation on the server: `name` is its file's, `source` is what the server runs."""
+    """One operation on the server: `name` is its file's, `source` is what the server runs, `declared` its header."""
 
     name: str
     source: str
+    declared: Declaration = field(default_factory=Declaration, compare=False)
     sha: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -24,21 +29,44 @@ class Script:
         object.__setattr__(self, "sha", digest)
 
 
+@cache
 def read(path: str) -> str:
     """Return the text of a file below lua/."""
     return files("lockwork.protocol").joinpath("lua", path).read_text(encoding="utf-8")
 
 
-def assemble(name: str, parts: dict[str, str] | None = None) -> Script:
-    """Build script `name`; `parts` replaces included parts by name, which is how the simulator brings its own clock."""
-    replaced = parts or {}
+def assemble(name: str, replaced: Mapping[str, str] | None = None) -> Script:
+    """Build script `name`, with each part once; raises DeclarationError when a part needs what is not there.
 
-    def include(match: re.Match[str]) -> str:
-        part = match[1]
-        text = replaced[part] if part in replaced else read(f"parts/{part}.lua")
-        return _INCLUDE.sub(include, text)
+    `replaced` has other texts of files by their names, as "parts/now", which is how the simulator brings its own clock.
+    """
+    texts = replaced or {}
 
-    return Script(name, _INCLUDE.sub(include, read(f"{name}.lua")))
+    def text_of(path: str) -> str:
+        return texts[path] if path in texts else read(f"{path}.lua")
+
+    def part(name: str) -> str:
+        return text_of(f"parts/{name}")
+
+    included: set[str] = set()
+    done: list[str] = []
+
+    def put(text: str) -> None:
+        at = 0
+        for match in _INCLUDE.finditer(text):
+            done.append(text[at : match.start()])
+            at = match.end()
+            if match[1] in included:
+                continue
+            included.add(match[1])
+            put(part(match[1]))
+            declarations.check_part(declared, match[1], part(match[1]), "".join(done), part)
+        done.append(text[at:])
+
+    text = text_of(name)
+    declared = declarations.read(name, text, part)
+    put(declarations.expand(declared, text))
+    return Script(name, "".join(done), declared)
 
 
 @cache

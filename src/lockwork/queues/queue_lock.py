@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from lockwork.config import Config
 from lockwork.durations import Duration
@@ -11,8 +12,12 @@ from lockwork.errors import ConfigError, LockLost, NotHeld
 from lockwork.failures import Errors
 from lockwork.ids import new_id
 from lockwork.jobs.job import Job, Origin
-from lockwork.locks.grant import Grant, OnLost
-from lockwork.locks.lock import Lock
+from lockwork.locks.grant import Grant
+from lockwork.locks.hold import Hold, release
+from lockwork.locks.lock import ExclusiveLock
+from lockwork.locks.options import LockOptions
+from lockwork.owners import Owner
+from lockwork.partitions import Partitions
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.locks.leases import Lease
@@ -25,35 +30,92 @@ from lockwork.tasks.call import TaskCall
 class QueueGrant(Grant):
     """A grant of a queue's lock."""
 
-    __slots__ = ()
+    __slots__ = ("_enqueuing",)
+
+    def __init__(self, hold: QueueHold) -> None:
+        super().__init__(hold)
+        self._enqueuing = hold
 
     def release_and_enqueue(self, call: TaskCall) -> Job[Any]:
-        """Give the lock back, however often it was entered, and enqueue `call` in the same step.
+        """Release the lock, however often it was entered, and enqueue `call` in the same step.
 
         Raises LockLost, and then nothing was enqueued: somebody else may have gone on where this holder began.
         Raises NotHeld, or ConfigError when the task has another queue, and then the grant is as it was.
         """
         no_running_loop()
-        handle = self._queue_lock()
-        job = handle._job(call)
-        ended = handle._forget_for(self)
-        return handle._enqueued(self, job, released=handle._runtime.run(handle._leaving(ended, job)))
+        return self._enqueuing.options.runner.run(self._enqueuing.end_with(call))
 
     async def arelease_and_enqueue(self, call: TaskCall) -> Job[Any]:
         """Async version of `release_and_enqueue`; if cancelled, it still does both, unless the lease had ended."""
-        handle = self._queue_lock()
-        job = handle._job(call)
-        ended = handle._forget_for(self)
-        return handle._enqueued(self, job, released=await handle._runtime.arun(handle._leaving(ended, job)))
-
-    def _queue_lock(self) -> QueueLock:
-        return cast("QueueLock", self._handle)
+        return await self._enqueuing.options.runner.arun(self._enqueuing.end_with(call))
 
 
-class QueueLock(Lock):
+@dataclass(frozen=True, slots=True)
+class LockedQueue:
+    """The queue of a lock, as its jobs need it."""
+
+    name: str
+    keys: QueueKeys
+    partitions: Partitions
+    errors: Errors | None
+
+
+class QueueHold(Hold[QueueGrant]):
+    """A queue's lock in the hands of one thread or task."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float, queue: LockedQueue) -> None:
+        self.queue: LockedQueue = queue
+        super().__init__(options, owner, lease, since)
+
+    def new_grant(self) -> QueueGrant:
+        """Return a grant of this hold."""
+        return QueueGrant(self)
+
+    def end_with(self, call: TaskCall) -> Protocol[Job[Any]]:
+        """Forget the hold, and return what ends it on the server and enqueues `call`. Raises NotHeld, ConfigError."""
+        job = self._job(call)
+        keep_ms = next(iter(self.release_arguments()), 0)
+        ended = self.forget()
+        if ended is None:
+            raise NotHeld(f"{self.shown} was released before, so nothing was enqueued")
+        return self._release_and_enqueue(*ended, keep_ms, job)
+
+    def _job(self, call: TaskCall) -> NewJob:
+        lock, queue = f"lock {self.options.name!r}", self.queue
+        if not isinstance(call, TaskCall):
+            raise ConfigError(f"a lock is released with a call of a task, such as send.call(42), not {call!r:.60}")
+        if not queue.partitions.belongs(queue.name, call.queue, call.record, lock):
+            raise ConfigError(
+                f"{lock} lives with queue {queue.name!r} and the task's queue is {call.queue!r}: "
+                f"one atomic step needs one queue, so make it lw.queue({call.queue!r}).lock({self.options.name!r})"
+            )
+        return call.job(new_id())
+
+    def _release_and_enqueue(self, lease: Lease, in_time: bool, keep_ms: int, job: NewJob) -> Protocol[Job[Any]]:
+        runtime, queue = self.options.runtime, self.queue
+        try:
+            if in_time:  # by our own clock, which is never later than the server's
+                released = yield from release_and_push(queue.keys, lease.renewal, keep_ms, job)
+            else:
+                yield from release(lease, (), self.options.kind)
+                released = False
+        except BaseException:
+            # refused or interrupted: if it is still ours, the next waiter must not wait until the lease has ended
+            if in_time:
+                runtime.engine.give_back(lease)
+            raise
+        if not released:
+            raise LockLost(
+                f"the lease of {self.shown} ended before it was released: somebody else may have held "
+                "it, and nothing was enqueued"
+            )
+        return Job(Origin(runtime, queue.keys, errors=queue.errors), job.id)
+
+
+class QueueLock(ExclusiveLock[QueueGrant]):
     """See `lw.queue(...).lock(...)`: a lock whose key lies with the queue's. It is none of those of `lw.lock`."""
-
-    grant_class: ClassVar[type[Grant]] = QueueGrant
 
     def __init__(
         self,
@@ -64,16 +126,14 @@ class QueueLock(Lock):
         *,
         wait: Duration | None,
         lease: Duration | None,
-        on_lost: OnLost | None,
+        on_lost: Callable[[QueueGrant], object] | None,
         tags: Sequence[str],
         at_least: Duration | None,
         replicas: int,
         errors: Errors | None = None,
     ) -> None:
         self.queue: str = queue
-        self._errors = errors
-        self._partitions = config.partitions
-        self._queue_keys = QueueKeys(config.prefix, queue)
+        self._queue = LockedQueue(queue, QueueKeys(config.prefix, queue), config.partitions, errors)
         super().__init__(
             runtime,
             config,
@@ -86,76 +146,11 @@ class QueueLock(Lock):
             replicas=replicas,
         )
 
-    def acquire(self, wait: Duration | None = None) -> QueueGrant:
-        """As of every lock."""
-        return cast("QueueGrant", super().acquire(wait))
-
-    async def aacquire(self, wait: Duration | None = None) -> QueueGrant:
-        """Async version of `acquire`."""
-        return cast("QueueGrant", await super().aacquire(wait))
-
-    def try_acquire(self) -> QueueGrant | None:
-        """Take the lock if it is free and has no waiters; None otherwise."""
-        return cast("QueueGrant | None", super().try_acquire())
-
-    async def atry_acquire(self) -> QueueGrant | None:
-        """Async version of `try_acquire`."""
-        return cast("QueueGrant | None", await super().atry_acquire())
-
-    def adopt(self, exported: str) -> QueueGrant:
-        """Go on with a grant that was exported, under a higher fence. Raises LockLost when its lease has ended."""
-        return cast("QueueGrant", super().adopt(exported))
-
-    async def aadopt(self, exported: str) -> QueueGrant:
-        """Async version of `adopt`."""
-        return cast("QueueGrant", await super().aadopt(exported))
-
-    def __enter__(self) -> QueueGrant:
-        return cast("QueueGrant", super().__enter__())
-
-    async def __aenter__(self) -> QueueGrant:
-        return cast("QueueGrant", await super().__aenter__())
+    def _new_hold(self, owner: Owner, lease: Lease, since: float) -> Hold[QueueGrant]:
+        return QueueHold(self._options, owner, lease, since, self._queue)
 
     def _key_of(self, name: str) -> str:
-        return self._queue_keys.lock(name)
-
-    def _job(self, call: TaskCall) -> NewJob:
-        if not isinstance(call, TaskCall):
-            raise ConfigError(f"a lock is released with a call of a task, such as send.call(42), not {call!r:.60}")
-        if not self._partitions.belongs(self.queue, call.queue, call.record, f"lock {self.name!r}"):
-            raise ConfigError(
-                f"lock {self.name!r} lives with queue {self.queue!r} and the task's queue is {call.queue!r}: "
-                f"one atomic step needs one queue, so make it lw.queue({call.queue!r}).lock({self.name!r})"
-            )
-        return call.job(new_id())
-
-    def _forget_for(self, grant: Grant) -> tuple[Lease, bool, int]:
-        """It is not held any more; returns its lease, whether that still ran, and how long to keep the lock (ms)."""
-        keep_ms = next(iter(self._ending(grant)), 0)
-        ended = self._forget(grant)
-        if ended is None:
-            raise NotHeld(f"{self.noun} {grant.name!r} was released before, so nothing was enqueued")
-        return (*ended, keep_ms)
-
-    def _leaving(self, ended: tuple[Lease, bool, int], job: NewJob) -> Protocol[bool]:
-        lease, in_time, keep_ms = ended
-        if not in_time:  # by our own clock, which is never later than the server's
-            yield from self._end(lease, ())
-            return False
-        try:
-            return (yield from release_and_push(self._queue_keys, lease.renewal, keep_ms, job))
-        except BaseException:
-            # refused or interrupted: if it is still ours, the next in line must not wait until the lease has ended
-            self._runtime.engine.give_back(lease)
-            raise
-
-    def _enqueued(self, grant: Grant, job: NewJob, *, released: bool) -> Job[Any]:
-        if not released:
-            raise LockLost(
-                f"the lease of {self.noun} {grant.name!r} ended before it was released: somebody else may have held "
-                "it, and nothing was enqueued"
-            )
-        return Job(Origin(self._runtime, self._queue_keys, errors=self._errors), job.id)
+        return self._queue.keys.lock(name)
 
     def __repr__(self) -> str:
         return f"<QueueLock {self.name!r} queue={self.queue!r}>"

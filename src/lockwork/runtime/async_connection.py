@@ -107,7 +107,7 @@ class Mux:
         if self._writer is not None and not self.connected:
             self._drop(self._answers, "another server has taken its place")
         if self._writer is None:
-            # in a task of its own, for all who wait: one caller's cancellation must not undo it for the others
+            # in a task of its own, for all waiters: one caller's cancellation must not undo it for the others
             opening = self._opening
             if opening is None:
                 opening = self._opening = self._loop.create_task(self._open(), name="lockwork-connect")
@@ -131,7 +131,7 @@ class Mux:
     def _opened(self, opening: asyncio.Task[None]) -> None:
         self._opening = None
         if not opening.cancelled():
-            opening.exception()  # those who wait for it raise it; nobody may be left
+            opening.exception()  # its waiters raise it, if any are left
 
     def call(self, call: Call, *, whole: bool) -> asyncio.Future[Any]:
         """Submit a call: with its script if `whole`, or if it keeps its order and is the first of that script here.
@@ -182,7 +182,7 @@ class Mux:
         return future
 
     def renounce(self, why: Failover) -> None:
-        """Close the connection, because another server may stand at its address by now; not again and again."""
+        """Close the connection, because another server may have its address by now; not again and again."""
         if self._writer is None:
             return
         if isinstance(why, Demoted):
@@ -204,7 +204,7 @@ class Mux:
         await asyncio.sleep(0)  # the loop closes the socket in its next turn
 
     def abandon(self) -> None:
-        """The same from any thread; when its loop is closed, nothing is under way any more."""
+        """Close the connections from any thread, after their loop was closed."""
         self._closed = True
         try:
             self._loop.call_soon_threadsafe(self._shut)
@@ -253,12 +253,12 @@ class Mux:
         if self._pending and self._identity is not None:
             self._abandoned.append(self._identity)
         self._identity = None
-        self._unsent = []  # those are not for the next connection: their callers are told now
+        self._unsent = []  # those are not for the next connection: their callers get an error now
         while self._pending:
             future = self._pending.popleft()
             if not future.done():
                 future.set_exception(Retry(f"the connection to {self._endpoint.shown} broke: {problem}"))
-                future.exception()  # its caller may have been cancelled: then nobody else looks
+                future.exception()  # its caller may have been cancelled: then no other code reads it
         writer.transport.abort()
         if self._end is not None:
             self._end.cancel()

@@ -85,7 +85,7 @@ class AsyncDriver:
         self._silence = min(TIMEOUT, max(HEALTHY, patience))
         self.mux: Mux = Mux(endpoint, silence=self._silence, allow_eviction=allow_eviction)
         self._slow: Mux | None = None
-        """A second connection, for calls that wait for replicas: nobody else shall wait behind them."""
+        """A second connection, for calls that wait for replicas: other calls need not wait behind them."""
 
     def run(self, protocol: Protocol[T]) -> Coroutine[Any, Any, T]:
         """Run `protocol` to its end; when the task is cancelled, the protocol's clean-up is done first."""
@@ -160,7 +160,7 @@ class AsyncDriver:
             await self._slow.aclose()
 
     def abandon(self) -> None:
-        """The same from any thread, and when the loop is closed."""
+        """Close the connections from any thread, also when the loop is closed."""
         self.mux.abandon()
         if self._slow is not None:
             self._slow.abandon()

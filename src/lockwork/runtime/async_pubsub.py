@@ -31,7 +31,7 @@ class Hearing:
         self._allow_eviction = allow_eviction
 
     async def run(self) -> None:
-        """Hear the channel until cancelled, whatever becomes of the server; the engine, which hears another, warns."""
+        """Receive messages until cancelled; while the server is away, the engine warns."""
         tries, complained = 0, False
         while True:
             ear, unknown = _Ear(self._mail), None
@@ -48,7 +48,7 @@ class Hearing:
             await asyncio.sleep(PING if ear.refused else backoff(tries))
 
     async def _listen(self, ear: _Ear) -> None:
-        """Connect, and hear the channel until the connection breaks."""
+        """Connect, and receive messages until the connection breaks."""
         opened = await opened_within(TIMEOUT, self._endpoint, [], self._allow_eviction)
         transport = opened.writer.transport
         try:

@@ -227,7 +227,7 @@ class Endpoint:
         return make(**{**self._options, **limits}, retry=Retry(NoBackoff(), 0))
 
     def async_connection(self) -> AsyncConnection:
-        """The same for asyncio."""
+        """Async version of `connection`."""
         make = cast("type[AsyncConnection]", _KINDS[self._kind][1])
         return make(**self._options, retry=AsyncRetry(NoBackoff(), 0))
 

@@ -1,7 +1,7 @@
 """The engine: one daemon thread with its own connections, for what must not depend on the user's thread or loop.
 
-It renews all leases of the process in batches, hears the wake-ups for all its waiters over one subscription, and tells
-holders of lost leases. It starts when first needed, and survives a server that goes away.
+It renews all leases of the process in batches, receives the wake-ups for all its waiters over one subscription, and
+notifies holders of lost leases. It starts when first needed, and survives a server that goes away.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ class Engine:
         self._planned = 0.0
         self._busy = False
         """Whether leases were added since the engine planned last."""
-        self._bell: socket.socket | None = None
-        self._rung: socket.socket | None = None
+        self._sender: socket.socket | None = None
+        self._receiver: socket.socket | None = None
         self._odd: list[socket.socket] = []
         """Ends of pairs whose thread may never have begun."""
 
     # -- for any thread -------------------------------------------------------------------------------------------
 
     def keep(self, lease: Lease) -> None:
-        """Watch over a lease: renew it if it wants that, and tell its holder when it is lost."""
+        """Watch over a lease: renew it if it wants that, and notify its holder when it is lost."""
         self._book.add(lease)
         self._busy = True
         if not lease.renewed:
-            self._listen = True  # nobody asks the server about it, so a word from there is all that can tell
+            self._listen = True  # it is never renewed, so only a message from the server shows that it was taken away
         if lease.next < self._planned:
-            self._ring()
+            self._wake_up()
         elif self._thread is None:
             self._ensure()
 
@@ -88,16 +88,16 @@ class Engine:
         return not lease.lost
 
     def lost(self, lease: Lease) -> None:
-        """The holder itself has heard that its lease is over."""
+        """The holder itself has learned from the server that its lease is over."""
         self._book.lose(lease)
 
     def give_back(self, lease: Lease) -> None:
         """Release a grant from the engine's thread: the caller need not wait for it."""
         self._renewing.back.append(lease)
-        self._ring()
+        self._wake_up()
 
     def wake(self, ticket: str) -> None:
-        """Let the waiter for `ticket` in this process look again."""
+        """Wake the waiter for `ticket` in this process."""
         self._mail.deliver(ticket, "look")
 
     def wait(self, ticket: str, until: float) -> str | None:
@@ -106,7 +106,7 @@ class Engine:
         return self._mail.wait(ticket, until)
 
     async def async_wait(self, ticket: str, until: float) -> str | None:
-        """Async version of `sync_wait`."""
+        """Async version of `wait`."""
         self.listen()
         return await self._mail.async_wait(ticket, until)
 
@@ -115,29 +115,29 @@ class Engine:
         with self._start:
             self._stop = True
             thread, self._thread = self._thread, None
-        self._ring()
+        self._wake_up()
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         self._renewing.give_back()  # what was noted too late for the thread
         self._driver.close()
-        for end in (self._bell, self._rung, *self._odd):
+        for end in (self._sender, self._receiver, *self._odd):
             if end is not None:
                 end.close()
-        self._bell = self._rung = None
+        self._sender = self._receiver = None
         self._mail.wake_all()
 
     # -- starting and waking ----------------------------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Hear this process's channel from now on."""
+        """Subscribe to this process's channel from now on."""
         if not self._listen or self._era != self._endpoint.era:
             self._listen = True
-            self._ring()
+            self._wake_up()
         if self._thread is None:
             self._ensure()
 
     def hearing(self, channel: str) -> Hearing:
-        """Another channel, whose messages are for the same who wait; the running loop is to hear it."""
+        """A subscription to another channel for the same waiters, on the running loop."""
         return Hearing(self._endpoint, channel, self._mail, allow_eviction=self._allow_eviction)
 
     def _ensure(self) -> None:
@@ -145,33 +145,33 @@ class Engine:
             if self._thread is not None or self._stop:
                 return
             try:
-                self._rung, self._bell = rung, bell = socket.socketpair()
-                rung.setblocking(False)
-                bell.setblocking(False)
-                thread = threading.Thread(target=self._main, args=(rung,), name="lockwork-engine", daemon=True)
+                self._receiver, self._sender = receiver, sender = socket.socketpair()
+                receiver.setblocking(False)
+                sender.setblocking(False)
+                thread = threading.Thread(target=self._main, args=(receiver,), name="lockwork-engine", daemon=True)
                 thread.start()
                 self._thread = thread
             except BaseException:
-                # Interrupted: the next call starts another; this one, if it runs already, ends with its bell. Whether
-                # it runs, nobody can tell just now, so its own end of the pair stays open until the engine is closed.
-                pair, self._rung, self._bell, self._thread = (self._rung, self._bell), None, None, None
+                # Interrupted: the next call starts another; this one, if it runs already, ends with its socket. Whether
+                # it runs is not known, so its own end of the pair stays open until the engine is closed.
+                pair, self._receiver, self._sender, self._thread = (self._receiver, self._sender), None, None, None
                 self._odd += [end for end in pair if end is not None]
                 if pair[1] is not None:
                     pair[1].close()
                 raise
 
-    def _ring(self) -> None:
-        bell = self._bell
-        if bell is not None:
-            with contextlib.suppress(OSError):  # full: it rings already; closed: nobody is there
-                bell.send(b"!")
+    def _wake_up(self) -> None:
+        sender = self._sender
+        if sender is not None:
+            with contextlib.suppress(OSError):  # full: the engine wakes anyway; closed: it has ended
+                sender.send(b"!")
 
     # -- the engine's own thread ------------------------------------------------------------------------------------
 
-    def _main(self, rung: socket.socket) -> None:
+    def _main(self, receiver: socket.socket) -> None:
         selector = selectors.DefaultSelector()
         try:
-            selector.register(rung, selectors.EVENT_READ)
+            selector.register(receiver, selectors.EVENT_READ)
         except ValueError:  # closed before this thread came to its first step
             selector.close()
             return
@@ -181,7 +181,7 @@ class Engine:
             self._deliver,
             self._mail.wake_all,
             selector,
-            self._ring,
+            self._wake_up,
             allow_eviction=self._allow_eviction,
         )
         try:
@@ -190,15 +190,15 @@ class Engine:
                     self._era = self._endpoint.era
                     subscription.tend()
                 for key, _ in selector.select(self._pause(subscription.next_event)):
-                    if key.fileobj is rung:
-                        if not _heard(rung):
+                    if key.fileobj is receiver:
+                        if not _drained(receiver):
                             return
                     else:
                         subscription.read()
                 self._planned = 0.0
                 self._hasten()
                 if self._renewing.renew():
-                    self._listen = True  # who holds for long hears at once when a lock is taken away
+                    self._listen = True  # a holder of that long is notified at once when its lock is taken away
                 self._renewing.give_back()
         except Exception:
             log.exception("the engine stopped by an error of its own; locks of this process are no longer renewed")
@@ -206,7 +206,7 @@ class Engine:
         finally:
             subscription.close()
             selector.close()
-            rung.close()
+            receiver.close()
 
     def _pause(self, at: float | None) -> float | None:
         """Plan when to look again: `at`, or when a lease is due; returns the seconds until then, None for ever."""
@@ -218,7 +218,7 @@ class Engine:
             upcoming.append(now() + _SHORT)
         if self._renewing.back:
             upcoming.append(0.0)
-        # `_planned` is set before the book is read again, so that a lease added meanwhile rings the bell
+        # `_planned` is set before the book is read again, so that a lease added meanwhile wakes the engine
         self._planned = min(upcoming, default=float("inf"))
         newest = self._book.next_event()
         until = min(self._planned, newest if newest is not None else self._planned)
@@ -247,9 +247,9 @@ class Engine:
                 self._suspects.clear()
 
 
-def _heard(rung: socket.socket) -> bool:
-    """Take what the bell has rung; False when there is no bell any more."""
+def _drained(receiver: socket.socket) -> bool:
+    """Read what woke the engine; False when the socket is closed."""
     try:
-        return bool(rung.recv(4096))
+        return bool(receiver.recv(4096))
     except OSError:
         return True

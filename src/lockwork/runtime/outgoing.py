@@ -13,7 +13,7 @@ if sys.platform != "win32":
     import termios
 
     def unacknowledged(descriptor: int) -> int:
-        """Return the bytes in a socket's send buffer that the other side has not acknowledged; 0 if nobody can tell."""
+        """Return the bytes in a socket's send buffer that the other side has not acknowledged; 0 if unknown."""
         if not hasattr(termios, "TIOCOUTQ"):
             return 0
         try:
@@ -24,5 +24,5 @@ if sys.platform != "win32":
 else:  # pragma: no cover
 
     def unacknowledged(descriptor: int) -> int:  # noqa: ARG001
-        """Return 0: Windows does not tell."""
+        """Return 0: Windows does not say."""
         return 0

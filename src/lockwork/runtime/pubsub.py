@@ -1,4 +1,4 @@
-"""The connection on which a process hears its channel: kept honest by pings, and opened again when it breaks."""
+"""The connection that receives the messages of a process: checked by pings, and opened again when it breaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SILENCE = 12.0
 
 
 def _refusal(error: hiredis.ReplyError, channel: str) -> str:
-    """What the server said instead of letting us hear the channel, and what to do."""
+    """The server's answer when it refused the subscription, and what to do."""
     if "NOPERM" not in str(error):
         return str(error)
     return f"{error}: let this user use the channels &{channel.rpartition(':wake:')[0]}:wake:* (ACL SETUSER)"

@@ -1,4 +1,4 @@
-"""What the engine's thread does for leases: it renews those that are due, and gives back what nobody needs any more."""
+"""What the engine's thread does for leases: it renews those that are due, and releases what is not needed any more."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class Renewing:
     def _heard(self, sent: float, received: float, server: float) -> None:
         step = self._clock.heard(sent, received, server)
         if step:
-            # forward, some leases have run out, whose holders hear it now; the others are renewed before somebody asks
+            # forward, some leases have run out, whose holders are notified now; the others are renewed before other
+            # callers ask for the locks
             direction = "forward" if step > 0 else "back"
             log.warning("the server's clock was set %s by %.1f s: all leases are renewed now", direction, abs(step))
             self._book.hasten()

@@ -21,6 +21,7 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.locks.overview import process_name
 from lockwork.runtime.async_driver import AsyncDriver
+from lockwork.runtime.driver import Action
 from lockwork.runtime.endpoint import Endpoint
 from lockwork.runtime.engine import Engine
 from lockwork.runtime.sticky_cache import StickyCache
@@ -57,10 +58,10 @@ class Runtime:
     def _reset(self) -> None:
         self.process: str = process_name(socket.gethostname(), os.getpid(), secrets.token_hex(5))
         self.channel: str = keys.channel(self.prefix, self.process)
-        self.grants: dict[tuple[str, Owner], Any] = {}
+        self.holds: dict[tuple[str, Owner], Any] = {}
         """What this process holds, by key and owner: re-entering costs no call."""
         self.live: dict[Any, None] = {}
-        """The grants that were not ended yet. The thread that pops one, in one step, is the one that ends it."""
+        """The holds that have not ended. The thread that pops one, in one step, is the one that ends it."""
         self.sticky_cache: StickyCache = StickyCache()
         self._opening = threading.Lock()
         self._engine: Engine | None = None
@@ -102,6 +103,10 @@ class Runtime:
             return last[1].run(protocol)
         return self._first(protocol)
 
+    def action(self, protocol: Callable[[], Protocol[Any]]) -> Action:
+        """Run a protocol as one action of a control flow."""
+        return Action(lambda: self.run(protocol()), lambda: self.arun(protocol()))
+
     async def _first(self, protocol: Protocol[T]) -> T:
         return await (await self.driver()).run(protocol)
 
@@ -126,13 +131,13 @@ class Runtime:
             if driver is not None:
                 driver.abandon()
 
-    def give_back_kept(self) -> None:
-        """Release what is kept here although nobody needs it."""
+    def return_idle(self) -> None:
+        """Release the sticky locks that nobody in this process uses."""
         for lease in self.sticky_cache.drain():
             self.run(self._released(lease))
 
-    async def agive_back_kept(self) -> None:
-        """Async version of `give_back_kept`."""
+    async def areturn_idle(self) -> None:
+        """Async version of `return_idle`."""
         for lease in self.sticky_cache.drain():
             await self.arun(self._released(lease))
 
@@ -144,7 +149,7 @@ class Runtime:
     def close(self) -> None:
         """Close all connections and end the engine; a later call opens them again."""
         with contextlib.suppress(LockworkError):  # no server, or a loop's thread: the leases end by themselves
-            self.give_back_kept()
+            self.return_idle()
         with self._opening:
             engine, self._engine, sync, self._sync = self._engine, None, self._sync, None
             opened, self._opened = self._opened, None
@@ -159,9 +164,9 @@ class Runtime:
             opened[1]()
 
     async def aclose(self) -> None:
-        """The same from a task; the running loop's connection is closed in order."""
+        """Async version of `close`; the running loop's connection is closed in order."""
         with contextlib.suppress(LockworkError):
-            await self.agive_back_kept()
+            await self.areturn_idle()
         driver = self._loops.pop(asyncio.get_running_loop(), None)
         if driver is not None:
             await driver.aclose()
@@ -185,8 +190,8 @@ class Runtime:
 
     def after_fork(self) -> None:
         """In a child: forget the parent's connections, threads and identity, so that nothing is shared or inherited."""
-        for grant in list(self.live):
-            grant._lease = None  # noqa: SLF001 - it is the parent's: to the child it is over
+        for hold in list(self.live):
+            hold.lease = None  # it is the parent's: to the child it is over
         # The old objects are kept as they are: closing a loop's transport here would disturb the parent's poller.
         self._inherited = (self._engine, self._sync, self._loops)
         self._reset()

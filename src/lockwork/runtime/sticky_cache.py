@@ -1,4 +1,4 @@
-"""Locks that this process keeps although nobody here needs them, until somebody else asks: the sticky ones.
+"""The cache of sticky locks: this process keeps them after their release, until another process asks for them.
 
 This is the "blocking AST" of distributed lock managers (VAX/VMS): a cached lock is given back on request.
 """
@@ -23,10 +23,10 @@ class CachedLock:
         self.lease: Lease = lease
         self.fence: int = lease.renewal.fence
         self.asked: bool = False
-        """Somebody else wants it: it is given back when it is released."""
+        """Another process waits for it: it goes back to the server when it is released."""
 
     def lost(self) -> None:
-        """The lease ended while nobody used it."""
+        """The lease ended while the lock was idle."""
         sticky_cache = self._sticky_cache
         if sticky_cache.idle.get(self.lease.renewal.key) is self:
             sticky_cache.idle.pop(self.lease.renewal.key, None)
@@ -34,7 +34,7 @@ class CachedLock:
 
 
 class StickyCache:
-    """All of one process.
+    """The sticky locks of one process.
 
     Threads meet in single dictionary operations: the thread that pops a lock from `idle` has it.
     """
@@ -59,7 +59,7 @@ class StickyCache:
         return None
 
     def asked(self, key: str) -> Lease | None:
-        """Somebody wants the lock: returns its lease if it is idle; otherwise its release will give it back."""
+        """Another process waits for the lock: returns its lease if it is idle; otherwise its release gives it back."""
         kept = self.all.get(key)
         if kept is None:
             return None

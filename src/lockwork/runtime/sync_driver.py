@@ -125,7 +125,7 @@ class SyncDriver:
                 self._free.append(wire)
 
     def _renounce(self, wire: Wire, why: Failover) -> None:
-        """Close the connection, because another server may stand at its address by now; not again and again."""
+        """Close the connection, because another server may have its address by now; not again and again."""
         if isinstance(why, Demoted):
             self._endpoint.demoted(wire.era)
             wire.close()
@@ -151,6 +151,6 @@ class SyncDriver:
             raise
 
     def close(self) -> None:
-        """Close the connections that are not in use; those in use are closed by who uses them last."""
+        """Close the connections that are not in use; those in use are closed after their call."""
         while self._free:
             self._free.pop().close()

@@ -1,4 +1,4 @@
-"""How long a call that failed is tried again, and after which pauses: the same for all drivers."""
+"""How long a failed call is tried again, and after which pauses, for all drivers."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class WakeupSource(Protocol):
 
 
 class Mailboxes:
-    """Delivers each message to all who wait for its ticket; one that came too early is kept for the next to wait."""
+    """Delivers each message to all waiters for its ticket; one that came too early is stored for the next waiter."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -145,7 +145,7 @@ class TaskBox:
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001 - documented
             self._set(text)
             return
-        with contextlib.suppress(RuntimeError):  # its loop is closed, and nobody waits there any more
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and no task waits there any more
             self._loop.call_soon_threadsafe(self._set, text)
 
     def _set(self, text: str | None) -> None:

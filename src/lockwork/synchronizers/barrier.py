@@ -8,7 +8,7 @@ from lockwork.ids import new_id
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import barrier as protocol
-from lockwork.protocol.synchronizers.barrier import Arrival
+from lockwork.protocol.synchronizers.barrier import Arrival, BarrierStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import whole
 
@@ -32,19 +32,19 @@ class Barrier:
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> int:
-        """Async version of `wait_`; cancelled, it does not count any more, unless the barrier had opened.
+        """Async version of `wait`; if cancelled, it does not count any more, unless the barrier had opened.
 
         The underscore is there because `await` is a keyword.
         """
         return await self._runtime.arun(self._wait(timeout))
 
-    def arrived(self) -> int:
-        """Count the parties that are here and wait for the others."""
-        return self._runtime.run(protocol.arrived(self._keys))
+    def inspect(self) -> BarrierStatus:
+        """Read how many parties have arrived and wait for the others."""
+        return self._runtime.run(protocol.status(self._keys, self.parties))
 
-    async def aarrived(self) -> int:
-        """Async version of `arrived`."""
-        return await self._runtime.arun(protocol.arrived(self._keys))
+    async def ainspect(self) -> BarrierStatus:
+        """Async version of `inspect`."""
+        return await self._runtime.arun(protocol.status(self._keys, self.parties))
 
     def _wait(self, timeout: Duration | None) -> Protocol[int]:
         limit = None if timeout is None else seconds(timeout, "timeout", zero=True)

@@ -9,7 +9,7 @@ from lockwork.ids import new_id
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.synchronizers import latch as protocol
-from lockwork.protocol.synchronizers.latch import LatchRequest
+from lockwork.protocol.synchronizers.latch import LatchRequest, LatchStatus
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.trying import REMEMBERED
 from lockwork.validation import whole
@@ -42,16 +42,16 @@ class Latch:
         return self._runtime.run(self._wait(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> bool:
-        """Async version of `wait_`; the underscore is there because `await` is a keyword."""
+        """Async version of `wait`; the underscore is there because `await` is a keyword."""
         return await self._runtime.arun(self._wait(timeout))
 
-    def count(self) -> int:
-        """Read what is left of the count; 0 means open."""
-        return self._runtime.run(protocol.count(self._counted))
+    def inspect(self) -> LatchStatus:
+        """Read what is left of the count, and whether the latch is open."""
+        return self._runtime.run(protocol.status(self._counted))
 
-    async def acount(self) -> int:
-        """Async version of `count`."""
-        return await self._runtime.arun(protocol.count(self._counted))
+    async def ainspect(self) -> LatchStatus:
+        """Async version of `inspect`."""
+        return await self._runtime.arun(protocol.status(self._counted))
 
     def reset(self) -> None:
         """Close it with the full count again. Waiters of an opening pass; those that wait now wait on."""

@@ -44,14 +44,14 @@ class Limiter(Decorating):
         self._limits = _limits(keys.limiter(config.prefix, name), name, rate, burst, algorithm)
 
     def acquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """Take `n` units and return when their moment has come; callers are served in the order in which they came.
+        """Take `n` units and return when their moment has come; callers are served in order of arrival.
 
         Raises RateLimited at once, and takes nothing, when that is more than `wait` ahead (None: any will do, 0: now).
         """
         self._runtime.run(self._acquire(n, wait))
 
     async def aacquire(self, n: int = 1, wait: Duration | None = None) -> None:
-        """Async version of `acquire`; cancelled, it gives the units back, and those who wait behind it move up."""
+        """Async version of `acquire`; if cancelled, it gives the units back, and the waiters behind it move up."""
         await self._runtime.arun(self._acquire(n, wait))
 
     def try_acquire(self, n: int = 1) -> bool:
@@ -121,7 +121,7 @@ class Limiter(Decorating):
         return f"<Limiter {self.name!r} {self._limits.shown}>"
 
 
-def _limits(at: tuple[str, str], name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
+def _limits(at: keys.LimiterKeys, name: str, rate: str, burst: int | None, algorithm: Algorithm) -> LimiterRules:
     if algorithm not in _ALGORITHMS:
         raise ConfigError(f"a limiter's algorithm is 'bucket' or 'window', not {algorithm!r}")
     count, period = durations.parsed(rate)

@@ -7,7 +7,7 @@ import copy
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from lockwork import codecs, owners
@@ -24,9 +24,11 @@ from lockwork.protocol.locks.overview import Holder, read
 from lockwork.protocol.synchronizers import once as protocol
 from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest, OnceState, State
 from lockwork.runtime.clock import now
+from lockwork.runtime.driver import Action, Actions, aperform, perform
 from lockwork.runtime.runtime import Runtime
 from lockwork.runtime.sync_driver import no_running_loop
 
+T = TypeVar("T")
 _TEXT = 1000
 """Characters of a failure's text that are kept."""
 _running: set[tuple[str, str]] = set()
@@ -34,7 +36,7 @@ _running: set[tuple[str, str]] = set()
 
 
 def runs_here(owner: str, key: str) -> bool:
-    """Whether this thread or task is in the middle of that very run."""
+    """Whether this thread or task runs it now."""
     return (owner, key) in _running
 
 
@@ -53,16 +55,16 @@ class OnceRun:
         _running.add((asked.owner, asked.key))
         runtime.engine.keep(self._lease)
 
-    def succeeded(self, value: object) -> None:
-        """Raises ConfigError or PayloadTooLarge, and the run counts as failed, when the result cannot be kept."""
-        try:
-            self._state, self._value = "d", codecs.encode(value, "the result", self._cap)
-        except LockworkError as error:
-            self.failed(error)
-            raise
-
-    def failed(self, error: BaseException) -> None:
-        self._state, self._value = "f", _failure(type(error).__name__, str(error))
+    def noted(self, ended: Attempt) -> Attempt:
+        """Note how the call ended; a result that cannot be kept, because of its type or size, is a failure."""
+        if ended.error is None:
+            try:
+                self._state, self._value = "d", codecs.encode(ended.value, "the result", self._cap)
+            except LockworkError as error:
+                ended = Attempt(error=error)
+        if ended.error is not None:
+            self._state, self._value = "f", _failure(type(ended.error).__name__, str(ended.error))
+        return ended
 
     def interrupted(self, error: BaseException) -> None:
         self._state, self._value = "l", _failure(type(error).__name__, "its runner was interrupted")
@@ -81,7 +83,7 @@ class OnceRun:
             if not quietly:
                 raise
             return
-        # without a lost lease, somebody has reset it, who knew what he did
+        # without a lost lease, a caller has reset it, and knew that
         if not kept and lost and not quietly:
             raise LockLost(
                 f"once {self._name!r} lost its lease while it ran: it may have run again, "
@@ -89,9 +91,41 @@ class OnceRun:
             )
 
 
-async def in_thread(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """How a call of the user's function ended."""
+
+    value: Any = None
+    error: Exception | None = None
+
+    def result(self) -> Any:
+        """Return what the function returned, or raise what it raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def attempt(called: Callable[[], Any]) -> Attempt:
+    """Call the function."""
+    try:
+        return Attempt(called())
+    except Exception as error:  # noqa: BLE001 - it is raised again when the run is over
+        return Attempt(error=error)
+
+
+async def aattempt(called: Callable[[], Any]) -> Attempt:
+    """Call an `async def`, or a `def` in a thread."""
+    if not inspect.iscoroutinefunction(called):
+        return await in_thread(lambda: attempt(called))
+    try:
+        return Attempt(await called())
+    except Exception as error:  # noqa: BLE001 - the same
+        return Attempt(error=error)
+
+
+async def in_thread(called: Callable[[], T]) -> T:
     """Call it in a thread, and wait for its end even when this task is cancelled: the thread cannot be."""
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    running = asyncio.ensure_future(asyncio.to_thread(called))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -118,7 +152,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class OnceStatus:
-    """How the run of this period stands; `holder` is who runs or ran it, `ends_in` seconds until the period ends."""
+    """The state of this period's run; `holder` runs or ran it, `ends_in` is the seconds until the period ends."""
 
     state: State
     holder: Holder | None
@@ -163,26 +197,8 @@ class Once:
         self._check(function, "runs")
         if inspect.iscoroutinefunction(function):
             raise ConfigError(f"{_shown(function)} is a coroutine function: await arun(...) instead")
-        asked = self._asked()
-        found = self._runtime.run(protocol.begin(asked, self._wait))
-        if isinstance(found, EndedRun):
-            return cast("R", self._result(found, function))
-        run = OnceRun(self._runtime, asked, found, self._cap)
-        try:
-            try:
-                value = function(*args, **kwargs)
-            except Exception as error:
-                run.failed(error)
-                raise
-            except BaseException as error:
-                run.interrupted(error)
-                raise
-            run.succeeded(value)
-        except BaseException:
-            self._runtime.run(run.over(quietly=True))
-            raise
-        self._runtime.run(run.over())
-        return value
+        called = partial(function, *args, **kwargs)
+        return cast("R", perform(self._running(function, called)).result())
 
     @overload
     async def arun(self, function: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -195,32 +211,27 @@ class Once:
         Cancelled, the run counts as lost; a thread cannot be cancelled, so its end comes first.
         """
         self._check(function, "runs")
+        called = partial(function, *args, **kwargs)
+        return (await aperform(self._running(function, called))).result()
+
+    def _running(self, function: Callable[..., Any], called: Callable[[], Any]) -> Actions[Attempt]:
+        """Call the function, or get what came of another caller's run."""
         asked = self._asked()
-        found = await self._runtime.arun(protocol.begin(asked, self._wait))
+        found = yield self._runtime.action(lambda: protocol.begin(asked, self._wait))
         if isinstance(found, EndedRun):
-            return self._result(found, function)
+            return Attempt(self._result(found, function))
         run = OnceRun(self._runtime, asked, found, self._cap)
         try:
-            try:
-                if inspect.iscoroutinefunction(function):
-                    value = await function(*args, **kwargs)
-                else:
-                    value = await in_thread(function, args, kwargs)
-            except Exception as error:
-                run.failed(error)
-                raise
-            except BaseException as error:
-                run.interrupted(error)
-                raise
-            run.succeeded(value)
-        except BaseException:
-            await self._runtime.arun(run.over(quietly=True))
+            ended: Attempt = run.noted((yield Action(lambda: attempt(called), lambda: aattempt(called))))
+        except BaseException as error:
+            run.interrupted(error)
+            yield self._runtime.action(lambda: run.over(quietly=True))
             raise
-        await self._runtime.arun(run.over())
-        return value
+        yield self._runtime.action(lambda: run.over(quietly=ended.error is not None))
+        return ended
 
     def inspect(self) -> OnceStatus:
-        """Read how the run of this period stands: idle (none yet), running, done, failed or lost."""
+        """Read the state of this period's run: idle (none yet), running, done, failed or lost."""
         return _status(self._runtime.run(protocol.state(self._key())))
 
     async def ainspect(self) -> OnceStatus:

@@ -25,7 +25,7 @@ _PS = "/bin/ps"
 
 
 def resident(pid: int) -> int | None:
-    """Return the bytes that a process has in memory, None when that cannot be told."""
+    """Return the resident memory of a process in bytes; None if the system does not say."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
@@ -34,7 +34,7 @@ def resident(pid: int) -> int | None:
 
 
 def _asked(pid: int) -> int | None:
-    """The same where the system has no /proc."""
+    """Ask `ps`, where the system has no /proc."""
     try:
         found = subprocess.run(  # noqa: S603 - a fixed program and a number
             [_PS, "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=2, check=True
@@ -45,7 +45,7 @@ def _asked(pid: int) -> int | None:
 
 
 def shown(size: int) -> str:
-    """A size as people read it."""
+    """Format a size in bytes for people."""
     return f"{size / 1_000_000:.0f} MB"
 
 

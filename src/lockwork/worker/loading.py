@@ -1,4 +1,4 @@
-"""Finding the Lockwork object that `module:object` names."""
+"""Imports the Lockwork object that `module:object` names."""
 
 from __future__ import annotations
 

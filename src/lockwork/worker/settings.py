@@ -1,4 +1,4 @@
-"""What a worker was told to do, as the supervisor hands it to its children."""
+"""The options of a worker, and the settings that its supervisor sends to each worker process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 def heard() -> list[signal.Signals]:
-    """What would else end such a process. A hang-up that is ignored, as under nohup, stays so."""
+    """Return the signals that a worker handles. SIGHUP is left out where it is ignored, as under nohup."""
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, *hangup]
 
@@ -42,7 +42,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
 
 
 class ProcessSettings(msgspec.Struct, frozen=True):
-    """The first line a child reads: its options and the session under which it may lease jobs."""
+    """The first line a child reads: its options, and the session under which it leases jobs."""
 
     options: WorkerOptions
     session: str
@@ -51,13 +51,13 @@ class ProcessSettings(msgspec.Struct, frozen=True):
 
 
 QUIET = b"quiet\n"
-"""The line that tells a child to fetch nothing more."""
+"""Line to a child: fetch nothing more."""
 RETIRE = b"retire\n"
-"""To fetch nothing more, finish what it has, however long that takes, and go."""
+"""Line to a child: fetch nothing more, finish the running jobs however long they take, and exit."""
 STOP = b"stop\n"
-"""To finish what it has within the grace and go; the end of its input means at once."""
+"""Line to a child: finish the running jobs within the grace, and exit; the end of its input means at once."""
 ENDED = b"ended "
-"""How a line begins that tells of a job which has ended elsewhere."""
+"""Prefix of a line to a child about a job that ended in another process."""
 
-READY, WORN = "ready", "worn"
-"""What a child reports: that it fetches jobs, and that it has done as many as it was made for."""
+READY, RECYCLE = "ready", "replace"
+"""Reports of a child: it fetches jobs; it has run --max-jobs jobs."""

@@ -15,7 +15,7 @@ import time
 import msgspec
 
 from lockwork import Lockwork, current_job
-from lockwork.protocol.queues import leases
+from lockwork.protocol import effects
 from lockwork.protocol.scripts import Script, script
 
 HISTORY = os.environ["CHAOS_HISTORY"]
@@ -35,9 +35,9 @@ if BROKEN:
             return real
         if _check not in real.source:
             sys.exit(f"{name}.lua has changed: break it in another way")
-        return Script(name, real.source.replace(_check, "if false then"))
+        return Script(name, real.source.replace(_check, "if false then"), real.declared)
 
-    leases.script = _without_check  # type: ignore[attr-defined,assignment]
+    effects.script = _without_check  # type: ignore[attr-defined,assignment]
 
 lw = Lockwork()
 _file = os.open(HISTORY, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

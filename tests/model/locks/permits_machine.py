@@ -8,11 +8,10 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import script_call
 from lockwork.protocol.locks import grants, permits
 from lockwork.protocol.locks.grants import CLAIM_MS, Renewal
 from lockwork.protocol.messages import seal
-from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
 
 _SECRET = "a waiter's secret"
@@ -136,7 +135,7 @@ class PermitsMachine(RuleBasedStateMachine):
         capacity = max(capacity, units)
         self.bench.messages.clear()
         args = (request, request, lease, CLAIM_MS, int(wait), f"{CHANNEL}:{request}", units, capacity, _SECRET)
-        reply = self.bench.call(Call(script("permits_acquire"), [_KEY], args))
+        reply = self.bench.call(script_call("permits_acquire", _KEY, args))
         if mine := self._mine(request):
             fence, grant = mine
             grant.ends = max(grant.ends, self.bench.now + lease * 1000)
@@ -166,7 +165,7 @@ class PermitsMachine(RuleBasedStateMachine):
     @rule(request=st.sampled_from(_REQUESTS), twice=st.booleans())
     def abandon(self, request: str, twice: bool) -> None:
         self.bench.messages.clear()
-        call = Call(script("permits_abandon"), [_KEY], [request, request])
+        call = script_call("permits_abandon", _KEY, [request, request])
         self.bench.call(call)
         if mine := self._mine(request):
             del self.granted[mine[0]]
@@ -230,7 +229,7 @@ class PermitsMachine(RuleBasedStateMachine):
         self.line.clear()
         for request in _REQUESTS:
             if self._mine(request) is None:
-                self.bench.call(Call(script("permits_abandon"), [_KEY], [request, request]))
+                self.bench.call(script_call("permits_abandon", _KEY, [request, request]))
         assert self.bench.run(permits.force(_KEY, "wake:"), twice=twice) == live
         self.granted.clear()
 

@@ -10,11 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.errors import LockTimeout, ServerUnavailable
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call, Clock
+from lockwork.protocol.effects import Call, Clock, script_call
 from lockwork.protocol.locks import quorum
 from lockwork.protocol.locks.grants import Request
 from lockwork.protocol.locks.quorum import Everywhere, QuorumGranted, Rounds
-from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
 
 _NODES = range(3)
@@ -129,7 +128,7 @@ class QuorumMachine(RuleBasedStateMachine):
                 data.draw(st.sampled_from(_NODES)),
                 (f"zoe~{self.asked}", f"r{self.asked}", 1000, 4000, 0, CHANNEL),
             )
-            self._call(node, Call(script("lock_acquire"), (keys.quorum(f"sim{node}", "a"),), args))
+            self._call(node, script_call("lock_acquire", keys.quorum(f"sim{node}", "a"), args))
 
     def _ask(self, fate: str, effect: Everywhere, node: int) -> Any:
         protocol = effect.protocols[node]

@@ -8,9 +8,8 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from lockwork.protocol.effects import Argument, Call
+from lockwork.protocol.effects import Argument, script_call
 from lockwork.protocol.locks import plain, timestamp
-from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 
 KEY = "goods"
@@ -25,7 +24,7 @@ class _Machine(RuleBasedStateMachine):
         self.bench = bench
 
     def call(self, name: str, *args: Argument) -> Any:
-        return self.bench.call(Call(script(name), [KEY], args))
+        return self.bench.call(script_call(name, [KEY] if name.endswith("renew") else KEY, args))
 
     def command(self, *command: Argument) -> Any:
         """What a stranger does."""
@@ -67,7 +66,7 @@ class PlainMachine(_Machine):
     @rule(tokens=st.lists(TOKENS, min_size=1, max_size=3), lease=LEASES)
     def renew(self, tokens: list[str], lease: int) -> None:
         args: list[Argument] = [each for token in tokens for each in (token, 0, lease)]
-        reply = self.bench.call(Call(script("plain_renew"), [KEY] * len(tokens), args))
+        reply = self.bench.call(script_call("plain_renew", [KEY] * len(tokens), args))
         for token, deadline in zip(tokens, reply[:-1], strict=True):
             assert bool(deadline) == (token == self.value), "only its owner's"
         if self.value in tokens:

@@ -13,7 +13,7 @@ _RISE = ("parts/line", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)")
 _CLOCK = ("parts/line", "if fence < now then", "if fence == 0 then")
 TWINS = (
     Build("last come, first served", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
-    Build("anybody may release", (("lock_release", "held[1] ~= ARGV[2] or held[2] ~= ARGV[3] or", "not held[3] or"),)),
+    Build("anybody may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
     Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),

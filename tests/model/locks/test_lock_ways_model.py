@@ -8,29 +8,29 @@ from model.bench import check, check_caught
 from model.locks.lock_ways_machine import LockWaysMachine
 from simulation.server import Build, Server
 
-_GRANT = "local fence, ends = grant(ARGV[1], ARGV[2], tonumber(ARGV[3]), held[3])"
+_GRANT = "local fence, ends = grant(owner, request, lease, held[3])"
 _SAME = "fence = tonumber(held[3]) redis.call('HSET', lock, 'f', fence)"
 _NOT_ON = "redis.call('HSET', lock, 'd', 0)"
-_MINE = "if held[1] == ARGV[1] and held[2] == ARGV[2] and deadline > now then"
-_MINIMUM = "if ARGV[4] and left > 0 then"
+_MINE = "if held[1] == owner and held[2] == request and deadline > now then"
+_MINIMUM = "if at_least and left > 0 then"
 _LEAVES = "    leave(request)\n    save_line()\n    return"
 _PLACES = "parts/places"
 TWINS = (
     Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
-    Build("adopted twice", (("lock_adopt", "held[1] ~= ARGV[4] or held[3] ~= ARGV[5] or deadline", "deadline"),)),
-    Build("adopted under an old fence", (("lock_adopt", "or held[3] ~= ARGV[5] or", "or"),)),
+    Build("adopted twice", (("lock_adopt", "held[1] ~= old_owner or held[3] ~= old_fence or deadline", "deadline"),)),
+    Build("adopted under an old fence", (("lock_adopt", "or held[3] ~= old_fence or", "or"),)),
     Build("adopted too late", (("lock_adopt", "or deadline <= now then return", "then return"),)),
     Build("an adopter's own call sent again is refused", (("lock_adopt", _MINE, "if false then"),)),
     Build("adoption does not warn the line", (("lock_adopt", "if held[5] then warn", "if false then warn"),)),
     Build("adoption loses the line", (("lock_adopt", "\nkeep(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)),
-    Build("force ends any grant", (("lock_force", "held[2] ~= ARGV[2]", "false"),)),
+    Build("force ends any grant", (("lock_force", "held[2] ~= fence", "false"),)),
     Build("force passes the line by", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
     Build("force ends what has ended", (("lock_force", " or tonumber(held[3]) <= now then", " then"),)),
-    Build("force sent again says that nobody held it", (("lock_force", "return tonumber(ARGV[1])", "return 0"),)),
+    Build("force sent again says that nobody held it", (("lock_force", "return again and 1 or 0", "return 0"),)),
     Build("a minimum is forgotten", (("lock_release", _MINIMUM, "if false then"),)),
-    Build("a minimum without a release in time", (("lock_release", _MINIMUM, "if ARGV[4] then"),)),
+    Build("a minimum without a release in time", (("lock_release", _MINIMUM, "if at_least then"),)),
     Build("a minimum is its releaser's", (("lock_release", "'o', '', 'r', '', 'd'", "'d'"),)),
-    Build("a minimum from the beginning", (("lock_release", "now + ARGV[4] * 1000", "held[2] + ARGV[4] * 1000"),)),
+    Build("a minimum from the beginning", (("lock_release", "now + at_least * 1000", "held[2] + at_least * 1000"),)),
     Build("asked although nobody keeps it", (("parts/ask", "'^~([^;]*)%.'", "'^~?([^;]*)%.'"),)),
     Build("tags are taken for a process", (("parts/ask", "'^~([^;]*)%.'", "'^~(.*)%.'"),)),
     Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),

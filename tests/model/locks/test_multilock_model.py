@@ -8,24 +8,24 @@ from model.bench import check, check_caught
 from model.locks.multilock_machine import MultilockMachine
 from simulation.server import Build, Server
 
-_BEHIND = "    withdraw_from(at + 1, #KEYS) -- had from a time before this one was lost\n"
+_BEHIND = "    withdraw_from(at + 1, #locks) -- had from a time before this one was lost\n"
 _BEFORE = "      withdraw_from(1, at - 1)\n"
 _MISSING = "    return {0, math.max(check, 1), now}\n"
 _ASKS = "math.min(check, math.floor(lease / 3))"
-_ALL_OR_LATER = "if #reply == 2 + 2 * #KEYS then return reply else return {0, 1, now} end"
+_ALL_OR_LATER = "if #reply == 2 + 2 * #locks then return reply else return {0, 1, now} end"
 _BACKWARDS = "table.sort(KEYS, function(a, b) return a > b end)"
 _FENCE = "= answer[2]\n    reply"
 _MINE = "held[1] == owner and held[2] == request and"
 _TICKET = "local ticket = redis.call('HGET', "
-_GONE = "held[1] ~= ARGV[2] or held[2] ~= ARGV[at + 2] or held[3] == '0'"
+_GONE = "held[1] ~= owner or held[2] ~= ARGV[FIRST + at - 1] or held[3] == '0'"
 _IN_TIME = "tonumber(held[3]) > now and 1 or 0"
 _PASS = "    pass(held[2], held[4], held[5])\n"
 _PROBLEM = "  if problem then reply[at] = problem end\n"
 _STOP = "  if reply[at] == 0 then return reply end\n"
-_WITHDRAW = "withdraw(ARGV[1], ARGV[2])"
+_WITHDRAW = "withdraw(owner, request)"
 TWINS = (
     Build("what comes behind is kept while it waits", (("multi_acquire", _BEHIND, ""),)),
-    Build("refused, it keeps what comes behind", (("multi_acquire", _BEHIND, f"if wait ~= '0' then {_BEHIND} end"),)),
+    Build("refused, it keeps what comes behind", (("multi_acquire", _BEHIND, f"if wait then {_BEHIND} end"),)),
     Build("refused, it keeps what came before", (("multi_acquire", _BEFORE, ""),)),
     Build("refused, all but the first goes back", (("multi_acquire", _BEFORE, "withdraw_from(2, at - 1)\n"),)),
     Build("waiting, it gives back what it has", (("multi_acquire", _BEHIND, f"{_BEHIND} withdraw_from(1, at - 1)\n"),)),
@@ -37,21 +37,21 @@ TWINS = (
     Build("it asks anew at once", (("multi_acquire", "math.max(check, 1)", "check"),)),
     Build("who has nothing asks as often", (("multi_acquire", "if at > 1 then check", "if true then check"),)),
     Build("the fence of the first for all", (("multi_acquire", _FENCE, f"= reply[3] or {_FENCE[2:]}"),)),
-    Build("a whole lease at every hand-over", (("multi_acquire", "tonumber(ARGV[4])", "lease"),)),
+    Build("a whole lease at every hand-over", (("multi_acquire", "lease, claim, wait", "lease, lease, wait"),)),
     Build("only the first is withdrawn", (("multi_abandon", _WITHDRAW, f"if _ == 1 then {_WITHDRAW} end"),)),
     Build("withdrawn from the line alone", (("parts/withdraw", "pass(held[3], held[5], held[6])", "leave(request)"),)),
     Build("anybody may withdraw a grant", (("parts/withdraw", _MINE, "held[1] and"),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
     Build("only the first is released", (("multi_release", _PASS, f"if at == 1 then {_PASS} end\n"),)),
     Build("released but not handed on", (("multi_release", _PASS, "redis.call('HSET', lock, 'd', 0)\n"),)),
-    Build("anybody may release", (("multi_release", _GONE, "not held[1] or held[2] ~= ARGV[at + 2]"),)),
-    Build("any fence will do", (("multi_release", _GONE, "held[1] ~= ARGV[2] or held[3] == '0'"),)),
-    Build("the first fence is for all", (("multi_release", "ARGV[at + 2]", "ARGV[3]"),)),
+    Build("anybody may release", (("multi_release", _GONE, "not held[1] or held[2] ~= ARGV[FIRST + at - 1]"),)),
+    Build("any fence will do", (("multi_release", _GONE, "held[1] ~= owner or held[3] == '0'"),)),
+    Build("the first fence is for all", (("multi_release", "ARGV[FIRST + at - 1]", "ARGV[FIRST]"),)),
     Build("one that is gone stops the others", (("multi_release", _PROBLEM, _STOP),)),
     Build("too late is in time", (("multi_release", _IN_TIME, "1"),)),
-    Build("a release sent again is a loss", (("multi_release", "tonumber(ARGV[1])", "0"),)),
+    Build("a release sent again is a loss", (("multi_release", "again and 1 or 0", "0"),)),
     Build("dead waiters are served", (("parts/places", "if waiter[1] > now then\n", "if true then\n"),)),
-    Build("one line for all locks", (("parts/withdraw", "open_line(lock, held[5]", "open_line(KEYS[1], held[5]"),)),
+    Build("one line for all locks", (("parts/withdraw", "open_line(lock, held[5]", "open_line(locks[1], held[5]"),)),
 )  # fmt: skip
 
 

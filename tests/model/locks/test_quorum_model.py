@@ -15,11 +15,11 @@ Majority = Callable[[int], int]
 TWINS = (
     Build(
         "another's grant is taken for one's own",
-        (("lock_raise", "held[1] ~= ARGV[1] or held[2] ~= ARGV[2] or deadline", "deadline"),),
+        (("lock_raise", "held[1] ~= owner or held[2] ~= request or deadline", "deadline"),),
     ),
     Build(
         "whoever renews has it",
-        (("lock_renew", "held[1] == ARGV[at] and held[2] == ARGV[at + 1] and deadline > now", "held[1]"),),
+        (("lock_renew", "held[1] == owner and held[2] == fence and deadline > now", "held[1]"),),
     ),
 )
 

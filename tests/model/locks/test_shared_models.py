@@ -8,20 +8,20 @@ from model.bench import check, check_caught
 from model.locks.shared_machine import PlainMachine, TimestampMachine
 from simulation.server import Build, Server
 
-_OURS = "redis.call('GET', KEYS[1]) == ARGV[2]"
+_OURS = "redis.call('GET', key) == token"
 PLAIN_TWINS = (
     Build("deletes a stranger's key", (("plain_release", _OURS, "true"),)),
-    Build("renews a stranger's key", (("plain_renew", "redis.call('GET', key) == ARGV[at]", "true"),)),
+    Build("renews a stranger's key", (("plain_renew", "redis.call('GET', key) == token", "true"),)),
     Build("a renewal shortens", (("plain_renew", "math.max(redis.call('PTTL', key), ", "math.max(0, "),)),
     Build("does not know its own token", (("plain_acquire", "redis.call('GET', key) ~= token", "true"),)),
     Build("SETNX without an expiry", (("plain_acquire", ", 'NX', 'PX', lease)", ", 'NX')"),)),
     Build("gives a new expiry to what has one", (("plain_acquire", "left == -1 and", "true and"),)),
     Build("leaves the key without an expiry", (("plain_acquire", "missing > 0 and", "false and"),)),
-    Build("a repeated release is a loss", (("plain_release", "return tonumber(ARGV[1])", "return 0"),)),
+    Build("a repeated release is a loss", (("plain_release", "return again and 1 or 0", "return 0"),)),
 )  # fmt: skip
 TIMESTAMP_TWINS = (
-    Build("deletes a stranger's key", (("timestamp_release", "owner == ARGV[2]", "true"),)),
-    Build("renews a stranger's key", (("timestamp_renew", "owner == ARGV[at]", "true"),)),
+    Build("deletes a stranger's key", (("timestamp_release", "owner == digits", "true"),)),
+    Build("renews a stranger's key", (("timestamp_renew", "owner == digits", "true"),)),
     Build("revives what is past", (("timestamp_renew", " and ends > now", ""),)),
     Build("a renewal shortens", (("timestamp_renew", "wanted > ends and", "true and"),)),
     Build("takes what is taken", (("timestamp_acquire", "ends > now then", "ends > now + 10000000 then"),)),

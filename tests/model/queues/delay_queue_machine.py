@@ -9,10 +9,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import Call, script_call
 from lockwork.protocol.queues import delay_queue
 from lockwork.protocol.queues.delay_queue import Entry
-from lockwork.protocol.scripts import script
 from model.bench import CHANNEL, SECOND, Bench
 
 _KEYS = keys.delay_queue("sim", "a")
@@ -67,7 +66,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
         return f"r{self.count:04d}"
 
     def _send(self, name: str, request: str, *args: Any, twice: bool) -> Any:
-        call = Call(script(name), _KEYS, [request, *args])
+        call = script_call(name, _KEYS, [request, *args])
         self.bench.messages.clear()
         reply = self.bench.call(call)
         # what did nothing may do something when it comes again: as if it had come later
@@ -160,7 +159,7 @@ class DelayQueueMachine(RuleBasedStateMachine):
         stood = self._leave(request)
         tell = max(1, back) if self.entries and (stood or back) else 0
         assert self.bench.messages == self._told(tell)
-        late = Call(script("dq_pop"), _KEYS, [request, 3, CHANNEL])
+        late = script_call("dq_pop", _KEYS, [request, 3, CHANNEL])
         assert self.bench.call(late) == [0], "an abandoned pop takes nothing"
 
     @rule(id=st.sampled_from("abcdef"), unless_moved=st.booleans(), back=st.integers(1, 2), twice=st.booleans())

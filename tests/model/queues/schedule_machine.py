@@ -8,16 +8,12 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import schedules
-from lockwork.protocol.queues.enqueue import push_keys
-from lockwork.protocol.scripts import script
 from model.bench import SECOND, Bench
 
 _QUEUE = QueueKeys("sim", "a")
-_KEYS = _QUEUE.schedules
-_JOB_KEYS = (*push_keys(_QUEUE), _QUEUE.dead, *_KEYS)
 _TURN, _LEASE, _KEPT = 20_000, 60_000, 86_400_000
 _NAMES = st.sampled_from("ab")
 _VERSIONS = st.sampled_from([("v1", "every 2"), ("v2", "every 2"), ("v3", "every 3")])
@@ -54,8 +50,8 @@ class ScheduleMachine(RuleBasedStateMachine):
         self.dead: set[str] = set()
         self.count = 0
 
-    def _call(self, name: str, keys: tuple[str, ...], *args: Any, twice: bool = False) -> Any:
-        call = Call(script(name), keys, args)
+    def _call(self, name: str, *args: Any, twice: bool = False) -> Any:
+        call = script_call(name, _QUEUE, args)
         reply = self.bench.call(call)
         if twice:
             again = self.bench.call(call, later=0)
@@ -80,7 +76,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     def _declare(self, name: str, version: tuple[str, str], *, joins: bool, whole: bool, twice: bool) -> None:
         digest, timing = version
         definition = (timing, f"definition {digest}", f"1,4,,;{digest}") if whole else ("", "", "")
-        reply = self._call("schedule_declare", _KEYS, int(joins), name, digest, *definition, twice=twice)
+        reply = self._call("schedule_declare", int(joins), name, digest, *definition, twice=twice)
         now = self.today
         self.lived += max(0, min(now - (now if self.read is None else self.read), _TURN))
         self.read = now
@@ -143,7 +139,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         for slot in slots:
             args += (slot, schedules.slot_id(name, slot))
         self.bench.now = now * 1000 - 1
-        reply = self._call("schedule_fire", _JOB_KEYS, *args, twice=twice)
+        reply = self._call("schedule_fire", *args, twice=twice)
         code = 0
         if entry and entry.digest == digest:
             code = 1
@@ -174,7 +170,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     @rule(name=_NAMES, paused=st.booleans(), twice=st.booleans())
     def pause(self, name: str, paused: bool, twice: bool) -> None:
         entry = self.entries.get(name)
-        reply = self._call("schedule_pause", _KEYS, name, int(paused), twice=twice)
+        reply = self._call("schedule_pause", name, int(paused), twice=twice)
         assert reply == int(entry is not None)
         if entry and entry.paused != paused:
             entry.paused = int(paused)
@@ -185,7 +181,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     def run_now(self, name: str, alone: bool, twice: bool) -> None:
         self.count += 1
         entry, id = self.entries.get(name), f"{name}@n{self.count}"
-        reply = self._call("schedule_run", _JOB_KEYS, name, id, int(alone), twice=twice)
+        reply = self._call("schedule_run", name, id, int(alone), twice=twice)
         if entry is None:
             assert reply == [0, b""]
         elif alone and entry.job in self.unended:
@@ -225,7 +221,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         if minutes > 5 and self.entries:
             # the rest of a day in one step: the clock on the server is set forward
             more = minutes * 60_000
-            self.bench._server.command("HINCRBY", _KEYS[0], "l", more)
+            self.bench._server.command("HINCRBY", _QUEUE.schedules, "l", more)
             self.lived += more
 
     @rule()
@@ -242,4 +238,4 @@ class ScheduleMachine(RuleBasedStateMachine):
             assert (found.cursor, found.paused, found.job) == (entry.cursor, bool(entry.paused), entry.job)
             assert (found.slot, found.enqueued, found.overlapped) == (entry.slot, entry.enqueued, entry.overlapped)
         if not self.entries:
-            assert self.bench._server.command("EXISTS", *_KEYS) == 0, "nothing is left"
+            assert self.bench._server.command("EXISTS", _QUEUE.schedules, _QUEUE.seen) == 0, "nothing is left"

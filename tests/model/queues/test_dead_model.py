@@ -8,17 +8,17 @@ from model.bench import check, check_caught
 from model.queues.dead_machine import DeadMachine
 from simulation.server import Build, Server
 
-_KEPT = "if last[1] >= tonumber(ARGV[1]) then return last[2] end"
-_FRESH = "if ARGV[2] == '1' then redis.call('HDEL', tries, unpack(ids)) end"
+_KEPT = "if last[1] >= step then return last[2] end"
+_FRESH = "if anew then redis.call('HDEL', tries, unpack(ids)) end"
 _SAME = "low < high do"
 _CLEARED = "for place = 1, 5 do\n  local most"
 TWINS = (
     Build("a repeated step is done again", (("parts/step", _KEPT, ""),)),
     Build("a revived job stays dead, too", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
     Build("attempts never begin anew", (("dead_retry", _FRESH, ""),)),
-    Build("attempts always begin anew", (("dead_retry", "if ARGV[2] == '1' then", "if true then"),)),
+    Build("attempts always begin anew", (("dead_retry", "if anew then", "if true then"),)),
     Build(
-        "the old outcome is taken for the new one", (("dead_retry", "redis.call('HDEL', KEYS[8], unpack(ids))", ""),)
+        "the old outcome is taken for the new one", (("dead_retry", "redis.call('HDEL', results[1], unpack(ids))", ""),)
     ),
     Build("a job that is not dead is revived", (("dead_retry", "local record = died and", "local record = "),)),
     Build("a deleted job keeps its record", (("parts/forget", "redis.call('HDEL', jobs, unpack(ids))", ""),)),
@@ -27,10 +27,8 @@ TWINS = (
     Build("one too many goes", (("dead_trim", "#ids >= over", "#ids > over"),)),
     Build("the newest go", (("dead_trim", "redis.call('ZRANGE', dead", "redis.call('ZREVRANGE', dead"),)),
     Build("pages pass over those of the same moment", (("dead_page", _SAME, "false do"),)),
-    Build(
-        "pages repeat their last job", (("dead_page", "rank(ARGV[5], ARGV[6], true)", "rank(ARGV[5], ARGV[6], false)"),)
-    ),
-    Build("ages are not looked at", (("dead_page", "if ARGV[3] ~= '' then", "if false then"),)),
+    Build("pages repeat their last job", (("dead_page", "rank(died, behind, true)", "rank(died, behind, false)"),)),
+    Build("ages are not looked at", (("dead_page", "if least ~= '' then", "if false then"),)),
     Build("scheduled jobs outlive the clearing", (("jobs_clear", _CLEARED, _CLEARED.replace("5", "3")),)),
     Build("cleared jobs keep their record", (("jobs_clear", "redis.call('HDEL', jobs, unpack(ids))", "#ids"),)),
 )

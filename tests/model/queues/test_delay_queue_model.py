@@ -10,7 +10,7 @@ from simulation.server import Build, Server
 
 _PART = "parts/dq"
 _DUE = "ZRANGEBYSCORE', entries, '-inf', now"
-_MOVED = "(ARGV[3] ~= '' and math.floor(tonumber(due)) ~= tonumber(ARGV[3]))"
+_MOVED = "(score ~= '' and math.floor(tonumber(due)) ~= tonumber(score))"
 TWINS = (
     Build("adds again", (("dq_add", "if done then", "if false then"),)),
     Build("removes again", (("dq_remove", "if done then", "if false then"),)),

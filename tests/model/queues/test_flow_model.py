@@ -34,7 +34,7 @@ TWINS = (
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
     Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
-    Build("a cancelled flow had ended", (("flow_cancel", "ARGV[1] == '1' and", "false and"),)),
+    Build("a cancelled flow had ended", (("flow_cancel", "again and", "false and"),)),
     Build("a cancelled flow goes on", (("flow_cancel", "if todo[1] ~= -1 then", "if false then"),)),
     Build("the rest is left undone", (_SMALL_STEPS, (_FLOWS, "cmsgpack.pack(rest))", "cmsgpack.pack({}))"))),
     Build("a step is the last one", (_SMALL_STEPS, (_FLOWS, "if goes_on then todo", "if false then todo"))),

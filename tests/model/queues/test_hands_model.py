@@ -22,7 +22,7 @@ def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
     [
         Build(
             "what is given back counts",
-            (("jobs_recover", "and ARGV[6] == '0' then return nil", "and false then return nil"),),
+            (("jobs_recover", "and not died then return nil", "and false then return nil"),),
         ),
         Build("a stop costs nobody anything", (("jobs_recover", "attempts and not most and", "attempts and"),)),
         Build("what is given back goes last", (("jobs_recover", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
@@ -41,7 +41,7 @@ def test_a_broken_return_is_caught(simulated: Server, twin: Build) -> None:
     "twin",
     [
         Build("a sleeper wakes another", (("jobs_pass", "if since and since >= 0 and", "if false and"),)),
-        Build("who woke up by itself tells nobody", (("jobs_pass", " and ARGV[2] ~= '1'", ""),)),
+        Build("who woke up by itself tells nobody", (("jobs_pass", " and not awake", ""),)),
         Build("the dead are told", (("parts/wake", "count - heard", "count - 1"),)),
         Build("many dead hide who lives", (("parts/wake", "unheard < 500", "unheard < 100"),)),
     ],

@@ -11,7 +11,7 @@ from simulation.server import Build, Server
 _VOID = "and not (voids and voids[at] == 1)"
 TWINS = (
     Build("a cancelled job keeps its place", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
-    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', KEYS[9])\n", "\n"),)),
+    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', withdrawn)\n", "\n"),)),
     Build("a moved job is leased at its old place", (("jobs_reserve", _VOID, ""),)),
     Build(
         "a moved job lines up twice",
@@ -38,7 +38,7 @@ TWINS = (
             ),
         ),
     ),
-    Build("any delivery writes", (("jobs_note", "~= ARGV[2] then return 0 end", "== '' then return 0 end"),)),
+    Build("any delivery writes", (("jobs_note", "~= token then return 0 end", "== '' then return 0 end"),)),
     Build(
         "a cancelled job is forgotten",
         (
@@ -57,7 +57,7 @@ TWINS = (
     Build("progress ends with its job", (("parts/finish", "if type(progress) == 'string' and", "if false and"),)),
     Build(
         "a revived job has the progress of its former life",
-        (("jobs_revive", "redis.call('HDEL', results, id, id .. ' p')", "redis.call('HDEL', results, id)"),),
+        (("jobs_revive", "redis.call('HDEL', results[1], id, id .. ' p')", "redis.call('HDEL', results[1], id)"),),
     ),
     Build("cancelling forgets the steps", (("jobs_cancel", "'1' .. string.sub(note, 2)", "'1'"),)),
     Build(

@@ -9,6 +9,8 @@ from model.queues.limits_machine import LimitedJobsMachine, LimitsMachine
 from simulation.server import Build, Server
 
 _LIMITS = "parts/limits"
+_PUSH = "parts/push"
+_SOME = "push(FIRST, again, first)"
 _COUNT = "redis.call('HINCRBY', stats, 'running', count)"
 _FULL = "redis.call('HSET', stats, 'full', rules[5])"
 _KNOWN = "local known = redis.call('HEXISTS', jobs, id) == 1"
@@ -32,15 +34,15 @@ TWINS = (
     Build("who asks again is told another moment", ((_LIMITS, "awaited and math.max(", "math.max("),)),
     Build("who knows when to come is woken before", (("parts/wake", "and now or '+inf'", "and '+inf' or '+inf'"),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
-    Build("what was scheduled meanwhile is forgotten", ((_LIMITS, _DUE, "0"),)),
-    Build("what runs counts as waiting", ((_LIMITS, _RUNS, "redis.call('HLEN', jobs)"),)),
-    Build("what is dead counts as waiting", ((_LIMITS, " - redis.call('ZCARD', dead)", ""),)),
-    Build("one more than there is room for", (("jobs_push", "push(3, again, first)", "push(3, again, first + 1)"),)),
-    Build("some, but not those that came first", (("jobs_push", "push(3, again, first)", "push(6, again, first)"),)),
+    Build("what was scheduled meanwhile is forgotten", ((_PUSH, _DUE, "0"),)),
+    Build("what runs counts as waiting", ((_PUSH, _RUNS, "redis.call('HLEN', jobs)"),)),
+    Build("what is dead counts as waiting", ((_PUSH, " - redis.call('ZCARD', dead)", ""),)),
+    Build("one more than there is room for", (("jobs_push", "again, first)", "again, first + 1)"),)),
+    Build("some, but not those that came first", (("jobs_push", _SOME, "push(FIRST + STRIDE, again, first)"),)),
     Build("one alone is one more than may wait", (("job_push", "waiting >= size", "waiting > size"),)),
     Build("what runs counts as waiting for one alone", (("job_push", _RUNNING, ""),)),
     Build("what is dead counts as waiting for one alone", (("job_push", " - redis.call('ZCARD', dead)", ""),)),
-    Build("what is sent again is refused", ((_LIMITS, _KNOWN, "local known = false"),)),
+    Build("what is sent again is refused", ((_PUSH, _KNOWN, "local known = false"),)),
 )  # fmt: skip
 JOB_TWINS = (
     Build("jobs that can expire are never refused", (("jobs_push_until", "if no_room then return no_room end", ""),)),

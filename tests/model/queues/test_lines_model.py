@@ -37,7 +37,7 @@ MOVED_TWINS = (
 CROWDED_TWINS = (
     Build(
         "who looked at some groups sleeps",
-        (_FEW, ("jobs_reserve", "unseen = lease_turns(level - 2, room) or unseen", "lease_turns(level - 2, room)")),
+        (_FEW, ("jobs_reserve", "unseen = lease_turns(level, room) or unseen", "lease_turns(level, room)")),
     ),
     Build("who sees that none may go on looks again", (_FEW, ("jobs_reserve", "(budget <= 0 or unseen)", "grouped"))),
 )

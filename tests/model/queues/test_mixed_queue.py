@@ -16,8 +16,8 @@ _FEW = ("parts/flows", "local STEPS = 150", "local STEPS = 2")
 _GOES_ON = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow ' .. flow)"
 _CLEARED = "flow_ended(id, record, 'c', '')"
 _UNUSED = "redis.call('ZADD', sleeping, -math.ceil(full / 1000), '- ' .. group)"
-_RINGS = "KEYS[rings], KEYS[rings + 1], KEYS[rings + 2]"
-_RESULT = "redis.call('HDEL', results, id, id .. ' p')\nredis.call('HDEL', older, id, id .. ' p')"
+_RINGS = "unpack(rings)"
+_RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
 TWINS = (
     Build("a key is given away for good", (("parts/lines", "if key and over then", "if false then"),)),
     Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),

@@ -11,7 +11,7 @@ from simulation.server import Build, Server
 
 _OFFER = "parts/offer"
 _FENCE = "redis.call('HSET', stats, 'fence', string.format('%.0f', fence))"
-_USED = "if -since <= known and ARGV[2] ~= '1'"
+_USED = "if -since <= known and not awake"
 _SLEEPERS = "idle, 0, '+inf', 'LIMIT'"
 
 
@@ -40,20 +40,20 @@ def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch:
     [
         Build("who is awake is offered a job", ((_OFFER, "channel) or -1) < 0", "channel) or 1) < 0"),)),
         Build("an offer overtakes those that wait", ((_OFFER, "redis.pcall('LLEN', ready) ~= 0 or", ""),)),
-        Build("an offer to one that runs others", ((_OFFER, " or redis.pcall('HLEN', KEYS[7]) ~= 0", ""),)),
+        Build("an offer to one that runs others", ((_OFFER, " or redis.pcall('HLEN', run) ~= 0", ""),)),
         Build("an offer to a session that is over", ((_OFFER, "<= now / 1000", "< 0"),)),
         Build("large ones are offered", ((_OFFER, " or #record > LARGE", ""),)),
         Build("an offer to nobody", ((_OFFER, "not listens(channel) then", "false then"),)),
         Build("an offer leaves no mark", ((_OFFER, "'ZADD', idle, -fence", "'ZREM', idle"),)),
-        Build("an offer without a lease", ((_OFFER, "redis.call('HSET', KEYS[7], id, token)", ""),)),
+        Build("an offer without a lease", ((_OFFER, "redis.call('HSET', run, id, token)", ""),)),
         Build("an offer that is not counted", ((_OFFER, "count_leased(1)", ""),)),
-        Build("what was heard is told again", (("jobs_reserve", ", tonumber(ARGV[6])", ", 0"),)),
+        Build("what was heard is told again", (("jobs_reserve", "local offered =", "local known, offered = 0,"),)),
         Build("who passes on keeps the job", (("jobs_pass", "if given > known then", "if false then"),)),
         Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
         Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
         Build("who has an offer is woken", (("parts/wake", "idle, 0, last", "idle, '-inf', last"),)),
         Build("who falls asleep forgets offers", (("jobs_reserve", "0, now - GONE", "'-inf', now - GONE"),)),
-        Build("marks of the dead stay", (("jobs_recover", "redis.call('ZREM', idle, ARGV[4])", ""),)),
+        Build("marks of the dead stay", (("jobs_recover", "redis.call('ZREM', idle, channel)", ""),)),
         Build("an offer that nobody heard of counts", (("jobs_recover", "== offered then", "== -1 then"),)),
         Build("an offer that began does not count", (("jobs_recover", "== offered then", "then"),)),
         Build("who enqueues is told of nobody", (("job_push", "or taker or 1", "or 1"),)),

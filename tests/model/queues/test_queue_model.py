@@ -9,7 +9,7 @@ from model.queues.queue_machine import QueueMachine
 from simulation.server import Build, Server
 
 _KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
-_RUNS = "if redis.call('HEXISTS', KEYS[6 + number], id) == 1 then return at('running') end"
+_RUNS = "if redis.call('HEXISTS', run, id) == 1 then return standing('running') end"
 _ALIVE = "string.format('(%.0f', math.floor(now / 1000))"
 _TRIES = "if tried then redis.call('HSET', tries, id, tried) end"
 TWINS = (
@@ -24,13 +24,13 @@ TWINS = (
     Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt > most"),)),
     Build("the dead are named to nobody", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
-    Build("low before high", (("jobs_reserve", "for level = 2, 4 do", "for level = 4, 2, -1 do"),)),
-    Build("an ended session comes back", (("jobs_beat", "if ARGV[at + 1] == '1' or", "if true or"),)),
+    Build("low before high", (("jobs_reserve", "for level = 0, 2 do", "for level = 2, 0, -1 do"),)),
+    Build("an ended session comes back", (("jobs_beat", "if joins == '1' or", "if true or"),)),
     Build("a running job is said to wait", (("jobs_where", _RUNS, ""),)),
     Build("a worker whose lease is over serves", (("jobs_where", _ALIVE, "'-inf'"),)),
     Build(
         "a reserve call forgets its jobs",
-        (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if false then"),),
+        (("jobs_reserve", "if again or offered > known then", "if false then"),),
     ),
 )
 

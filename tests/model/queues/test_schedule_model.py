@@ -31,10 +31,8 @@ TWINS = (
     Build("begins anew with every version", ((_DECLARE, "if fresh[TIMING] ~= timing then", "if true then"),)),
     Build("keeps the cursor of another timing", ((_DECLARE, "if fresh[TIMING] ~= timing then", "if false then"),)),
     Build("goes back with another timing", ((_DECLARE, "math.max(fresh[CURSOR], today)", "today - 2000"),)),
-    Build(
-        "the old version never gives way", ((_DECLARE, "if known and live and ARGV[1] == '0' then", "if known then"),)
-    ),
-    Build("every version is the newest", ((_DECLARE, "known and live and ARGV[1] == '0'", "false"),)),
+    Build("the old version never gives way", ((_DECLARE, "if known and live and not joins then", "if known then"),)),
+    Build("every version is the newest", ((_DECLARE, "known and live and not joins", "false"),)),
     Build(
         "keeps the old record",
         ((_DECLARE, ", 'r' .. name, record)", ")\n      redis.call('HSETNX', schedules, 'r' .. name, record)"),),
@@ -51,7 +49,7 @@ TWINS = (
     ),
     Build("resumes when it was not paused", (("schedule_pause", "if known[PAUSED] ~= paused then", "if true then"),)),
     Build("runs again when sent again", (("schedule_run", "if known[JOB] == id or before then", "if false then"),)),
-    Build("runs beside itself", (("schedule_run", "ARGV[3] == '1' and", "false and"),)),
+    Build("runs beside itself", (("schedule_run", "alone and", "false and"),)),
     Build(
         "a run moves the slots",
         (

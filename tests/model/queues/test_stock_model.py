@@ -11,21 +11,19 @@ from simulation.server import Build, Server
 _LINE = "parts/stock_line"
 TWINS = (
     Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
-    Build("forgets keys", (("parts/stock", "redis.call('HSET', books, 'k' .. key, id)", "local _"),)),
-    Build("adds twice", (("stock_state", "if not string.find(added, ARGV[3], 1, true) then", "if true then"),)),
+    Build("forgets keys", (("parts/stock", "redis.call('HSET', stock, 'k' .. key, id)", "local _"),)),
+    Build("adds twice", (("stock_state", "if not string.find(added, request, 1, true) then", "if true then"),)),
     Build(
         "sells what has expired",
         (("stock_end", "kept[5] <= clock then", "false then"), ("stock_end", "\nexpire()", "")),
     ),
-    Build("gives back twice", (("parts/stock", "redis.call('HDEL', books, 'r' .. id)", ""),)),
+    Build("gives back twice", (("parts/stock", "redis.call('HDEL', stock, 'r' .. id)", ""),)),
     Build("a refund stays sold", (("parts/stock", "kept[1] == 'h' and 'held' or 'sold'", "'held'"),)),
     Build("refunds what is held", (("stock_end", "(verb == 'f' and kept[1] == 'h' and -2)", "nil"),)),
-    Build("withdraws what is sold", (("stock_state", "+ ARGV[2] >= 0 then", "+ ARGV[2] >= -99 then"),)),
+    Build("withdraws what is sold", (("stock_state", "+ add >= 0 then", "+ add >= -99 then"),)),
     Build("gives back nothing, with a job", (("stock_end", "(done and 1) or 0", "1"),)),
-    Build("does not know its own job", (("stock_end", "done = redis.call('HEXISTS', jobs, ARGV[4])", "done = 0"),)),
-    Build(
-        "extending shortens", (("stock_extend", "math.max(kept[5], clock + ARGV[2] * 1000)", "clock + ARGV[2] * 1000"),)
-    ),
+    Build("does not know its own job", (("stock_end", "done = redis.call('HEXISTS', jobs, job)", "done = 0"),)),
+    Build("extending shortens", (("stock_extend", "math.max(kept[5], clock + hold * 1000)", "clock + hold * 1000"),)),
     Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
     Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
     Build("hands over beyond the limit", ((_LINE, "has + units <= limit", "true"),)),

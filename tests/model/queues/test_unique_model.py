@@ -60,7 +60,7 @@ TWINS = (
         (("parts/leave", "if not plain(record) then free_name", "if nil then free_name"),),
     ),
     Build("who is cleared away keeps its name", (("jobs_clear", "free_name(id, record)", ""),)),
-    Build("a lost job has its name for ever", (("parts/names", "redis.call('HEXISTS', KEYS[1], id) == 1 and", ""),)),
+    Build("a lost job has its name for ever", (("parts/names", "redis.call('HEXISTS', jobs, id) == 1 and", ""),)),
     Build("its steps count for the next", ((_PUSH, "redis.call('HDEL', notes, id)", ""),)),
     Build("it expires when the first would have", ((_PUSH, _LIMIT, ""),)),
     Build("names of the past are kept", ((_PUSH, "redis.call('HDEL', unique, unpack(over))", ""),)),

@@ -68,7 +68,7 @@ class UniqueMachine(UniqueWorkers):
             for new, (name, key) in zip(batch, calls, strict=True)
         ]
         assert found == expected
-        taken = self.bench.hash(self.queue.unique[0])
+        taken = self.bench.hash(self.queue.unique)
         assert all(int(value.split()[1]) > self.ms for value in taken.values()), "what is over is swept away"
         self.compare()
 
@@ -177,7 +177,7 @@ class UniqueMachine(UniqueWorkers):
         books = self.bench.hash(self.queue.books)
         owners = {name[2:]: value.split()[0] for name, value in books.items() if name.startswith("u ")}
         assert owners == {f"task/{name}": id for name, (id, _) in self.model.names.items()}
-        times = self.bench.hash(self.queue.unique[0])
+        times = self.bench.hash(self.queue.unique)
         for name, (id, until) in self.model.times.items():
             assert until <= self.ms or times[f"task/{name}"] == f"{id} {until}"
         alive = self._at("waits", "running", "dead")

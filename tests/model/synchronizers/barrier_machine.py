@@ -8,9 +8,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import script_call
 from lockwork.protocol.messages import seal
-from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import barrier
 from model.bench import CHANNEL, SECOND, Bench
 
@@ -62,7 +61,7 @@ class BarrierMachine(RuleBasedStateMachine):
 
     def _arrive(self, request: str, parties: int) -> None:
         self.bench.messages.clear()
-        call = Call(script("barrier_arrive"), _KEYS, [parties, request, CHANNEL, _SECRET])
+        call = script_call("barrier_arrive", _KEYS, [parties, request, CHANNEL, _SECRET])
         code, answer, generation, left = self.bench.call(call)
         self._notify()
         if request in self.passed:
@@ -114,7 +113,7 @@ class BarrierMachine(RuleBasedStateMachine):
         known = [arrived.request for arrived in self.line] + list(self.passed)[-3:]
         request = data.draw(st.sampled_from(known))
         for _ in range(1 + twice):
-            code, index, generation = self.bench.call(Call(script("barrier_leave"), _KEYS, [request]))
+            code, index, generation = self.bench.call(script_call("barrier_leave", _KEYS, [request]))
             expected = (1, *self.passed[request]) if request in self.passed else (0, 0, 0)
             assert (code, generation, index) == expected, "what has passed stays passed"
         self.line = [arrived for arrived in self.line if arrived.request != request]
@@ -125,7 +124,7 @@ class BarrierMachine(RuleBasedStateMachine):
 
     @rule()
     def read(self) -> None:
-        assert self.bench.run(barrier.arrived(_KEYS)) == len(self._live())
+        assert self.bench.run(barrier.status(_KEYS, 3)).arrived == len(self._live())
 
 
 class StepwiseBarrierMachine(BarrierMachine):

@@ -9,10 +9,9 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from lockwork.protocol import keys
-from lockwork.protocol.effects import Call
+from lockwork.protocol.effects import Call, script_call
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Renewal
-from lockwork.protocol.scripts import script
 from lockwork.protocol.synchronizers import once
 from model.bench import CHANNEL, SECOND, Bench
 
@@ -55,7 +54,7 @@ class OnceMachine(RuleBasedStateMachine):
 
     def _call(self, name: str, *args: Any, twice: bool = False) -> Any:
         self.bench.messages.clear()
-        call = Call(script(name), [_KEY], args)
+        call = script_call(name, _KEY, args)
         reply = self.bench.call(call)
         if twice:
             told = list(self.bench.messages)
@@ -156,7 +155,7 @@ class OnceMachine(RuleBasedStateMachine):
         self.count += 1
         self._call("once_reset", f"z{self.count:04d}", twice=twice)
         if self.runs:
-            self.resets.append(Call(script("once_reset"), [_KEY], [f"z{self.count:04d}"]))
+            self.resets.append(script_call("once_reset", _KEY, [f"z{self.count:04d}"]))
             self._wakes()
         self.run = None
 

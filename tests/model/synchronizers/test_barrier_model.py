@@ -33,11 +33,11 @@ TWINS = (
             (
                 "barrier_leave",
                 "if mine then return {1, mine[2], mine[1]} end",
-                "redis.call('HDEL', barrier, 'i' .. ARGV[1])",
+                "redis.call('HDEL', barrier, 'i' .. request)",
             ),
         ),
     ),
-    Build("nobody can withdraw", (("barrier_leave", "drop(ARGV[1])", ""),)),
+    Build("nobody can withdraw", (("barrier_leave", "drop(request)", ""),)),
     Build("takes any number of parties", (("barrier_arrive", "if others > 0 and", "if false and"),)),
     Build(
         "any order",

@@ -8,14 +8,14 @@ from model.bench import check, check_caught
 from model.synchronizers.latch_machine import LatchMachine
 from simulation.server import Build, Server
 
-_BEFORE = "redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)"
+_BEFORE = "redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)"
 TWINS = (
     Build(
         "a reset forgets what was counted",
-        (("latch_count", _BEFORE, "redis.call('HGET', KEYS[2 + turn], request)"),),
+        (("latch_count", _BEFORE, "redis.call('HGET', logs[1 + turn], request)"),),
     ),
-    Build("a call that found it open counts later", (("latch_count", "remember('z', request)", ""),)),
-    Build("resets twice", (("latch_reset", "if known('q', ARGV[3]) then", "if false then"),)),
+    Build("a call that found it open counts later", (("latch_count", "remember(latch, 'z', request)", ""),)),
+    Build("resets twice", (("latch_reset", "if known(latch, 'q', request) then", "if false then"),)),
     Build(
         "wakes everybody each time",
         (("latch_count", "if left == 0 then\n  redis.call('HSET'", "if true then\n  redis.call('HSET'"),),

@@ -10,15 +10,15 @@ from simulation.server import Build, Server
 
 _PART = "parts/once"
 TWINS = (
-    Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == ARGV[2] then", "if false then"),)),
+    Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == asked then", "if false then"),)),
     Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
     Build("never runs again", (("once_begin", "(ends > now or", "(true or"),)),
-    Build("repeats what was lost", (("once_begin", "not (state == 'l' and ARGV[6] == '1')", "state ~= 'l'"),)),
-    Build("never repeats what was lost", (("once_begin", "not (state == 'l' and ARGV[6] == '1')", "true"),)),
-    Build("forgets who waited for the run", (("once_begin", "or fence == tonumber(ARGV[7])", ""),)),
-    Build("runs for who has given up", (("once_begin", "if known('x', ARGV[2]) then", "if false then"),)),
+    Build("repeats what was lost", (("once_begin", "not (state == 'l' and again_if_lost)", "state ~= 'l'"),)),
+    Build("never repeats what was lost", (("once_begin", "not (state == 'l' and again_if_lost)", "true"),)),
+    Build("forgets who waited for the run", (("once_begin", "or fence == seen", ""),)),
+    Build("runs for who has given up", (("once_begin", "if known(once, 'x', asked) then", "if false then"),)),
     Build("the fence stands still", (("once_begin", "math.max(fence + 1, now)", "math.max(fence, 7)"),)),
-    Build("stores over another run", (("once_end", "or found[4] ~= ARGV[2]", ""),)),
+    Build("stores over another run", (("once_end", "or found[4] ~= seen", ""),)),
     Build("a failure turns into a result", (("once_end", "if state == 'd' or state == 'f' or", "if"),)),
     Build(
         "tells nobody",
@@ -26,8 +26,8 @@ TWINS = (
     ),
     Build("notifies again", ((_PART, "redis.call('HDEL', once, unpack(notified))", ""),)),
     Build("revives what was lost", (("once_renew", "and deadline > now then", "then"),)),
-    Build("resets twice", (("once_reset", "not known('z', ARGV[1])", "true"),)),
-    Build("gives up another's run", (("once_abandon", "and request == ARGV[1] then", "then"),)),
+    Build("resets twice", (("once_reset", "not known(once, 'z', asked)", "true"),)),
+    Build("gives up another's run", (("once_abandon", "and request == asked then", "then"),)),
 )
 
 

@@ -15,13 +15,13 @@ _start = runner_handle.start
 _refused: list[SpawnSpec] = []
 
 
-async def start(place: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
+async def start(spec: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
     if not _refused:
         while not Path(os.environ["SCARCE_GATE"]).exists():
             await asyncio.sleep(0.01)
-        _refused.append(place)
+        _refused.append(spec)
         raise BlockingIOError(11, "Resource temporarily unavailable")
-    return await _start(place, owner)
+    return await _start(spec, owner)
 
 
 runner_handle.start = start

@@ -29,8 +29,8 @@ LOCKS = {
         Build("a fence from the clock alone", (("parts/line", "if fence < now then fence = now end", "fence = now"),)),
     ),
     "L3": (
-        Build("an old grant's fence may release", (("lock_release", "held[2] ~= ARGV[3] or", ""),)),
-        Build("anybody may renew", (("lock_renew", "held[1] == ARGV[at] and held[2] == ARGV[at + 1] and", ""),)),
+        Build("an old grant's fence may release", (("lock_release", "held[2] ~= fence or", ""),)),
+        Build("anybody may renew", (("lock_renew", "held[1] == owner and held[2] == fence and", ""),)),
         Build("abandoning ends any grant", (("parts/withdraw", "held[1] == owner and held[2] == request and", ""),)),
     ),
     "L4": (
@@ -73,8 +73,7 @@ LOCKS = {
             "a lock without an expiry",
             (
                 ("parts/line", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
-                ("lock_acquire", "redis.call('PEXPIRE', KEYS[1], math.max", "local _ = (math.max"),
-                ("lock_renew", "redis.call('PEXPIRE', lock, math.max", "local _ = (math.max"),
+                ("parts/lifetimes", "redis.call('PEXPIRE', key, math.max", "local _ = (math.max"),
             ),
         ),
     ),

@@ -27,12 +27,12 @@ _NAMES = ["a", "b", "c"]
 TWINS = (
     Build(
         "whoever lost one keeps what comes after it while it waits",
-        (("multi_acquire", "    withdraw_from(at + 1, #KEYS)", "    local _ = at"),),
+        (("multi_acquire", "    withdraw_from(at + 1, #locks)", "    local _ = at"),),
     ),
     Build("not waiting, it keeps what was free", (("multi_acquire", "    withdraw_from(1, at - 1)\n", ""),)),
     Build("only the first is released", (("multi_release", "    pass(", "    if at == 1 then pass("),
                                          ("multi_release", "held[5])\n", "held[5]) end\n"))),
-    Build("anybody may release", (("multi_release", "held[1] ~= ARGV[2] or held[2] ~= ARGV[at + 2] or",
+    Build("anybody may release", (("multi_release", "held[1] ~= owner or held[2] ~= ARGV[FIRST + at - 1] or",
                                    "not held[1] or"),)),
     Build("it asks anew too late", (("multi_acquire", "math.floor(lease / 3)", "600000"),
                                     ("multi_acquire", "local check = answer[2]",

@@ -72,8 +72,8 @@ TWINS = (
     Build(
         "a key without an expiry",
         (
-            ("parts/permits", "redis.call('PEXPIRE', books, math.max(left,", "local _ = (math.max(left,"),
-            ("permits_renew", "redis.call('PEXPIRE', books,", "local _ = ("),
+            ("parts/permits", "redis.call('PEXPIRE', permits, math.max(left,", "local _ = (math.max(left,"),
+            ("permits_renew", "outlive(permits, latest)", ""),
         ),
     ),
     Build("the dead are handed all that is theirs", (("parts/permits", "if held[6] then unclaimed(held[6]) end", ""),)),

@@ -82,7 +82,7 @@ class SharedBuild(Build):
 
 MISSING_MS = 4000
 RELEASED = SharedBuild()
-_OURS = "redis.call('GET', key) == ARGV[at]"
+_OURS = "redis.call('GET', key) == token"
 TWINS = (
     SharedBuild("takes what is held", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
     SharedBuild("anybody may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
@@ -90,8 +90,8 @@ TWINS = (
     SharedBuild("tells a later end than it sets", (("plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"),
     SharedBuild("takes it a little early", (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
                 kind="timestamp"),
-    SharedBuild("anybody may release", (("timestamp_release", "ends and owner == ARGV[2]", "ends"),), kind="timestamp"),
-    SharedBuild("anybody may renew", (("timestamp_renew", "owner == ARGV[at] and", "owner and"),), kind="timestamp"),
+    SharedBuild("anybody may release", (("timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"),
+    SharedBuild("anybody may renew", (("timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"),
     SharedBuild("renews by word only", (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
                 kind="timestamp"),
 )  # fmt: skip

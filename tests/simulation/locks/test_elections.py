@@ -15,7 +15,7 @@ from simulation.server import Build, Server
 _SEEDS = 400
 
 
-@pytest.mark.parametrize("seeds", blocks(5), ids=label)
+@pytest.mark.parametrize("seeds", blocks(2), ids=label)
 def test_elections_keep_their_rules(simulated: Server, seeds: range) -> None:
     checkers = [elections.play(simulated, seed).checker for seed in seeds]
     assert sum(checker.gains for checker in checkers) >= len(seeds), "a run in which nobody leads proves nothing"

@@ -9,7 +9,7 @@ from simulation.seeds import blocks, label
 from simulation.server import Server
 
 
-@pytest.mark.parametrize("seeds", blocks(15), ids=label)
+@pytest.mark.parametrize("seeds", blocks(9), ids=label)
 def test_locks_keep_their_rules(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         locks.run(simulated, seed)

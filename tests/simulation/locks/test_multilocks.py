@@ -11,7 +11,7 @@ from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
 
-@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+@pytest.mark.parametrize("seeds", blocks(2), ids=label)
 def test_multilocks_keep_their_rules(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         multilocks.run(simulated, seed)

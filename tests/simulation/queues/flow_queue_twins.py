@@ -11,7 +11,7 @@ _REST = "redis.call('ZADD', expiry, math.floor(now / 1000), 'flow '"
 _COMPLETE = ("flow_push", "if book[STORED] < total then", "if false then")
 TWINS = (
     Build("the first parent is enough", ((_FLOWS, _LAST, "redis.call('HINCRBY', flows, field, -1) > 99"),)),
-    Build("a flow begins with its first call", (("flow_push", "if not last then", "if false then"), _COMPLETE)),
+    Build("a flow begins with its first call", (("flow_push", "if not ends then", "if false then"), _COMPLETE)),
     Build("a full queue lets flows in", (("flow_push", "if no_room then return no_room end", ""),)),
     Build("a flow counts as one job", (("flow_push", "crowded(total, dead)", "crowded(1, dead)"),)),
     Build("a death does not cancel", (("jobs_recover", "flow_ended(id, record, 'c', '')", ""),)),

@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows
-from lockwork.protocol.queues.leases import control_keys
 from simulation.faults import SECOND, Mix
 from simulation.queues import queue_users as users
 from simulation.queues.flow_queue_actors import FlowPlant, canceller, planner
@@ -71,7 +70,8 @@ def run(server: Server, seed: int, build: Build = RELEASED) -> World:
 def _nothing_is_left(world: World, plant: FlowPlant) -> None:
     """What was never stored to its end, and what ended long ago, is forgotten."""
     later = world.server_now + (WINDOW_MS + 700_000) * 1000
-    expire, keys = world.build.script("jobs_expire"), control_keys(plant.queue)
+    expire = world.build.script("jobs_expire")
+    keys = expire.declared.keys(plant.queue, {})
     for _ in range(1000):
         if not world.server.run(expire, keys, [WINDOW_MS], later + SECOND).reply:
             break

@@ -28,11 +28,11 @@ from simulation.world import Broken, Step, World
 _NAME = "lock_release_push"
 _PASS = "pass(held[2], held[4], held[5])"
 TWINS = (
-    Build("an old grant may release", ((_NAME, "held[2] ~= ARGV[3] or", ""),)),
-    Build("a release without its job", ((_NAME, "push(5, again) --", "--"),)),
+    Build("an old grant may release", ((_NAME, "held[2] ~= fence or", ""),)),
+    Build("a release without its job", ((_NAME, "push(FIRST, again) --", "--"),)),
     Build("a full queue lets it in", ((_NAME, "if no_room then return no_room end", ""),)),
     Build("a full queue releases all the same", ((_NAME, "return no_room", f"{_PASS} return no_room"),)),
-    Build("the minimum does not end", ((_NAME, "now + keeping * 1000", "now + keeping * 100000"),)),
+    Build("the minimum does not end", ((_NAME, "now + at_least * 1000", "now + at_least * 100000"),)),
 )  # fmt: skip
 
 

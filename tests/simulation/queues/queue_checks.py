@@ -190,7 +190,7 @@ class QueueChecker:
             self._cancelling.add(str(step.args[1]))
         elif step.script == "jobs_note" and step.reply == 1:
             place = before.places.get(str(step.args[0]))
-            if place is None or place[0] != "run" or place[2] != _text(step.args[1]) or place[1] not in step.keys[0]:
+            if place is None or place[0] != "run" or place[2] != _text(step.args[1]) or place[1] not in step.keys[-1]:
                 raise Broken(f"Q3: {step.args} was written down, and the job is {place}")
 
     def _left_run(self, step: Step, before: View, after: View, id: str, was: Place, is_: Place | None) -> None:
@@ -201,7 +201,7 @@ class QueueChecker:
         if step.script == "jobs_settle":
             self._settled(step, after, id, was, is_, asked)
         elif step.script == "jobs_pass" and was[2].endswith(" ~"):
-            if f":run:{was[1]}" not in step.keys[9] or is_ is None or is_[0] != "ready":
+            if f":run:{was[1]}" not in step.keys[-1] or is_ is None or is_[0] != "ready":
                 raise Broken(f"Q1: {step.script} {step.args} moved {id} from {was} to {is_}")
         elif step.script == "jobs_recover" and step.args[1] == was[1]:
             if not self._lapsed(step, before, was[1]) and not (step.args[2] == 1 and was[1] in self._plant.gone):
@@ -237,8 +237,8 @@ class QueueChecker:
         kinds = {kind: value for its, kind, value in given if _text(its) == token}
         back = "ready" if self._plant.made[id].plain else "line"
         places = {"s": "ended", "r": "due", "d": "dead", "k": "due", "K": "dead", "g": back, "z": "due", "c": "ended"}
-        if f":run:{session}" not in step.keys[10] or not kinds:
-            raise Broken(f"Q3: {step.keys[10]} settled {id} with {given}, leased to {session} by {token}")
+        if f":run:{session}" not in step.keys[-1] or not kinds:
+            raise Broken(f"Q3: {step.keys[-1]} settled {id} with {given}, leased to {session} by {token}")
         if is_ is None or (is_[0] not in {places[str(kind)] for kind in kinds} and not asked):
             raise Broken(f"Q1: {id} went to {is_} when it was settled by {kinds}")
         if is_[:2] == ("ended", "s") and after.blobs[id] not in (b"s", b"s" + _raw(kinds["s"])):

@@ -15,11 +15,11 @@ TWINS = {
         ),
         Build(
             "a reserve call that is sent again forgets its jobs",
-            (("jobs_reserve", "if ARGV[1] == '1' or offered > known then", "if offered > known then"),),
+            (("jobs_reserve", "if again or offered > known then", "if offered > known then"),),
         ),
         Build(
             "a retry is dropped",
-            (("jobs_settle", "redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)", ""),),
+            (("jobs_settle", "redis.call('ZADD', due, math.floor(now / 1000) + delay, id)", ""),),
         ),
     ),
     "Q2": (
@@ -38,7 +38,7 @@ TWINS = {
     "Q4": (
         Build(
             "a dead child's jobs wait for their lease",
-            (("jobs_recover", "if ARGV[3] ~= '1' and deadline", "if deadline"),),
+            (("jobs_recover", "if not gone and deadline", "if deadline"),),
         ),
         Build(
             "a dead machine is not noticed", (("jobs_beat", "if left == 0 then overdue", "if left < 0 then overdue"),)
@@ -48,7 +48,7 @@ TWINS = {
     "Q5": (
         Build(
             "a poison job is never buried",
-            (("jobs_recover", "crashes >= tonumber(ARGV[5])", "false"),),
+            (("jobs_recover", "crashes >= most_crashes", "false"),),
         ),
         Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt >= 99 + most"),)),
     ),
@@ -63,7 +63,7 @@ TWINS = {
             "who waits is not told",
             (("parts/finish", "if redis.call('EXISTS', watch) == 0 then return end", "do return end"),),
         ),
-        Build("an outcome is not found", (("jobs_outcome", "or redis.call('HGET', KEYS[2], id)", ""),)),
+        Build("an outcome is not found", (("jobs_outcome", "or redis.call('HGET', results[1], id)", ""),)),
         Build("what has ended counts as active", (("jobs_outcome", "if blob then", "if false then"),)),
     ),
     "Q7": (
@@ -90,7 +90,7 @@ TWINS = {
         ),
         Build(
             "cancelling takes running jobs",
-            (("parts/control", "redis.call('HEXISTS', KEYS[25 + at - named], id) == 1", "false"),),
+            (("parts/place", "redis.call('HEXISTS', run, id) == 1", "false"),),
         ),
     ),
     "Q10": (
@@ -106,7 +106,7 @@ TWINS = {
         ),
     ),
     "offers": (
-        Build("an offer is not told again", (("jobs_reserve", "ARGV[1] == '1' or offered > known", "ARGV[1] == '1'"),)),
+        Build("an offer is not told again", (("jobs_reserve", "again or offered > known", "again"),)),
         Build("who has an offer sleeps on", (("parts/offer", "redis.call('ZADD', idle, -fence, channel)", ""),)),
         Build("an offer with an old fence", (("parts/offer", "math.max(now, tonumber(rules[9] or 0) + 1)", "1"),)),
     ),
@@ -139,8 +139,10 @@ TWINS = {
         ),
     ),
     "dead and cleared jobs": (
-        Build("attempts do not begin anew", (("dead_retry", "if ARGV[2] == '1' then", "if false then"),)),
-        Build("a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results, id, id .. ' p')", ""),)),
+        Build("attempts do not begin anew", (("dead_retry", "if anew then", "if false then"),)),
+        Build(
+            "a revived job keeps its outcome", (("jobs_revive", "redis.call('HDEL', results[1], id, id .. ' p')", ""),)
+        ),
         Build("a deleted job leaves its attempts", (("parts/forget", "redis.call('HDEL', tries, unpack(ids))", ""),)),
         Build("what is cleared is not counted", (("jobs_clear", "if reply[6] > 0 then", "if false then"),)),
     ),

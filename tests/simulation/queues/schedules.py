@@ -83,9 +83,9 @@ TWINS = (
     ),
     _twin(
         "the old version never gives way",
-        ("schedule_declare", "if known and live and ARGV[1] == '0' then", "if known then"),
+        ("schedule_declare", "if known and live and not joins then", "if known then"),
     ),
-    _twin("every version is the newest", ("schedule_declare", "known and live and ARGV[1] == '0'", "false")),
+    _twin("every version is the newest", ("schedule_declare", "known and live and not joins", "false")),
     _twin("forgets a pause", ("schedule_declare", "local fresh = known or", "local fresh =")),
     _twin("forgets nobody", ("schedule_declare", "lived - KEPT, 'LIMIT'", "-1, 'LIMIT'")),
     _twin("forgets too soon", ("schedule_declare", "lived - KEPT, 'LIMIT'", "lived - 30000, 'LIMIT'")),
@@ -98,7 +98,7 @@ TWINS = (
         ("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),
     ),
     _twin("runs again when sent again", ("schedule_run", "if known[JOB] == id or before then", "if false then")),
-    _twin("runs beside itself", ("schedule_run", "ARGV[3] == '1' and", "false and")),
+    _twin("runs beside itself", ("schedule_run", "alone and", "false and")),
 )
 
 

@@ -12,7 +12,7 @@ from simulation.server import Build, Server
 _SEEDS = 800
 
 
-@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+@pytest.mark.parametrize("seeds", blocks(3), ids=label)
 def test_delay_queues_keep_their_rules(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         delay_queues(simulated, seed)

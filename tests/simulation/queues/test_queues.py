@@ -16,7 +16,7 @@ from simulation.server import Build, Server
 _SEEDS = 800
 
 
-@pytest.mark.parametrize("seeds", blocks(10), ids=label)
+@pytest.mark.parametrize("seeds", blocks(4), ids=label)
 def test_queues_keep_their_rules(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         queues.run(simulated, seed)

@@ -12,7 +12,7 @@ from simulation.server import Build, Server
 _SEEDS = 150
 
 
-@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+@pytest.mark.parametrize("seeds", blocks(2), ids=label)
 def test_schedules_keep_their_rules(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         run(simulated, seed)

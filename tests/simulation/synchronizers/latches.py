@@ -23,13 +23,13 @@ _SLACK = 250 * MS
 _GAP = 150 * MS
 """From a look until its answer has come, and until a message sent meanwhile has come, at most."""
 _TURN = "if now - since >= MARGIN * 1000 or since > now + MARGIN * 1000 then"
-_BEFORE = "redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)"
+_BEFORE = "redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)"
 TWINS = (
     Build("counts twice", (("latch_count", _BEFORE, "false"),)),
     Build("a reset forgets the requests", ((_PART, _TURN, "if true then"),)),
-    Build("opens one too early", (("latch_count", "math.max(0, left - ARGV[4])", "math.max(0, left - ARGV[4] - 1)"),)),
+    Build("opens one too early", (("latch_count", "math.max(0, left - n)", "math.max(0, left - n - 1)"),)),
     Build("tells nobody", (("latch_count", "publish(string.sub(fields[at], 2), sealed(secret, latch, words))", ""),)),
-    Build("a place for a moment", (("latch_wait", "now + PLACE * 1000, ARGV", "now + 1000, ARGV"),)),
+    Build("a place for a moment", (("latch_wait", "now + PLACE * 1000, secret", "now + 1000, secret"),)),
     Build("a latch without an expiry", ((_PART, "redis.call('PEXPIRE', key, math.max(ttl, PLACE) + MARGIN)", ""),)),
 )
 

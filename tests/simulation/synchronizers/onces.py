@@ -36,10 +36,10 @@ TWINS = (
     ),
     Build("runs beside another", (("once_begin", "if state == 'r' then", "if false then"),)),
     Build("the fence stands still", (("once_begin", "math.max(fence + 1, now)", "7"),)),
-    Build("stores over another run", (("once_end", "owner ~= ARGV[1] or found[4] ~= ARGV[2] or", ""),)),
-    Build("keeps the first end only", (("once_end", "return state == ARGV[3] and 1 or 0", "return 0"),)),
+    Build("stores over another run", (("once_end", "owner ~= asker or found[4] ~= seen or", ""),)),
+    Build("keeps the first end only", (("once_end", "return state == ends_as and 1 or 0", "return 0"),)),
     Build("tells nobody", (("once_end", "wake()", ""),)),
-    Build("a period without an expiry", ((_PART, "redis.call('PEXPIRE', once,", "tostring("),)),
+    Build("a period without an expiry", ((_PART, "outlive(once, math.max(until_us, fence, now)", "local _ = (0"),)),
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from simulation.synchronizers.barriers import TWINS, barriers
 _SEEDS = 300
 
 
-@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+@pytest.mark.parametrize("seeds", blocks(2), ids=label)
 def test_barriers_keep_their_rules(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         barriers(simulated, seed)

@@ -12,7 +12,7 @@ from simulation.synchronizers.limiters import TWINS, limiters
 _SEEDS = 300
 
 
-@pytest.mark.parametrize("seeds", blocks(4), ids=label)
+@pytest.mark.parametrize("seeds", blocks(2), ids=label)
 def test_limiters_keep_their_limits(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         limiters(simulated, seed)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from lockwork.errors import LockTimeout, LockworkError, NotReplicated, ServerRefused
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.retry import insist, patience, undo
-from lockwork.protocol.scripts import script
 
 _COUNTED = 1000
 
@@ -35,7 +34,7 @@ def state(key: str, *, count: bool = True) -> Protocol[LockState]:
     Of a line that has more than 1,000 places, those further back all count as live.
     """
     args = [_COUNTED if count else 0]
-    owner, request, fence, left, waiters = yield Call(script("lock_state"), [key], args)
+    owner, request, fence, left, waiters = yield script_call("lock_state", key, args)
     return LockState(owner.decode() or None, request.decode(), fence, left / 1000, waiters)
 
 
@@ -44,7 +43,7 @@ def force(key: str, fence: int, channels: str) -> Protocol[bool]:
 
     `channels` is the prefix of the channels of all processes: the holder's process is notified.
     """
-    return bool((yield Call(script("lock_force"), [key], [0, fence, channels], marked=True)))
+    return bool((yield script_call("lock_force", key, [0, fence, channels])))
 
 
 def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
@@ -55,7 +54,7 @@ def adopt(asked: Request, owner: str, fence: int) -> Protocol[Granted | None]:
     sent = yield Clock()
     args: list[Argument] = [asked.owner, asked.request, asked.lease_ms, owner, fence]
     try:
-        raised, deadline, now = yield Call(script("lock_adopt"), [asked.key], args)
+        raised, deadline, now = yield script_call("lock_adopt", asked.key, args)
         return Granted(raised, local_deadline(sent, now, deadline)) if raised else None
     except (GeneratorExit, LockworkError):
         raise
@@ -152,12 +151,12 @@ def acquire(asked: Request, wait: float | None) -> Protocol[Granted]:  # noqa: C
 def abandon(asked: Request, why: BaseException | None = None) -> Protocol[None]:
     """Take a request back, whatever became of it; `why`: see `undo`."""
     args = [asked.owner, asked.request]
-    yield from undo(Call(script(f"{asked.kind}_abandon"), [asked.key], args, behind=asked.replicas > 0), why)
+    yield from undo(script_call(f"{asked.kind}_abandon", asked.key, args, behind=asked.replicas > 0), why)
 
 
 def _ask(asked: Request, wait: int, trying: float | None, secret: str) -> Call:
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, wait, asked.channel, *asked.extra, secret)
-    return Call(script(f"{asked.kind}_acquire"), (asked.key,), args, trying, replicas=asked.replicas)
+    return script_call(f"{asked.kind}_acquire", asked.key, args, trying, replicas=asked.replicas)
 
 
 def _replicated(asked: Request, reply: list[int], acknowledged: int) -> list[int]:
@@ -172,7 +171,7 @@ def release(
     key: str, owner: str, fence: int, *extra: Argument, kind: str = "lock", patience: float | None = None
 ) -> Protocol[bool]:
     """End a grant and hand it on; False when the server saw that the lease was over before."""
-    call = Call(script(f"{kind}_release"), [key], [0, owner, fence, *extra], patience, marked=True)
+    call = script_call(f"{kind}_release", key, [0, owner, fence, *extra], patience)
     return bool((yield from insist(call)))
 
 
@@ -220,7 +219,7 @@ def renew_each(
     args: list[str | int] = []
     for grant in grants:
         args += (grant.owner, grant.fence, grant.lease_ms)
-    reply = yield Call(script(grants[0].script), [grant.key for grant in grants], args, patience=patience)
+    reply = yield script_call(grants[0].script, [grant.key for grant in grants], args, patience=patience)
     now = reply[-1]
     if heard is not None:
         heard(sent, (yield Clock()), now / 1_000_000)

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lockwork.errors import LockTimeout, LockworkError
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, foreign, local_deadline
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience, undo
-from lockwork.protocol.scripts import script
 
 Groups = Sequence[Sequence[str]]
 """Keys that one script may take together; the groups in the order in which everybody collects them."""
@@ -81,7 +80,7 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
         args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0 if wait == 0 else 1, asked.channel)
         while True:
             sent = yield Clock()
-            reply = yield Call(script("multi_acquire"), tuple(group), args, patience(give_up, sent))
+            reply = yield script_call("multi_acquire", tuple(group), args, patience(give_up, sent))
             if reply[0] == 1 or wait != 0 or not reply[1]:
                 break  # else more dead waiters are ahead than one call may take out of a line
         if reply[0] != 1:
@@ -96,7 +95,7 @@ def _round(asked: Request, groups: Groups, wait: float | None, give_up: float | 
 
 
 def _abandon(asked: Request, group: Sequence[str]) -> Call:
-    return Call(script("multi_abandon"), tuple(group), (asked.owner, asked.request))
+    return script_call("multi_abandon", tuple(group), (asked.owner, asked.request))
 
 
 def release(
@@ -113,7 +112,7 @@ def release(
         if not keys:
             continue
         args: list[Argument] = [0, owner, *(fences[key] for key in keys)]
-        call = Call(script("multi_release"), keys, args, patience if failed is None else 1, marked=True)
+        call = script_call("multi_release", keys, args, patience if failed is None else 1)
         try:
             reply = yield call
             refused = [said for said in reply if isinstance(said, bytes)]

@@ -14,10 +14,9 @@ from glob import escape
 from math import inf
 from typing import Any
 
-from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.effects import Call, Protocol, script_call
 from lockwork.protocol.locks import deadlocks
 from lockwork.protocol.locks.deadlocks import Deadlock, Edge, Resource, Share
-from lockwork.protocol.scripts import script
 
 _ODD = re.compile(r"[^\w.-]+", re.ASCII)
 _LONGEST = 40
@@ -179,7 +178,7 @@ def _escaped(sign: re.Match[str]) -> str:
 
 
 def _call(prefix: str, keys: Sequence[str], cursor: str, match: str) -> Call:
-    return Call(script("locks_overview"), keys, [f"{prefix}:", cursor, match, _STEP, _NAMED])
+    return script_call("locks_overview", keys, [f"{prefix}:", cursor, match, _STEP, _NAMED])
 
 
 def _snapshot(prefix: str, entry: list[Any]) -> LockSnapshot:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.locks.overview import Holder, read
 from lockwork.protocol.retry import insist
-from lockwork.protocol.scripts import script
 
 KIND = "permits"
 ALL = 1 << 30
@@ -57,7 +56,7 @@ def state(key: str, *, holders: int = 0, waiters: int = 0) -> Protocol[PermitsSt
 
 def _look(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, int]]:
     """Read what is in use, and the fence of the newest grant."""
-    reply = yield Call(script("permits_state"), [key], [holders, waiters])
+    reply = yield script_call("permits_state", key, [holders, waiters])
     capacity, used, held, waiting, named, line, newest = reply
     found = PermitsState(
         capacity,
@@ -77,7 +76,7 @@ def _look(key: str, holders: int, waiters: int) -> Protocol[tuple[PermitsState, 
 
 def downgrade(key: str, owner: str, fence: int, units: int) -> Protocol[bool]:
     """Let a grant keep `units` of what it has; False when it was over. The line goes on in the same step."""
-    return bool((yield from insist(Call(script("permits_downgrade"), [key], [owner, fence, units]))))
+    return bool((yield from insist(script_call("permits_downgrade", key, [owner, fence, units]))))
 
 
 def force(key: str, channels: str) -> Protocol[int]:
@@ -90,6 +89,6 @@ def force(key: str, channels: str) -> Protocol[int]:
     seen, newest = yield from _look(key, _MOST, 0)
     while earlier := [held.fence for held in seen.holders if held.fence <= newest]:
         for fence in earlier:
-            ended += yield Call(script("permits_force"), [key], [0, fence, channels], marked=True)
+            ended += yield script_call("permits_force", key, [0, fence, channels])
         seen, _ = yield from _look(key, _MOST, 0)
     return ended

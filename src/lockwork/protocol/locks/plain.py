@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.locks import polling
 from lockwork.protocol.locks.grants import Granted, Request
-from lockwork.protocol.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +22,13 @@ def acquire(asked: Request, wait: float | None, missing_ms: int = 0) -> Protocol
 
     A key without an expiry is given one of `missing_ms`, unless that is 0.
     """
-    call = Call(script("plain_acquire"), [asked.key], [asked.owner, asked.lease_ms, missing_ms])
+    call = script_call("plain_acquire", asked.key, [asked.owner, asked.lease_ms, missing_ms])
     return polling.acquire(asked, wait, call)
 
 
 def state(key: str) -> Protocol[PlainState]:
     """Read who holds the lock."""
-    held, token, left = yield Call(script("plain_state"), [key], [])
+    held, token, left = yield script_call("plain_state", key, [])
     return PlainState(token, left / 1000 if left >= 0 else None) if held else PlainState(None, 0.0)
 
 
@@ -39,4 +38,4 @@ def force(key: str) -> Protocol[bool]:
     if seen.token is None:
         return False
     # the token says which acquisition is meant: called again after a lost reply, it must not end the next one
-    return bool((yield Call(script("plain_release"), [key], [0, seen.token], marked=True)))
+    return bool((yield script_call("plain_release", key, [0, seen.token])))

@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lockwork.errors import LockTimeout, ServerUnavailable
-from lockwork.protocol.effects import Call, Clock, Protocol
+from lockwork.protocol.effects import Call, Clock, Protocol, script_call
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import CLAIM_MS, Granted, Request, local_deadline
-from lockwork.protocol.scripts import script
 
 Node = int
 """A server, by its place in the list."""
@@ -131,7 +130,7 @@ def _ask(asked: Request, patience: float) -> Protocol[Granted | bool]:
     args = (asked.owner, asked.request, asked.lease_ms, CLAIM_MS, 0, asked.channel)
     while True:
         sent = yield Clock()
-        reply = yield Call(script("lock_acquire"), (asked.key,), args, patience)
+        reply = yield script_call("lock_acquire", asked.key, args, patience)
         if reply[0] == 1:
             return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
         if not reply[1]:
@@ -141,12 +140,12 @@ def _ask(asked: Request, patience: float) -> Protocol[Granted | bool]:
 def _raise(asked: Request, fence: int, patience: float) -> Protocol[Granted | bool]:
     sent = yield Clock()
     args = (asked.owner, asked.request, fence)
-    live, deadline, now = yield Call(script("lock_raise"), (asked.key,), args, patience)
+    live, deadline, now = yield script_call("lock_raise", asked.key, args, patience)
     return Granted(fence, local_deadline(sent, now, deadline)) if live else False
 
 
 def _abandon(asked: Request) -> Call:
-    return Call(script("lock_abandon"), (asked.key,), (asked.owner, asked.request), 1)
+    return script_call("lock_abandon", asked.key, (asked.owner, asked.request), 1)
 
 
 def _withdrawal(asked: Sequence[Request], patience: float) -> Everywhere:

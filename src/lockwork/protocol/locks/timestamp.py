@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.locks import polling
 from lockwork.protocol.locks.grants import Granted, Request
-from lockwork.protocol.scripts import script
 
 Unit = Literal["s", "ms"]
 
@@ -30,12 +29,12 @@ class TimestampState:
 def acquire(asked: Request, wait: float | None, unit: Unit) -> Protocol[Granted]:
     """Set the key to our end time; see polling.acquire. The owner is nine digits, which stand behind the point."""
     args: list[Argument] = [asked.owner, asked.lease_ms, MICROSECONDS[unit]]
-    return polling.acquire(asked, wait, Call(script("timestamp_acquire"), [asked.key], args))
+    return polling.acquire(asked, wait, script_call("timestamp_acquire", asked.key, args))
 
 
 def state(key: str) -> Protocol[TimestampState]:
     """Read when the lock ends."""
-    held, value, left, expiry = yield Call(script("timestamp_state"), [key], [])
+    held, value, left, expiry = yield script_call("timestamp_state", key, [])
     return TimestampState(value if held else None, left / 1000, bool(expiry))
 
 
@@ -45,4 +44,4 @@ def force(key: str) -> Protocol[bool]:
     if seen.value is None or not seen.expires_in:
         return False
     # compared as a whole: called again after a lost reply, it must not end the next one
-    return bool((yield Call(script("plain_release"), [key], [0, seen.value], marked=True)))
+    return bool((yield script_call("plain_release", key, [0, seen.value])))

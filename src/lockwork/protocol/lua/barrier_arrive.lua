@@ -1,12 +1,12 @@
 -- Arrives at a barrier, or stays arrived when called again; the last of the parties lets all of them pass.
--- KEYS: barrier, places, order
--- ARGV: parties, request, channel, secret that seals the message to it
+-- KEYS: <barrier>
+-- ARGV: parties: number, request, channel, secret?
+--   secret: seals the message to the caller
 -- Reply: {1, index, generation, left} passed (now or before), and how many are left to notify; {0, arrived, generation, left} not
 --   yet; {-1, parties, 0, 0} the barrier is for another number of parties, and some have arrived. While some are left, send it again
 -- Invariants: each generation passes exactly its parties, all of them live at that moment; no request passes twice
 -- include: now
 -- include: barrier
-local parties, request = tonumber(ARGV[1]), ARGV[2]
 local left = notify()
 local mine = passed(request)
 if mine then return {1, mine[2], mine[1], left} end
@@ -40,7 +40,7 @@ end
 if not redis.call('ZSCORE', order, request) then
   redis.call('ZADD', order, redis.call('HINCRBY', barrier, 't', 1), request)
 end
-redis.call('HSET', barrier, 'p', parties, 'a' .. request, opens and '' or cmsgpack.pack({ARGV[3], ARGV[4] or ''}))
+redis.call('HSET', barrier, 'p', parties, 'a' .. request, opens and '' or cmsgpack.pack({channel, secret or ''}))
 if not opens then
   redis.call('ZADD', places, last, request)
   keep()

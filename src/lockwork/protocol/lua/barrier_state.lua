@@ -1,6 +1,5 @@
 -- Reads how many have arrived and wait.
--- KEYS: barrier, places, order
--- ARGV: none
+-- KEYS: <barrier>
 -- Reply: {arrived, generation}
 -- include: now
 -- include: barrier

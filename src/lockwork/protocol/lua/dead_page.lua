@@ -1,15 +1,14 @@
 -- Reads dead jobs in the order of their deaths, some at a time.
 -- KEYS: dead, jobs, errors, tries
--- ARGV: 1 for the newest first, time to count ages from (ms; '': now), least age and greatest age (ms; '': any),
---   time and id after which to go on ('': from the beginning), how many, bytes of each record (0: neither record nor error)
+-- ARGV: newest: flag, from, least, greatest, died, behind, most: number, bytes: number
+--   newest: the newest come first; from: ms, ages are counted from then ('': now); least, greatest: ages, ms ('': any)
+--   died, behind: go on behind this time and id ('': from the beginning); bytes: of each record (0: neither record nor error)
 -- Reply: {time that ages count from, how many of such an age there are, 1 when there are more than were read so far,
 --   problem, then per job: id, time, attempts as in `tries` ('': none, or not read), bytes of its record or -1 (it has none), its beginning, error without traceback}
 -- Invariants: what is dead from the first page to the last, and of that age, is seen once
 -- include: now
 -- include: stored
-local dead, jobs, errors, tries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local newest, most, bytes = ARGV[1] == '1', tonumber(ARGV[7]), tonumber(ARGV[8])
-local from = tonumber(ARGV[2]) or math.floor(now / 1000)
+local from = tonumber(from) or math.floor(now / 1000)
 
 -- by bytes: how Lua compares strings depends on the server's locale
 local function before(one, other)
@@ -33,14 +32,14 @@ local function rank(time, id, with)
 end
 
 local first, last = 0, redis.call('ZCARD', dead) - 1
-if ARGV[4] ~= '' then first = redis.call('ZCOUNT', dead, '-inf', string.format('(%.0f', from - ARGV[4])) end
-if ARGV[3] ~= '' then last = redis.call('ZCOUNT', dead, '-inf', string.format('%.0f', from - ARGV[3])) - 1 end
+if greatest ~= '' then first = redis.call('ZCOUNT', dead, '-inf', string.format('(%.0f', from - greatest)) end
+if least ~= '' then last = redis.call('ZCOUNT', dead, '-inf', string.format('%.0f', from - least)) - 1 end
 local count = math.max(0, last - first + 1)
-if ARGV[5] ~= '' then
+if died ~= '' then
   if newest then
-    last = math.min(last, rank(ARGV[5], ARGV[6], false) - 1)
+    last = math.min(last, rank(died, behind, false) - 1)
   else
-    first = math.max(first, rank(ARGV[5], ARGV[6], true))
+    first = math.max(first, rank(died, behind, true))
   end
 end
 local reply = {from, count, 0, ''}

@@ -1,13 +1,14 @@
 -- Keeps a queue's dead set within its bounds: the oldest go first.
--- KEYS: dead, jobs, errors, tries, stats, notes
--- ARGV: ms that a dead job is kept, how many are kept, how many one call takes away
+-- KEYS: <forget>
+-- ARGV: ttl: number, limit: number, most: number
+--   ttl: ms that a dead job is kept; limit: how many are kept; most: how many one call takes away
+-- Out of memory: goes on
 -- Reply: {how many were taken away, 1 when there are more}
 -- Invariants: what is within the bounds stays; a job goes with its record, its error, its notes and its attempts
 -- include: now
 -- include: forget
-local most = tonumber(ARGV[3])
-local over = redis.call('ZCARD', dead) - ARGV[2]
-local latest = math.floor(now / 1000) - ARGV[1]
+local over = redis.call('ZCARD', dead) - limit
+local latest = math.floor(now / 1000) - ttl
 local oldest = redis.call('ZRANGE', dead, 0, most - 1, 'WITHSCORES')
 local ids, bytes, more = {}, 0, 0
 for at = 1, #oldest, 2 do

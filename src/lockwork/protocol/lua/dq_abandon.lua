@@ -1,11 +1,11 @@
 -- Withdraws a pop: out of the line; what it took is due again, unless its id was queued anew since.
--- KEYS: entries, line, books, log 0, log 1
--- ARGV: requests
+-- KEYS: <dq>
+-- ARGV: (request)
+-- Out of memory: goes on
 -- Reply: how many entries came back
 -- Invariants: the pop takes nothing any more, even if it comes late; others who wait are told
 -- include: now
 -- include: dq
-redis.call('ZREM', entries, '') -- a script that has deleted may go on writing when the server is out of memory
 local back, stood = 0, false
 for _, request in ipairs(ARGV) do
   stood = leave(request) or stood
@@ -18,8 +18,8 @@ for _, request in ipairs(ARGV) do
       pairs[at + 1] = taken[at]
     end
     if #pairs > 0 then back = back + redis.call('ZADD', entries, 'NX', unpack(pairs)) end
-    redis.call('HDEL', KEYS[4], request)
-    redis.call('HDEL', KEYS[5], request)
+    redis.call('HDEL', logs[1], request)
+    redis.call('HDEL', logs[2], request)
   end
   remember(request, cmsgpack.pack({}), 1)
   log = redis.call('HMGET', books, 'k', 'x', 'c')

@@ -1,22 +1,23 @@
 -- Adds ids, or moves those that are queued already.
--- KEYS: entries, line, books, log 0, log 1
--- ARGV: request, k(eep) or r(eplace), due us, or '' and then the delay us, ids
+-- KEYS: <dq>
+-- ARGV: request, known_id, due, delay: number, (id)
+--   known_id: k(eep) or r(eplace) what is queued already; due: us, or '' and then delay us
 -- Reply: {how many were added or moved, due us}
 -- Invariants: an id is queued once; a request adds once; who waits is told of what is due sooner than was known
 -- include: now
 -- include: dq
-local request, due = ARGV[1], tonumber(ARGV[3]) or now + ARGV[4]
+local due = tonumber(due) or now + delay
 local done = known(request)
 if done then return cmsgpack.unpack(done) end
 
 local earliest = redis.call('ZRANGE', entries, 0, 0, 'WITHSCORES')[2]
 local pairs = {}
-for at = 5, #ARGV do
+for at = FIRST, #ARGV do
   pairs[#pairs + 1] = due
   pairs[#pairs + 1] = ARGV[at]
 end
 local count
-if ARGV[2] == 'k' then
+if known_id == 'k' then
   count = redis.call('ZADD', entries, 'NX', unpack(pairs))
 else
   count = redis.call('ZADD', entries, 'CH', unpack(pairs))

@@ -1,5 +1,4 @@
 -- Counts the entries.
 -- KEYS: entries
--- ARGV: none
 -- Reply: how many there are, due or not
-return redis.call('ZCARD', KEYS[1])
+return redis.call('ZCARD', entries)

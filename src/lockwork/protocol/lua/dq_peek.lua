@@ -1,9 +1,9 @@
 -- Reads entries, the earliest first.
 -- KEYS: entries
--- ARGV: count, 1 for those that are due only
+-- ARGV: count, only_due: flag
 -- Reply: per entry: id, due us
 -- include: now
-local latest = ARGV[2] == '1' and now or '+inf'
-local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', latest, 'WITHSCORES', 'LIMIT', 0, ARGV[1])
+local latest = only_due and now or '+inf'
+local found = redis.call('ZRANGEBYSCORE', entries, '-inf', latest, 'WITHSCORES', 'LIMIT', 0, count)
 for at = 2, #found, 2 do found[at] = math.floor(tonumber(found[at])) end
 return found

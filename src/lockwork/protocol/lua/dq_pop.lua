@@ -1,12 +1,12 @@
 -- Takes due entries, oldest first; can stand in line when there are none.
--- KEYS: entries, line, books, log 0, log 1
--- ARGV: request, count, channel ('': do not wait)
+-- KEYS: <dq>
+-- ARGV: request, count: number, channel
+--   channel: '': do not wait
+-- Out of memory: goes on
 -- Reply: {us until the caller should look again if it waits and is not told, then per entry: id, due us}
 -- Invariants: an entry is taken once; a request that took something gets the same again; nothing is taken early
 -- include: now
 -- include: dq
-redis.call('ZREM', entries, '') -- a script that has deleted may go on writing when the server is out of memory
-local request, count, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 
 local function answer(taken)
   local reply = {0}

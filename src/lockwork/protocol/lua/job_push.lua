@@ -1,22 +1,22 @@
 -- Enqueues one plain job that may run at once: the most frequent call, so it touches what it needs and no more.
--- KEYS: jobs, the ready list of its level, idle, stats, dead; with a guess at who sleeps also workers and that session's run hash
--- ARGV: id, record; with such a guess also its session and its channel
+-- KEYS: jobs, idle, stats, dead, workers; ready, run?
+-- ARGV: id, record, session?, channel?
+--   ready: the list of the job's level; run, session, channel: of a guess at who sleeps
 -- Reply: 0 if it is known; {waiting, size} when the queue has no room for it; if it is new 1, or the channel of a worker that
 --   probably sleeps when the next comes
 -- Invariants: as jobs_push; after a lost reply jobs_push is what can be sent again
-local jobs, ready, idle, stats, dead = unpack(KEYS)
 local asleep = redis.call('ZCOUNT', idle, 0, '+inf')
 local size = tonumber(redis.call('HGET', stats, 'size') or nil)
 if size then
   local waiting = redis.call('HLEN', jobs) - (redis.call('HGET', stats, 'running') or 0) - redis.call('ZCARD', dead)
-  if waiting >= size and redis.call('HEXISTS', jobs, ARGV[1]) == 0 then return {waiting, size} end
+  if waiting >= size and redis.call('HEXISTS', jobs, id) == 0 then return {waiting, size} end
 end
-if redis.call('HSETNX', jobs, ARGV[1], ARGV[2]) == 0 then return 0 end
-if #ARGV[2] > 4096 then redis.call('HSET', stats, 'heavy', 1) end -- as weigh in limits.lua
+if redis.call('HSETNX', jobs, id, record) == 0 then return 0 end
+if #record > 4096 then redis.call('HSET', stats, 'heavy', 1) end -- as weigh in limits.lua
 local function stand()
-  local pushed = redis.pcall('RPUSH', ready, ARGV[1])
+  local pushed = redis.pcall('RPUSH', ready, id)
   if type(pushed) == 'table' then
-    redis.call('HDEL', jobs, ARGV[1])
+    redis.call('HDEL', jobs, id)
     return pushed
   end
   redis.call('HINCRBY', stats, 'enqueued', 1)
@@ -26,7 +26,7 @@ if asleep == 0 then return stand() or 1 end
 -- include: limits
 -- include: wake
 -- include: offer
-local taker = offer(ARGV[3], ARGV[4], ARGV[1], ARGV[2])
+local taker = offer(session, channel, id, record)
 if taker then
   redis.call('HINCRBY', stats, 'enqueued', 1)
 else

@@ -1,15 +1,15 @@
 -- Keeps the leases of worker sessions alive, all jobs of a session at once.
--- KEYS: workers, stats
--- ARGV: lease ms, then for each session: session, 1 to join for the first time
+-- KEYS: workers: zset, stats
+-- ARGV: lease: number, (session, joins)
+--   lease: ms; joins: 1 to join for the first time
+-- Out of memory: goes on
 -- Reply: {now ms, ms until the next deadline of another session or -1, overdue session or '', its deadline, then 1 or 0 (it is over)
 --   per session}
 -- Invariants: a session that is over does not come back; no deadline lies further ahead than its own lease
 -- include: now
-local workers, stats = KEYS[1], KEYS[2]
 -- Sessions are kept by a clock that goes on where the server's is set back: beat is the newest time it has shown, ms, and
 -- ahead how far it is ahead of the server's. Else the jobs of a dead session would wait for as long as the step was.
 local shown = redis.call('HMGET', stats, 'beat', 'ahead')
-redis.call('ZREM', workers, '') -- a script that has deleted may go on writing when the server is out of memory
 local newest, ahead = tonumber(shown[1] or 0), tonumber(shown[2] or 0)
 local today = math.floor(now / 1000) + ahead
 if today < newest then
@@ -21,11 +21,11 @@ if redis.call('EXISTS', stats) == 1 then
 end
 
 local mine, alive = {}, {}
-local deadline = today + ARGV[1]
-for at = 2, #ARGV, 2 do
-  local session = ARGV[at]
+local deadline = today + lease
+for at = FIRST, #ARGV, STRIDE do
+  local session, joins = ARGV[at], ARGV[at + 1]
   mine[session] = true
-  if ARGV[at + 1] == '1' or (redis.call('ZSCORE', workers, session) or '0') ~= '0' then
+  if joins == '1' or (redis.call('ZSCORE', workers, session) or '0') ~= '0' then
     redis.call('ZADD', workers, deadline, session)
     alive[#alive + 1] = 1
   else

@@ -1,31 +1,22 @@
 -- Takes away jobs that wait, some at a time; what runs, and what is dead, is left.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, tries, dead, errors, watch,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn, flows, log of this
---   operation
--- ARGV: step, window ms, how many of each place at most: of each priority, of the scheduled ones, of those in line
+-- KEYS: <push>, <finish>, <lines>, notes: hash, expiry: zset, withdrawn: set, flows: hash; log
+-- ARGV: step: number, window: number, (most)
+--   window: ms; most: how many of each priority, of the scheduled ones, and of those in line
+-- Out of memory: goes on
 -- Reply: {taken from each of the five places, how many of those were jobs}
 -- Invariants: who waits for such a job's result is told that there will be none; nobody else pays for that
 -- include: now
 -- include: step
 -- include: push
-local tries, dead, errors, watch = KEYS[10], KEYS[12], KEYS[13], KEYS[14]
-local results, older = KEYS[8], KEYS[9]
-local notes, expiry, withdrawn, flows = KEYS[21], KEYS[22], KEYS[23], KEYS[24]
 -- include: finish
-local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
-touch('HLEN', 21, 21)
-touch('ZCARD', 22, 22)
-touch('SCARD', 23, 23)
-touch('HLEN', 24, 24)
 -- include: lines
 -- include: flows
-redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 local JOBS = 500
 local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0}, {}, 0, 0
 
 -- What stands first in one of the places.
 local function found_in(place, most)
-  if place < 4 then return redis.call('LRANGE', KEYS[1 + place], 0, most - 1) end
+  if place < 4 then return redis.call('LRANGE', ready[place], 0, most - 1) end
   if place == 4 then return redis.call('ZRANGE', due, 0, most - 1) end
   local found = redis.call('ZRANGE', lines, 0, most - 1)
   for at, entry in ipairs(found) do found[at] = string.match(entry, ' ([^ ]+)$') end
@@ -33,7 +24,7 @@ local function found_in(place, most)
 end
 
 for place = 1, 5 do
-  local most = math.min(ARGV[2 + place], JOBS - looked)
+  local most = math.min(ARGV[FIRST + place - 1], JOBS - looked)
   if most > 0 and bytes <= BYTES then
     local found = found_in(place, most)
     for _, id in ipairs(found) do
@@ -54,7 +45,7 @@ for place = 1, 5 do
         end
       end
     end
-    if reply[place] > 0 and place < 4 then redis.call('LPOP', KEYS[1 + place], reply[place]) end
+    if reply[place] > 0 and place < 4 then redis.call('LPOP', ready[place], reply[place]) end
     if reply[place] > 0 and place == 4 then redis.call('ZREM', due, unpack(found, 1, reply[place])) end
   end
 end
@@ -74,7 +65,7 @@ if #ids > 0 then
   redis.call('HDEL', notes, unpack(ids))
   redis.call('ZREM', expiry, unpack(ids))
   if reply[6] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[6]) end
-  carry_on(outcomes, tonumber(ARGV[2]))
-  conclude(outcomes, tonumber(ARGV[2]))
+  carry_on(outcomes, window)
+  conclude(outcomes, window)
 end
 return keep(reply)

@@ -1,8 +1,9 @@
 -- Ends jobs that had to begin by now, and goes on with flows that left something to do; then forgets results that were kept for
 -- a time of their own, and flows that ended long ago. A bounded part of that.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
---   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, flows
--- ARGV: window ms
+-- KEYS: <control>
+-- ARGV: window: number
+--   window: ms
+-- Out of memory: goes on
 -- Reply: how many entries are left whose time has come
 -- Invariants: only a job that waits expires; one that was ever leased is not in expiry any more
 -- include: now
@@ -27,8 +28,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
     end
   end
 end
-carry_on(outcomes, tonumber(ARGV[1]))
-conclude(outcomes, tonumber(ARGV[1]))
+carry_on(outcomes, window)
+conclude(outcomes, window)
 if expired > 0 then redis.call('HINCRBY', stats, 'expired', expired) end
 local left, bytes = 250, 4 * BYTES -- of fields to delete, which is cheaper than to read them
 for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do

@@ -1,22 +1,20 @@
 -- Ends a worker's sleep without a fetch: its entry goes, or, if it was woken already, another worker is woken instead. A job that
 -- it was offered meanwhile goes back, or ends if it is to be cancelled.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, notes
--- ARGV: the worker's channel, 1 if it woke up without a message: then it was the one that knew when to look again; fence of the last job
---   that it has; window ms
+-- KEYS: <push>, <finish>, notes: hash; run: hash
+-- ARGV: channel, awake: flag, known: number, window: number
+--   channel: the worker's; awake: it woke up without a message: then it was the one that knew when to look again
+--   known: fence of the last job that it has; window: ms
 -- Reply: 1 when another worker was told, else 0
 -- Invariants: a wake-up that its worker cannot use is not lost while another worker sleeps; a job of which its worker was asked to
 --   cancel it does not run again on its own
 -- include: now
 -- include: push
-local tries, run, dead, errors, watch, notes = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local results, older, known = KEYS[8], KEYS[9], tonumber(ARGV[3])
 -- include: finish
-touch('HLEN', 15, 15)
-local since = tonumber(redis.call('ZSCORE', idle, ARGV[1]) or nil)
-redis.call('ZREM', idle, ARGV[1])
-if since and since >= 0 and ARGV[2] ~= '1' then return 0 end
+local since = tonumber(redis.call('ZSCORE', idle, channel) or nil)
+redis.call('ZREM', idle, channel)
+if since and since >= 0 and not awake then return 0 end
 if since and since < 0 then
-  if -since <= known and ARGV[2] ~= '1' then return 0 end -- it has the job
+  if -since <= known and not awake then return 0 end -- it has the job
   local held, outcomes = redis.call('HGETALL', run), {}
   for at = 1, #held, 2 do
     local given = tonumber(string.match(held[at + 1], ' (%d+) ~$') or 0)
@@ -36,6 +34,6 @@ if since and since < 0 then
       end
     end
   end
-  conclude(outcomes, tonumber(ARGV[4]))
+  conclude(outcomes, window)
 end
 return wake(1) and 1 or 0

@@ -1,18 +1,17 @@
 -- Reads jobs that wait, some at a time: the ready ones in the order in which they will run, then those in line for their
 -- key or their group's turn; or the scheduled by due time.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, tries, lines, withdrawn
--- ARGV: ready or scheduled, how many to pass over, how many to read, bytes of each record
+-- KEYS: jobs, ready*3, due, tries, lines, withdrawn
+-- ARGV: place, skip: number, most: number, bytes: number
+--   place: ready or scheduled; bytes: of each record
 -- Reply: {now ms, {ready jobs of each priority, scheduled ones, those in line}, how many were looked at, problem,
 --   then per job: id, due ms or 0, attempts, bytes of its record or -1 (it has none), its beginning}
 -- include: now
 -- include: stored
-local jobs, due, tries, lines, withdrawn = KEYS[1], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local skip, most, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local lengths, ids, times = {}, {}, {}
-for level = 1, 3 do lengths[level] = redis.call('LLEN', KEYS[1 + level]) end
+for level = 1, 3 do lengths[level] = redis.call('LLEN', ready[level]) end
 lengths[4] = redis.call('ZCARD', due)
 lengths[5] = redis.call('ZCARD', lines)
-if most > 0 and ARGV[1] == 'scheduled' then
+if most > 0 and place == 'scheduled' then
   local found = redis.call('ZRANGE', due, skip, skip + most - 1, 'WITHSCORES')
   for at = 1, #found, 2 do
     ids[#ids + 1] = found[at]
@@ -21,7 +20,7 @@ if most > 0 and ARGV[1] == 'scheduled' then
 elseif most > 0 then
   for level = 1, 3 do
     if #ids < most and skip < lengths[level] then
-      for _, id in ipairs(redis.call('LRANGE', KEYS[1 + level], skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
+      for _, id in ipairs(redis.call('LRANGE', ready[level], skip, skip + most - #ids - 1)) do ids[#ids + 1] = id end
     end
     skip = math.max(0, skip - lengths[level])
   end

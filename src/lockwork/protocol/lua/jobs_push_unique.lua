@@ -1,24 +1,18 @@
 -- Enqueues jobs with unique names. One whose name is taken is not enqueued: it meets the job that has the name.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, lines, books, sleeping, ring:0, ring:1,
---   ring:2, tries, notes, dead, expiry, unique, unique:ends
--- ARGV: again (1: an earlier try may have been applied), ms until they expire (negative: at that moment; '': never), ms for
---   which a name is taken (0: until its job begins or ends, as its header says), what a taken name means: k (nothing), r (the
---   job that has it, if it waits, becomes this one; without a delay it stays where it is), b (the same, and it is due after
---   the delay), ms from the first call after which it is due at the latest (0: any); then for each job as jobs_push
+-- KEYS: <push>, <lines>, tries: hash, notes: hash, dead: zset, expiry: zset, unique: hash, unique_ends: zset
+-- ARGV: again: flag, limit, taken_ms: number, meaning, longest: number, (id, record, delay)
+--   again: an earlier try may have been applied; limit: ms until they expire (negative: at that moment; '': never)
+--   taken_ms: ms for which a name is taken (0: until its job begins or ends, as its header says)
+--   meaning: of a taken name: k (nothing), r (the job that has it, if it waits, becomes this one; without a delay it stays
+--     where it is), b (the same, and it is due after the delay)
+--   longest: ms from the first call after which it is due at the latest (0: any); delay: as jobs_push
 -- Reply: per job the id of the job that has the name, and n (new), k (nothing was changed), r (it became this one) or m (and
 --   was moved); or {waiting, size} when the queue has no room for the new ones, and nothing was done
 -- Invariants: a name has one job; a job that runs or has ended stays as it is; it is in one place before and after
 -- include: now
 -- include: push
-local lines, books, sleeping, rings = KEYS[10], KEYS[11], KEYS[12], 13
-local tries, notes, dead, expiry, unique, ends = KEYS[16], KEYS[17], KEYS[18], KEYS[19], KEYS[20], KEYS[21]
-touch('HLEN', 16, 17)
-touch('ZCARD', 18, 19)
-touch('HLEN', 20, 20)
-touch('ZCARD', 21, 21)
 -- include: lines
 local today = math.floor(now / 1000)
-local again, limit, time, meaning, longest = ARGV[1] == '1', ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 -- Who has the name, and when it is due at the latest.
 local function holder_of(name)
   local id, latest = name_holder(name, dead)
@@ -36,19 +30,19 @@ local function met(record)
   return taken
 end
 
-local no_room = refused(6, again, dead, met)
+local no_room = refused(FIRST, again, dead, met)
 if no_room then return no_room end
 local args, reply = {}, {}
 for at = 1, #ARGV do args[at] = ARGV[at] end
 for at = #ARGV, 1, -1 do ARGV[at] = nil end -- jobs are pushed from there
 
 local function take_name(name, id)
-  if time > 0 then
+  if taken_ms > 0 then
     redis.call('HDEL', books, 'u ' .. name) -- of a job that was deleted by hand
-    redis.call('HSET', unique, name, string.format('%s %.0f', id, today + time))
-    redis.call('ZADD', ends, today + time, name)
-    for _, key in ipairs({unique, ends}) do
-      if redis.call('PTTL', key) < time + 60000 then redis.call('PEXPIRE', key, time + 60000) end
+    redis.call('HSET', unique, name, string.format('%s %.0f', id, today + taken_ms))
+    redis.call('ZADD', unique_ends, today + taken_ms, name)
+    for _, key in ipairs({unique, unique_ends}) do
+      if redis.call('PTTL', key) < taken_ms + 60000 then redis.call('PEXPIRE', key, taken_ms + 60000) end
     end
   else
     redis.call('HSET', books, 'u ' .. name, longest > 0 and string.format('%s %.0f', id, today + longest) or id)
@@ -82,7 +76,7 @@ end
 -- Enqueue it, unless its name is taken.
 local function come(id, record, delay)
   if again then
-    local ended = redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1
+    local ended = redis.call('HEXISTS', results[1], id) == 1 or redis.call('HEXISTS', results[2], id) == 1
     if ended or redis.call('HEXISTS', jobs, id) == 1 then return id, 'n' end
   end
   local _, name = unique_name(record)
@@ -95,14 +89,14 @@ local function come(id, record, delay)
   return id, 'n'
 end
 
-for at = 6, #args, 3 do
+for at = FIRST, #args, STRIDE do
   local id, change = come(args[at], args[at + 1], args[at + 2])
   reply[#reply + 1] = id
   reply[#reply + 1] = change
 end
-local over = redis.call('ZRANGEBYSCORE', ends, '-inf', today, 'LIMIT', 0, 500)
+local over = redis.call('ZRANGEBYSCORE', unique_ends, '-inf', today, 'LIMIT', 0, 500)
 if #over > 0 then
   redis.call('HDEL', unique, unpack(over))
-  redis.call('ZREM', ends, unpack(over))
+  redis.call('ZREM', unique_ends, unpack(over))
 end
 return reply

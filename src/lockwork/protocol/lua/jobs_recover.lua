@@ -1,53 +1,46 @@
 -- Gives back the jobs of a worker session that is over, the oldest first; one that used up its deliveries goes to the dead set.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch, workers,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, flows
--- ARGV: window ms, session, 1 when the caller knows that the session's process is gone, its channel, crashes after which a job is
---   dead that has no cap of deliveries, 1 when the process died; 0 when it was stopped: then only jobs with such a cap are counted;
---   the deadline of the session as a beat found it overdue, if its process is not known to be gone
+-- KEYS: <push>, <finish>, <lines>, workers: zset, notes, expiry: zset, flows: hash; run: hash
+-- ARGV: window: number, session, gone: flag, channel, most_crashes: number, died: flag, ended
+--   window: ms; gone: the caller knows that the session's process is gone; channel: the session's
+--   most_crashes: after which a job is dead that has no cap of deliveries
+--   died: the process died; else it was stopped: then only jobs with such a cap are counted
+--   ended: the deadline of the session as a beat found it overdue, if its process is not known to be gone
+-- Out of memory: goes on
 -- Reply: {jobs given back, jobs left for the next call}, {0, 0} when the session lives; then for each job that went to the dead set:
 --   id, attempts as in `tries`, the beginning of its record, error
 -- Invariants: a session that is not over keeps its jobs; afterwards its tokens settle nothing; one with jobs left is in workers;
 --   a job that was offered to a session whose lease ended before it called again did not begin, and is not counted
 -- include: now
 -- include: push
-local tries, run, dead, errors, watch, workers = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14], KEYS[15]
-local results, older = KEYS[8], KEYS[9]
-local notes, expiry, flows = KEYS[22], KEYS[23], KEYS[24]
 -- include: finish
 local noted = redis.call('HLEN', notes) > 0
-touch('ZCARD', 23, 23)
-touch('HLEN', 24, 24)
-redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-local lines, books, sleeping, rings = KEYS[16], KEYS[17], KEYS[18], 19
-touch('ZCARD', 15, 15)
 -- include: lines
 -- include: flows
 local HEAD = 512 -- bytes of a record that are enough to know its task
-local session = ARGV[2]
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 -- no look at the clock, which may have been set since: who has beaten again has another deadline; at 0 it is being recovered
-if ARGV[3] ~= '1' and deadline and deadline ~= 0 and deadline ~= tonumber(ARGV[7]) then return {0, 0} end
+if not gone and deadline and deadline ~= 0 and deadline ~= tonumber(ended) then return {0, 0} end
 redis.call('ZREM', workers, session)
 -- an offer that it has not confirmed
-local offered = -(redis.call('ZSCORE', idle, ARGV[4]) or 0)
-redis.call('ZREM', idle, ARGV[4])
+local offered = -(redis.call('ZSCORE', idle, channel) or 0)
+redis.call('ZREM', idle, channel)
 
 -- What becomes of a delivery: what to note in `tries` (nil: what is there stays; false: also, and it did not begin), and the error,
 -- if the job is dead by it.
 local function fate(token, record)
   -- a process that was seen to die may have died of it; one that froze has not seen it
-  if ARGV[3] ~= '1' and tonumber(string.match(token, ' (%d+) ~$')) == offered then return false end
+  if not gone and tonumber(string.match(token, ' (%d+) ~$')) == offered then return false end
   local attempts, most = string.match(record, '^%d,(%d+)/?(%d*)')
   most = tonumber(most)
   -- a record that cannot be read is not handed out again
-  if attempts and not most and ARGV[6] == '0' then return nil end
+  if attempts and not most and not died then return nil end
   local tried, crashes = crashed(token)
   local attempt = tonumber(string.match(tried, '^%d+'))
-  local how = ARGV[6] == '0' and 'stopped' or 'died'
+  local how = not died and 'stopped' or 'died'
   if most and attempt >= most then
     return tried, 'its worker ' .. how .. ' while it ran, and it was delivered ' .. attempt .. ' of at most ' .. most .. ' times'
   end
-  if not attempts or (not most and crashes >= tonumber(ARGV[5])) then
+  if not attempts or (not most and crashes >= most_crashes) then
     return tried, 'its worker ' .. how .. ' ' .. crashes .. ' times while it ran'
   end
   return tried
@@ -115,10 +108,10 @@ for _, id in ipairs(ids) do
   end
   redis.call('HDEL', run, id)
 end
-carry_on(outcomes, tonumber(ARGV[1]))
-conclude(outcomes, tonumber(ARGV[1]))
+carry_on(outcomes, window)
+conclude(outcomes, window)
 local moved = back + buried + cancelled
-if moved > 0 and ARGV[6] ~= '0' then redis.call('HINCRBY', stats, 'recovered', moved) end
+if moved > 0 and died then redis.call('HINCRBY', stats, 'recovered', moved) end
 if buried > 0 then
   redis.call('HINCRBY', stats, 'dead', buried)
   redis.call('HINCRBY', stats, 'failed', buried)

@@ -1,8 +1,10 @@
 -- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list or line.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, workers,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, withdrawn
--- ARGV: again, want, request, session, channel (to be woken on when nothing was ready; '' for none), fence of the last job that
---   the caller has of this queue: what was offered to it since, and it has not heard of, is its answer; a new secret for sealing offers
+-- KEYS: <push>, <lines>, tries: hash, workers, notes, expiry, withdrawn; run: hash
+-- ARGV: again: flag, want: number, request, session, channel, known: number, seal?
+--   again: an earlier try may have been applied; channel: to be woken on when nothing was ready; '' for none
+--   known: fence of the last job that the caller has of this queue: what was offered to it since, and it has not heard of, is
+--     its answer
+--   seal: a new secret for sealing offers
 -- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record; or, if it is to be woken, the secret that
 --   seals offers to it}; state 0: the session is over; 2: jobs have
 --   expired, and nothing is leased before jobs_expire has ended them, or there is nothing to lease, and something to forget; 3: as 1, and last comes {id, note, id, note ...}
@@ -10,10 +12,6 @@
 --   twice; a key has one job at a time, a group no more than its limit, and so has the queue; nothing is leased while it is paused
 -- include: now
 -- include: push
-local tries, run, workers = KEYS[10], KEYS[11], KEYS[12]
-local lines, books, sleeping, rings = KEYS[13], KEYS[14], KEYS[15], 16
-local notes, expiry, withdrawn = KEYS[19], KEYS[20], KEYS[21]
-touch('HLEN', 10, 11)
 -- include: lines
 local GONE = 60000000 -- us; who sleeps comes again every few seconds
 local noted, void = redis.call('HLEN', notes) > 0, redis.call('SCARD', withdrawn) > 0
@@ -23,11 +21,10 @@ if limit and tonumber(limit) < 0 then
   swept = true
   limit = redis.call('ZRANGEBYSCORE', expiry, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 end
-local want, request = tonumber(ARGV[2]), ARGV[3]
 local fence = math.max(now, tonumber(rules[9] or 0) + 1) -- it rises although the clock may be set back
 local reply = {1, fence, -1}
 
-if (redis.call('ZSCORE', workers, ARGV[4]) or '0') == '0' then return {0, now, -1} end
+if (redis.call('ZSCORE', workers, session) or '0') == '0' then return {0, now, -1} end
 
 -- `tried`: what `tries` has of the job.
 local function lease(id, tried, record, leased)
@@ -64,9 +61,9 @@ local function with_notes()
   return reply
 end
 
-local offered, known = -(redis.call('ZSCORE', idle, ARGV[5]) or 0), tonumber(ARGV[6])
-redis.call('ZREM', idle, ARGV[5]) -- it is awake: it is not to be woken in place of one that sleeps
-if ARGV[1] == '1' or offered > known then
+local offered = -(redis.call('ZSCORE', idle, channel) or 0)
+redis.call('ZREM', idle, channel) -- it is awake: it is not to be woken in place of one that sleeps
+if again or offered > known then
   -- the reply of an earlier try was lost, or an offer: what was leased by it is in the run hash
   local held = redis.call('HGETALL', run)
   for at = 1, #held, 2 do
@@ -165,22 +162,22 @@ local function take(ready, most)
 end
 
 -- a ring may still name groups of which nothing waits any more
-local grouped = redis.call('EXISTS', lines, sleeping, KEYS[rings], KEYS[rings + 1], KEYS[rings + 2]) > 0
+local grouped = redis.call('EXISTS', lines, sleeping, unpack(rings)) > 0
 if grouped then wake_groups() end
-for level = 2, 4 do
+for level = 0, 2 do
   if grouped then
     -- the plain jobs are one more in the round
-    local turns = redis.call('LLEN', KEYS[rings + level - 2])
-    local share = redis.call('LLEN', KEYS[level]) == 0 and room or math.ceil(room * turns / (turns + 1))
-    lease_turns(level - 2, share)
+    local turns = redis.call('LLEN', rings[1 + level])
+    local share = redis.call('LLEN', ready[1 + level]) == 0 and room or math.ceil(room * turns / (turns + 1))
+    lease_turns(level, share)
   end
   while room > 0 and budget > 0 and not full do
-    local ids = take(KEYS[level], math.min(room, 1000))
+    local ids = take(ready[1 + level], math.min(room, 1000))
     if not ids then break end
     budget = budget - #ids
     lease_all(ids)
   end
-  if grouped and room > 0 and not full then unseen = lease_turns(level - 2, room) or unseen end
+  if grouped and room > 0 and not full then unseen = lease_turns(level, room) or unseen end
   if full then break end
 end
 
@@ -201,12 +198,12 @@ if room > 0 and (budget <= 0 or unseen) then
   reply[3] = 0 -- many were void, or groups of which nothing may run: look again at once
 elseif swept and #reply == 3 and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
   return {2, now, 0}
-elseif #reply == 3 and ARGV[5] ~= '' then
-  redis.call('ZADD', idle, now + (wait or 0) * 1000, ARGV[5]) -- who comes for the rate is not woken before (wake.lua)
+elseif #reply == 3 and channel ~= '' then
+  redis.call('ZADD', idle, now + (wait or 0) * 1000, channel) -- who comes for the rate is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle, 0, now - GONE) -- killed in their sleep
   if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
-  if not rules[11] and ARGV[7] then
-    rules[11] = ARGV[7]
+  if not rules[11] and seal then
+    rules[11] = seal
     redis.call('HSET', stats, 'seal', rules[11])
   end
   reply[4] = rules[11]

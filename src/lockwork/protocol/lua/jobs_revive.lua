@@ -1,13 +1,13 @@
 -- Lets a job run again that is dead, cancelled or expired; its attempts count from 1 again.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, notes, dead, errors, watch, expiry,
---   withdrawn, kept, workers, lines, books, sleeping, ring:0, ring:1, ring:2, flows
--- ARGV: again (1: an earlier try may have been applied), id, delay ms (negative: due at that moment)
+-- KEYS: <control>
+-- ARGV: again: flag, id, wait
+--   again: an earlier try may have been applied; wait: ms (negative: due at that moment)
+-- Out of memory: goes on
 -- Reply: revived; or, and nothing was done: waiting (it has not ended), succeeded (or died, and was deleted), taken (another job
 --   has its unique name), blocked (it was cancelled while it waited for others of its flow, which have not ended) or unknown
 -- Invariants: a job is in one place before and after; what it ended with is forgotten; no job of a flow runs before its parents end
 -- include: now
 -- include: control
-local again, id, wait = ARGV[1] == '1', ARGV[2], ARGV[3]
 local record = redis.call('HGET', jobs, id)
 if record then
   if not redis.call('ZSCORE', dead, id) then return again and 'revived' or 'waiting' end
@@ -16,7 +16,7 @@ if record then
   redis.call('HDEL', errors, id)
   redis.call('HDEL', tries, id)
 else
-  local blob = redis.call('HGET', results, id) or redis.call('HGET', older, id)
+  local blob = redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
   if not blob then return 'unknown' end
   record = string.match(blob, '^[cx]%d+[^;]*;(.*)$')
   if not record then return again and 'revived' or 'succeeded' end
@@ -25,8 +25,8 @@ else
   redis.call('HSET', jobs, id, record)
   weigh(record)
 end
-redis.call('HDEL', results, id, id .. ' p')
-redis.call('HDEL', older, id, id .. ' p')
+redis.call('HDEL', results[1], id, id .. ' p')
+redis.call('HDEL', results[2], id, id .. ' p')
 if wait == '0' then line_up(id, record) else schedule(id, wait) end
 redis.call('HINCRBY', stats, 'revived', 1)
 return 'revived'

@@ -1,31 +1,22 @@
 -- Ends, retries or gives back leased jobs.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, tries, run, dead, errors, watch,
---   lines, books, sleeping, ring:0, ring:1, ring:2, notes, expiry, kept, flows
--- ARGV: window ms, then for each job: id, token, outcome, value, delay ms
+-- KEYS: <push>, <finish>, <lines>, notes, expiry: zset, kept: hash, flows: hash; run: hash
+-- ARGV: window: number, (id, token, outcome, value, delay)
+--   window: ms; delay: ms
 --   outcome s: done, value is the result, kept for the delay if that is not 0; r: run again after the delay, value is
---   the error; d: dead, value is the error; k: run again after the delay, the process that ran it died; K: the same, dead;
---   g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
+--     the error; d: dead, value is the error; k: run again after the delay, the process that ran it died; K: the same, dead;
+--     g: give back, not counted as an attempt; z: the same, after the delay; c: cancelled
+-- Out of memory: goes on
 -- Reply: per job 1, or 0 when the lease was not the caller's any more (and nothing was written for it), or -1 when it is for another
 --   call, because those before it had large records
 -- Invariants: only the token of the current lease settles; a job is in one place before and after
 -- include: now
 -- include: push
-local tries, run, dead, errors, watch = KEYS[10], KEYS[11], KEYS[12], KEYS[13], KEYS[14]
-local results, older = KEYS[8], KEYS[9]
-local notes, expiry, kept = KEYS[21], KEYS[22], KEYS[23]
 -- include: finish
-local lines, books, sleeping, rings = KEYS[15], KEYS[16], KEYS[17], 18
-touch('ZCARD', 22, 22)
-touch('HLEN', 23, 23)
-local flows = KEYS[24]
-touch('HLEN', 24, 24)
 -- include: lines
 -- include: flows
 local noted = redis.call('HLEN', notes) > 0
-redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-local window = tonumber(ARGV[1])
 local ids, reply = {}, {}
-for at = 2, #ARGV, 5 do ids[#ids + 1] = ARGV[at] end
+for at = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', notes, unpack(ids))
 local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
@@ -46,8 +37,8 @@ local function affords(id, token, outcome, mark)
 end
 
 for index, id in ipairs(ids) do
-  local at = 2 + (index - 1) * 5
-  local token, outcome, value = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local at = FIRST + (index - 1) * STRIDE
+  local token, outcome, value, delay = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
   if put_off then
     reply[index] = -1
@@ -74,11 +65,11 @@ for index, id in ipairs(ids) do
     if outcome == 's' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
-      if ARGV[at + 4] == '0' then
+      if delay == '0' then
         outcomes[#outcomes + 1] = 's' .. value
       else
         outcomes[#outcomes + 1] = 's'
-        keep(id, 's' .. value, tonumber(ARGV[at + 4]))
+        keep(id, 's' .. value, tonumber(delay))
       end
       if tried ~= '1' then retried[#retried + 1] = id end
       counts.succeeded = counts.succeeded + 1
@@ -95,11 +86,11 @@ for index, id in ipairs(ids) do
       retried[#retried + 1] = id
       counts.cancelled = counts.cancelled + 1
     elseif outcome == 'z' then
-      redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)
+      redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
       again = again + 1
     elseif outcome == 'r' then
       redis.call('HSET', tries, id, tried)
-      redis.call('ZADD', due, math.floor(now / 1000) + ARGV[at + 4], id)
+      redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
       counts.failed = counts.failed + 1
       counts.retried = counts.retried + 1
       again = again + 1

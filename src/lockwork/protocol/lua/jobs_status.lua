@@ -1,16 +1,16 @@
 -- Counts a queue's jobs by place, and reads its counters.
--- KEYS: ready:0, ready:1, ready:2, due, dead, stats, workers, lines, withdrawn, then the run hash of each session named in ARGV,
---   then flows
--- ARGV: the sessions
+-- KEYS: ready*3, due, dead, stats, workers, lines, withdrawn, flows; runs*
+-- ARGV: (session)
+--   session: those that the caller knows, with their run hashes
 -- Reply: {ready, scheduled, dead, {name, count, ...}, {session, deadline ms, ...}, now ms, blocked by flows, running per session ...}
 -- include: now
-local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
-  + redis.call('ZCARD', KEYS[8]) - redis.call('SCARD', KEYS[9])
+local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
+  + redis.call('ZCARD', lines) - redis.call('SCARD', withdrawn)
 local reply = {
-  ready, redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[5]), redis.call('HGETALL', KEYS[6]),
-  redis.call('ZRANGE', KEYS[7], 0, 999, 'WITHSCORES'),
-  math.floor(now / 1000) + tonumber(redis.call('HGET', KEYS[6], 'ahead') or 0), -- as jobs_beat counts
-  tonumber(redis.call('HGET', KEYS[#KEYS], '#') or 0),
+  waiting, redis.call('ZCARD', due), redis.call('ZCARD', dead), redis.call('HGETALL', stats),
+  redis.call('ZRANGE', workers, 0, 999, 'WITHSCORES'),
+  math.floor(now / 1000) + tonumber(redis.call('HGET', stats, 'ahead') or 0), -- as jobs_beat counts
+  tonumber(redis.call('HGET', flows, '#') or 0),
 }
-for at = 10, #KEYS - 1 do reply[#reply + 1] = redis.call('HLEN', KEYS[at]) end
+for _, run in ipairs(runs) do reply[#reply + 1] = redis.call('HLEN', run) end
 return reply

@@ -1,24 +1,24 @@
 -- Counts a latch down; at zero it opens, and wakes every process that waits, each with one message.
--- KEYS: latch, log 0, log 1
--- ARGV: count, ttl ms, request, n
+-- KEYS: <latch>
+-- ARGV: size: number, ttl: number, request, n: number
+--   size: the latch's count; ttl: ms
 -- Reply: {1, left}; {-1, count} the latch is in use with another count
 -- Invariants: a request counts once; what is left never rises within a round; an open latch stays open until it is reset
 -- include: now
 -- include: latch
 -- include: publish
 -- include: seal
-if not touch(tonumber(ARGV[1]), tonumber(ARGV[2])) then return {-1, count} end
-local request = ARGV[3]
-local before = redis.call('HGET', KEYS[2 + turn], request) or redis.call('HGET', KEYS[3 - turn], request)
+if not opened_with(size, ttl) then return {-1, count} end
+local before = redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)
 if before then return {1, tonumber(before)} end
-if known('z', request) then return {1, 0} end
+if known(latch, 'z', request) then return {1, 0} end
 if left == 0 then
-  remember('z', request)
+  remember(latch, 'z', request)
   return {1, 0}
 end
 
-left = math.max(0, left - ARGV[4])
-redis.call('HSET', KEYS[2 + turn], request, left)
+left = math.max(0, left - n)
+redis.call('HSET', logs[1 + turn], request, left)
 redis.call('HSET', latch, 'n', left)
 if left == 0 then
   redis.call('HSET', latch, 'o', round)
@@ -32,5 +32,5 @@ if left == 0 then
     end
   end
 end
-keep(tonumber(ARGV[2]))
+keep(ttl)
 return {1, left}

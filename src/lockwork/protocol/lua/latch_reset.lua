@@ -1,11 +1,12 @@
 -- Begins a new round, whatever the last one's state; those who wait, wait on.
--- KEYS: latch, log 0, log 1
--- ARGV: count, ttl ms, request
+-- KEYS: <latch>
+-- ARGV: size: number, ttl: number, request
+--   size: the latch's count; ttl: ms
 -- Reply: 1
 -- Invariants: a request resets once
 -- include: now
 -- include: latch
-if known('q', ARGV[3]) then return 1 end
-begin(tonumber(ARGV[1]), tonumber(ARGV[2]))
-remember('q', ARGV[3])
+if known(latch, 'q', request) then return 1 end
+begin(size, ttl)
+remember(latch, 'q', request)
 return 1

@@ -1,9 +1,10 @@
 -- Reads how much of a latch's count is left.
--- KEYS: latch, log 0, log 1
--- ARGV: count
+-- KEYS: <latch>
+-- ARGV: size: number
+--   size: the latch's count
 -- Reply: {1, left}; {-1, count} the latch is in use with another count
 -- include: now
 -- include: latch
-if ends <= now then return {1, tonumber(ARGV[1])} end
-if count ~= tonumber(ARGV[1]) then return {-1, count} end
+if ends <= now then return {1, size} end
+if count ~= size then return {-1, count} end
 return {1, left}

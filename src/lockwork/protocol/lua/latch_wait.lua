@@ -1,14 +1,15 @@
 -- Looks whether a latch is open, and if not, notes whom to wake.
--- KEYS: latch, log 0, log 1
--- ARGV: count, ttl ms, round that the caller waits for (0: none yet), channel ('': do not wake), secret that seals the message to it
+-- KEYS: <latch>
+-- ARGV: size: number, ttl: number, since: number, channel, secret?
+--   size: the latch's count; ttl: ms; since: round that the caller waits for (0: none yet)
+--   channel: '': do not wake; secret: seals the message to it
 -- Reply: {1, 0, round} it is open, or that round was; {0, left, round} it is not; {-1, count, 0} in use with another count
 -- include: now
 -- include: latch
-if not touch(tonumber(ARGV[1]), tonumber(ARGV[2])) then return {-1, count, 0} end
-local since = tonumber(ARGV[3])
+if not opened_with(size, ttl) then return {-1, count, 0} end
 if left == 0 or (since > 0 and opened >= since) then return {1, 0, round} end
-if ARGV[4] ~= '' then
-  local fresh = redis.call('HSET', latch, 'w' .. ARGV[4], string.format('%.0f %s', now + PLACE * 1000, ARGV[5] or ''))
+if channel ~= '' then
+  local fresh = redis.call('HSET', latch, 'w' .. channel, string.format('%.0f %s', now + PLACE * 1000, secret or ''))
   if fresh == 1 and redis.call('HLEN', latch) > 100 then
     -- processes come and go; those that are gone must not pile up
     local fields = redis.call('HGETALL', latch)

@@ -1,12 +1,11 @@
 -- Gives back units that were booked and will not be used, and wakes the caller behind, which moves up.
--- KEYS: limiter, log
+-- KEYS: <limiter>
 -- ARGV: request
+-- Out of memory: goes on
 -- Reply: 1 given back; 0 not: the request is unknown or was given back before, or the rate has changed since
 -- Invariants: slots that were given stay as they are; the limits of limiter_take hold
 -- include: now
 -- include: limiter
-redis.call('HDEL', limiter, '') -- a script that has deleted may go on writing when the server is out of memory
-local request = ARGV[1]
 local mine = entry(request)
 local rank = mine and redis.call('ZRANK', log, request)
 if not rank then return 0 end

@@ -1,10 +1,11 @@
 -- Reads how many units could be taken now, and when all of them could.
--- KEYS: limiter, log
--- ARGV: rule
+-- KEYS: <limiter>
+-- ARGV: rate
+--   rate: the rule as its users have it
 -- Reply: {units, us until all are there, now us}; {-1, 0, now us} the limiter is in use with the other algorithm
 -- include: now
 -- include: limiter
-local books = read(ARGV[1], '')
+local books = read(rate, '')
 local rule = books.rule
 local other = books.before and books.before ~= rule.kind
 if other and books.live then return {-1, 0, now} end

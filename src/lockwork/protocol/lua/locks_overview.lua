@@ -1,11 +1,12 @@
 -- Reads locks (also a quorum's, and those that live with queues), read-write locks and semaphores: those named, or those that one step of a scan finds.
--- KEYS: none for a step of the scan, or the things to read
--- ARGV: prefix with its colon, cursor, match, how many keys a step looks at, how many holders and waiters to name of each
+-- KEYS: things*
+-- ARGV: prefix, from, match, step, most: number
+--   prefix: with its colon; step: how many keys a step looks at; most: how many holders and waiters to name of each
+--   things: those to read; none for a step of the scan
 -- Reply: {next cursor, {key, kind, capacity, holders not named, places not looked at, ms kept with nobody, holders, line}...}
 --   holder: {owner, request, fence, units, ms left, ms held}; waiter: {owner, request, units, ms waited}; live ones only.
 --   {key} alone was not read, because the call had enough to do: name it in another call
 -- include: now
-local most = tonumber(ARGV[5])
 local work = 10000 -- holders and places that one call looks at, or a few more
 
 local function ms(us) return math.max(0, math.floor(us / 1000)) end
@@ -57,14 +58,14 @@ local function permits(key, kind)
 end
 
 local readers = {lock = lock, quorum = lock, queue = lock, rw = permits, sem = permits}
-local cursor, names = '0', KEYS
+local cursor, names = '0', things
 if #names == 0 then
-  local step = redis.call('SCAN', ARGV[2], 'MATCH', ARGV[3], 'COUNT', ARGV[4])
+  local step = redis.call('SCAN', from, 'MATCH', match, 'COUNT', step)
   cursor, names = step[1], step[2]
 end
 local reply = {cursor}
 for _, key in ipairs(names) do
-  local name = string.sub(key, #ARGV[1] + 1)
+  local name = string.sub(key, #prefix + 1)
   local kind = string.match(name, '^{(%l+):[^}]*}$') or (string.find(name, '^{q:[^}]*}:lock:.') and 'queue')
   local read = readers[kind]
   if read and redis.call('TYPE', key)['ok'] == 'hash' then

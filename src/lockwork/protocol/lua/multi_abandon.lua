@@ -1,15 +1,16 @@
 -- Withdraws a request from several locks: out of the lines where it waits, handed on where it was granted.
--- KEYS: locks
+-- KEYS: locks*
 -- ARGV: owner, request
+-- Out of memory: goes on
 -- Reply: 1
 -- Invariants: grants of other requests stay as they are
 -- include: now
+local lock -- one after the other
 -- include: line
 -- include: alone
 -- include: withdraw
-redis.pcall('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-for _, key in ipairs(KEYS) do
+for _, key in ipairs(locks) do
   lock = key
-  alone(function() withdraw(ARGV[1], ARGV[2]) end)
+  alone(function() withdraw(owner, request) end)
 end
 return 1

@@ -1,6 +1,5 @@
 -- Reads how the run of this period stands.
 -- KEYS: once
--- ARGV: none
 -- Reply: {state, '' for none, owner, request, fence, us until the period ends}
 -- include: now
 -- include: once

@@ -1,16 +1,17 @@
 -- Ends a grant, and hands its units to the next live waiters in the same step.
 -- KEYS: permits
--- ARGV: again (1: an earlier try may have been applied), owner, fence
+-- ARGV: again: flag, owner, fence
+--   again: an earlier try may have been applied
+-- Out of memory: goes on
 -- Reply: 1 released; 0 not the owner's any more
 -- Invariants: only the grant with this fence is ended
 -- include: now
-redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
 -- include: permits
 -- include: permits_line
-local held = holder(ARGV[3])
+local held = holder(fence)
 -- whether the earlier try ended the grant or came too late, nobody can tell any more: its sender knows when it began
-if not held or held[2] ~= ARGV[2] then return tonumber(ARGV[1]) end
-drop(ARGV[3], held)
+if not held or held[2] ~= owner then return again and 1 or 0 end
+drop(fence, held)
 if line.count > 0 then
   sweep()
   serve('')

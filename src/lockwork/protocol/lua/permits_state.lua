@@ -1,6 +1,7 @@
 -- Reads how many units are in use, and by whom.
 -- KEYS: permits
--- ARGV: how many holders, and how many waiters, to name at most: 1,000 of either
+-- ARGV: most_holders: number, most_waiters: number
+--   how many to name at most: 1,000 of either
 -- Reply: {capacity, units in use, holders, waiters, {owner, request, fence, units, ms left, ms held} of some holders,
 --   {owner, request, units, ms waited} of the first waiters, fence of the newest grant}; all of the live ones only, but of more than 1,000
 --   holders or places those that are not looked at count as live
@@ -11,7 +12,7 @@ local dead, places, looked = {}, {1}, 0
 -- in a heap those whose time may have come lie together at the top
 while #places > 0 and looked < MOST do
   local at = table.remove(places)
-  local entry = at <= count and redis.call('HGET', books, 'p' .. at)
+  local entry = at <= count and redis.call('HGET', permits, 'p' .. at)
   local key, id = parsed(entry or '')
   if key and key <= now then
     local held = holder(id)
@@ -30,8 +31,8 @@ local function ms(us) return math.floor(us / 1000) end
 
 local holders = {}
 for at = 1, math.min(count, MOST) do
-  if #holders >= tonumber(ARGV[1]) then break end
-  local _, id = parsed(redis.call('HGET', books, 'p' .. at))
+  if #holders >= most_holders then break end
+  local _, id = parsed(redis.call('HGET', permits, 'p' .. at))
   local held = not dead[id] and holder(id)
   if held and held[1] > now then
     holders[#holders + 1] = {held[2], held[3], tonumber(id), held[4], math.ceil((held[1] - now) / 1000), ms(now - held[5])}
@@ -43,12 +44,12 @@ local to = math.min(line.tail, from + MOST - 1)
 for first = from, to, 100 do
   local names = {}
   for ticket = first, math.min(to, first + 99) do names[#names + 1] = 'w' .. ticket end
-  for _, packed in ipairs(redis.call('HMGET', books, unpack(names))) do
+  for _, packed in ipairs(redis.call('HMGET', permits, unpack(names))) do
     local waiter = packed and cmsgpack.unpack(packed)
     if waiter then seen = seen + 1 end
     if waiter and waiter[1] > now then
       waiters = waiters + 1
-      if waiters <= tonumber(ARGV[2]) then named[waiters] = {waiter[4], waiter[3], waiter[8], ms(now - waiter[7])} end
+      if waiters <= most_waiters then named[waiters] = {waiter[4], waiter[3], waiter[8], ms(now - waiter[7])} end
     end
   end
 end

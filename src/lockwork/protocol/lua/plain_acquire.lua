@@ -1,15 +1,15 @@
 -- Takes a lock that is one string key, unless it is taken; called again, it finds its own token.
 -- KEYS: key
--- ARGV: token, lease ms, ms that a key without an expiry is given (0: it stays without)
+-- ARGV: token, lease: number, missing: number
+--   lease: ms; missing: ms that a key without an expiry is given (0: it stays without)
 -- Reply: {1, deadline us, now us} granted; {0, ms left or -1, now us} taken; {-1, what is wrong}
 -- Invariants: a key with another token keeps its value and its expiry; ours always has an expiry
 -- include: now
-local key, token, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
 if not redis.call('SET', key, token, 'NX', 'PX', lease) then
   local kind = redis.call('TYPE', key).ok
   if kind ~= 'string' then return {-1, 'shares its key with a ' .. kind .. ', and all its users must agree on the form'} end
   if redis.call('GET', key) ~= token then
-    local left, missing = redis.call('PTTL', key), tonumber(ARGV[3])
+    local left = redis.call('PTTL', key)
     if left == -1 and missing > 0 and redis.call('PEXPIRE', key, missing) == 1 then left = missing end
     return {0, left, now}
   end

@@ -1,9 +1,10 @@
 -- Ends a lock that is a string key, if it still has our token.
 -- KEYS: key
--- ARGV: again (1: an earlier try may have been applied), token
+-- ARGV: again: flag, token, fence?
+--   again: an earlier try may have been applied; fence: unused
 -- Reply: 1 released; 0 not ours any more
 -- Invariants: a key with another token stays as it is
-if redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1]) == ARGV[2] then
-  return redis.call('DEL', KEYS[1])
+if redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) == token then
+  return redis.call('DEL', key)
 end
-return tonumber(ARGV[1])
+return again and 1 or 0

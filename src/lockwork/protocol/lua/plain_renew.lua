@@ -1,17 +1,19 @@
 -- Renews many locks that are string keys in one step; a key that has another token by now is over.
--- KEYS: key, one or more
--- ARGV: token, fence (unused), lease ms; three for each key
+-- KEYS: keys*
+-- ARGV: (token, fence, lease)
+--   of each key; fence: unused; lease: ms
 -- Reply: per key the new deadline us, or 0 when the grant is over, or an error's text; last, now us
 -- Invariants: an expiry only grows, and only its owner's
 -- include: now
 -- include: alone
 local reply = {}
-for index, key in ipairs(KEYS) do
-  local at = 3 * index - 2
+for index, key in ipairs(keys) do
+  local at = FIRST + (index - 1) * STRIDE
+  local token, lease = ARGV[at], tonumber(ARGV[at + 2])
   local problem = alone(function()
     reply[index] = 0
-    if redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) == ARGV[at] then
-      local left = math.max(redis.call('PTTL', key), tonumber(ARGV[at + 2]))
+    if redis.call('TYPE', key).ok == 'string' and redis.call('GET', key) == token then
+      local left = math.max(redis.call('PTTL', key), lease)
       redis.call('PEXPIRE', key, left)
       reply[index] = now + (left - 1) * 1000
     end

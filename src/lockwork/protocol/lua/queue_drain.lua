@@ -1,26 +1,26 @@
 -- Reads what a queue has yet to do, and asks to be told when nothing of it runs any more.
--- KEYS: ready:0, ready:1, ready:2, due, lines, withdrawn, stats, expiry, flows
--- ARGV: 1 to count what is not due yet, too; channel ('' not to be told)
+-- KEYS: ready*3, due, lines, withdrawn, stats, expiry, flows
+-- ARGV: delayed: flag, channel
+--   delayed: count what is not due yet, too; channel: '' not to be told
 -- Reply: {waiting, running, 1 if it is paused}
 -- Invariants: only the list of channels is written
 -- include: now
-local due, stats = KEYS[4], KEYS[7]
 local rules = redis.call('HMGET', stats, 'paused', 'running', 'drain')
-local waiting = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
-  + redis.call('ZCARD', KEYS[5]) - redis.call('SCARD', KEYS[6])
-  + (ARGV[1] == '1' and redis.call('ZCARD', due) or redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)))
+local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + redis.call('LLEN', ready[3])
+  + redis.call('ZCARD', lines) - redis.call('SCARD', withdrawn)
+  + (delayed and redis.call('ZCARD', due) or redis.call('ZCOUNT', due, '-inf', math.floor(now / 1000)))
 local running, channels = tonumber(rules[2] or 0), rules[3] or ''
-local blocked = waiting + running == 0 and redis.call('HGET', KEYS[9], '#')
+local blocked = waiting + running == 0 and redis.call('HGET', flows, '#')
 if blocked then
   -- a flow of which something is left to do: its jobs may run as soon as somebody has done it
-  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[8], 0, math.floor(now / 1000), 'LIMIT', 0, 1000)) do
+  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, math.floor(now / 1000), 'LIMIT', 0, 1000)) do
     local flow = string.match(entry, '^flow (.+)$')
-    if flow and redis.call('HEXISTS', KEYS[9], flow .. ' t') == 1 then waiting = tonumber(blocked) end
+    if flow and redis.call('HEXISTS', flows, flow .. ' t') == 1 then waiting = tonumber(blocked) end
   end
 end
-if ARGV[2] ~= '' and waiting + running > 0 and not string.find(channels, ARGV[2] .. ' ', 1, true) then
+if channel ~= '' and waiting + running > 0 and not string.find(channels, channel .. ' ', 1, true) then
   -- those who were killed while they waited stay listed until the next time that nothing runs
   if #channels > 4000 then channels = '' end
-  redis.call('HSET', stats, 'drain', channels .. ARGV[2] .. ' ')
+  redis.call('HSET', stats, 'drain', channels .. channel .. ' ')
 end
 return {waiting, running, rules[1] and 1 or 0}

@@ -1,14 +1,12 @@
 -- Changes what holds for a whole queue, and wakes the workers which may have something to do for it.
--- KEYS: jobs, idle, stats
--- ARGV: 1 to wake workers, then name and value of each change, '' to take it away: paused (1), rate (jobs/per ms), concurrency, size
+-- KEYS: jobs, idle: zset, stats: hash
+-- ARGV: wakes: flag, (name, value)
+--   wakes: wake workers; name: paused (value 1), rate (jobs/per ms), concurrency, size; value: '' to take it away
 -- Reply: {1 when more workers are to be woken by another call, paused since (ms) or '', rate or '', concurrency or '', size or ''}
 -- Invariants: a pause that is on keeps its beginning; a rate that changes keeps what is used up of it, up to one period
 -- include: now
 -- include: publish
-local jobs, idle, stats = KEYS[1], KEYS[2], KEYS[3]
-redis.call('ZCARD', idle)
-redis.call('HLEN', stats)
-for at = 2, #ARGV, 2 do
+for at = FIRST, #ARGV, STRIDE do
   local name, value = ARGV[at], ARGV[at + 1]
   if value == '' then
     redis.call('HDEL', stats, name)
@@ -20,11 +18,11 @@ for at = 2, #ARGV, 2 do
   if name == 'rate' then redis.call('HDEL', stats, 'turn', value == '' and 'full' or 'turn') end
 end
 local found = redis.call('HMGET', stats, 'paused', 'rate', 'concurrency', 'size')
-if ARGV[1] == '1' and not found[1] then
+if wakes and not found[1] then
   -- a score below 0 is an offer (offer.lua): such a worker is awake
   local asleep = redis.call('ZRANGEBYSCORE', idle, 0, '+inf', 'LIMIT', 0, 500)
   if #asleep > 0 then redis.call('ZREM', idle, unpack(asleep)) end
   for _, channel in ipairs(asleep) do publish(channel, jobs) end
 end
-local more = ARGV[1] == '1' and not found[1] and redis.call('ZCOUNT', idle, 0, '+inf') > 0
+local more = wakes and not found[1] and redis.call('ZCOUNT', idle, 0, '+inf') > 0
 return {more and 1 or 0, found[1] or '', found[2] or '', found[3] or '', found[4] or ''}

@@ -1,7 +1,6 @@
 -- Reads a value and the fence under which it was written.
 -- KEYS: register
--- ARGV: none
 -- Reply: {value, fence}, or {} when nothing was ever written
-local held = redis.call('HMGET', KEYS[1], 'v', 'f')
+local held = redis.call('HMGET', register, 'v', 'f')
 if not held[1] then return {} end
 return {held[1], tonumber(held[2])}

@@ -1,7 +1,8 @@
 -- Says which schedules a process has in its code: creates new ones, keeps known ones, and forgets those that nobody has any more.
--- KEYS: schedules, seen
--- ARGV: joins (1: this process declares them for the first time), then per schedule: name, digest of the definition,
---   timing, definition, record; the last three are empty when the server is thought to know them
+-- KEYS: <schedule>
+-- ARGV: joins: flag, (name, digest, timing, definition, record)
+--   joins: this process declares them for the first time; digest: of the definition
+--   timing, definition, record: empty when the server is thought to know them
 -- Reply: {now ms, schedules kept, then per schedule: state, cursor}: state 1 ours is in force, 2 another definition is,
 --   0 declare it whole. The cursor is the newest slot that is dealt with, ms
 -- Invariants: a cursor never goes back; another definition gives way to one that is declared later, or when nobody has declared
@@ -10,7 +11,7 @@
 -- include: schedule
 local today = math.floor(now / 1000)
 local lived = tonumber(redis.call('HGET', schedules, 'l') or 0)
-if #ARGV == 1 and redis.call('ZCARD', seen) == 0 then return {today, 0} end
+if #ARGV < FIRST and redis.call('ZCARD', seen) == 0 then return {today, 0} end
 
 -- This clock goes only while somebody declares, so nobody's schedules are forgotten while everything stands still.
 local last = tonumber(redis.call('HGET', schedules, 't') or today)
@@ -18,14 +19,14 @@ lived = lived + math.max(0, math.min(today - last, TURN))
 redis.call('HSET', schedules, 'l', lived, 't', today)
 
 local reply = {today, 0}
-for at = 2, #ARGV, 5 do
-  local name, digest, timing, definition, record = unpack(ARGV, at, at + 4)
+for at = FIRST, #ARGV, STRIDE do
+  local name, digest, timing, definition, record = unpack(ARGV, at, at + STRIDE - 1)
   local known = load(name)
   local mine = known and known[DIGEST] == digest
   local state = mine and 1 or 0
   if not mine and definition ~= '' then
     local live = known and lived - tonumber(redis.call('ZSCORE', seen, name) or 0) < LEASE
-    if known and live and ARGV[1] == '0' then
+    if known and live and not joins then
       state = 2
     else
       local fresh = known or {digest, timing, today, 0, '', 0, 0, 0}

@@ -1,7 +1,8 @@
 -- Enqueues the jobs of schedules' slots and moves their cursors; any worker may call it.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, schedules, seen
--- ARGV: the caller's idea of now, ms; then per schedule: name, digest, the cursor it knows, the new cursor, ms that a slot may be
---   late (0: any), 1 to skip slots while the last job has not ended, how many slots; per slot: slot, id of its job
+-- KEYS: <push>, <schedule>, dead: zset
+-- ARGV: asked: number, schedules...
+--   asked: the caller's idea of now, ms; then per schedule: name, digest, the cursor it knows, the new cursor, ms that a slot
+--     may be late (0: any), 1 to skip slots while the last job has not ended, how many slots; per slot: slot, id of its job
 -- Reply: {now ms, then per schedule: state, cursor}: state 1 done, 2 the cursor was another, 3 look again (the caller's now is
 --   not the server's), 0 this definition is not in force
 -- Invariants: a cursor moves only forward, in the step that enqueues the jobs of what it passes; no slot is enqueued before its time
@@ -12,10 +13,10 @@
 local args = {}
 for at = 1, #ARGV do args[at] = ARGV[at] end
 local today = math.floor(now / 1000)
-local stale = today - args[1] > 5000
+local stale = today - asked > 5000
 local reply, changed = {today}, {}
 
-local at = 2
+local at = FIRST
 while args[at] do
   local name, upto, late, count = args[at], tonumber(args[at + 3]), tonumber(args[at + 4]), tonumber(args[at + 6])
   local known, code = load(name), 0

@@ -1,13 +1,14 @@
 -- Reads schedules: one by its name, or some by their place in the order in which they were declared last.
--- KEYS: schedules, seen
--- ARGV: name ('' for many), place of the first, place of the last
+-- KEYS: <schedule>
+-- ARGV: name, first, last
+--   name: '' for many; first, last: their places
 -- Reply: {now ms, then per schedule: name, 1 if somebody declares it, definition, cursor, paused, last job, its slot, enqueued,
 --   skipped because the last job had not ended}
 -- include: now
 -- include: schedule
 local lived = tonumber(redis.call('HGET', schedules, 'l') or 0)
-local names = {ARGV[1]}
-if ARGV[1] == '' then names = redis.call('ZRANGE', seen, ARGV[2], ARGV[3]) end
+local names = {name}
+if name == '' then names = redis.call('ZRANGE', seen, first, last) end
 local reply = {math.floor(now / 1000)}
 for _, name in ipairs(names) do
   local known = load(name)

@@ -1,6 +1,8 @@
 -- Confirms, releases or refunds a reservation, and enqueues a job with it, both or neither.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, books, holds
--- ARGV: total, c to confirm, r to release or f to refund, id, then, if a job: id, record, delay ms
+-- KEYS: <push>, dead; <stock>
+-- ARGV: total, verb, id, (job, record, delay)
+--   verb: c to confirm, r to release or f to refund; job: at most one; delay: ms
+-- Out of memory: goes on
 -- Reply: 1 done (now or before), 0 no such reservation (it expired, was released or refunded), and so nothing to confirm, or no step that
 --   the job could be part of, -1 it is confirmed, so cannot be released, -2 it is held, so cannot be refunded; {waiting, size}: the
 --   job's queue has no room, and nothing was done
@@ -9,21 +11,20 @@
 -- include: push
 -- include: stock
 -- include: stock_line
-redis.call('HDEL', KEYS[1], '') -- a script that has deleted may go on writing when the server is out of memory
-local no_room = #ARGV > 3 and refused(4, false, KEYS[10])
-open(ARGV[1])
+local job = ARGV[FIRST]
+local no_room = job and refused(FIRST, false, dead)
+open(total)
 expire()
-local verb, id = ARGV[2], ARGV[3]
 local kept = reservation(id)
 -- a reservation that ran out is over, even if it is not yet its turn to be put back
 if kept and kept[1] == 'h' and kept[5] <= clock then kept = nil end
 local wrong = kept and ((verb == 'r' and kept[1] == 'c' and -1) or (verb == 'f' and kept[1] == 'h' and -2))
 if not kept or wrong or (verb == 'c' and kept[1] == 'c') then
   serve()
-  local done = kept or (verb ~= 'c' and #ARGV == 3)
-  if not done and #ARGV > 3 then
+  local done = kept or (verb ~= 'c' and not job)
+  if not done and job then
     -- the job is this call's own: if it is known, an earlier try did all of it
-    done = redis.call('HEXISTS', jobs, ARGV[4]) + redis.call('HEXISTS', KEYS[8], ARGV[4]) + redis.call('HEXISTS', KEYS[9], ARGV[4]) > 0
+    done = redis.call('HEXISTS', jobs, job) + redis.call('HEXISTS', results[1], job) + redis.call('HEXISTS', results[2], job) > 0
   end
   return wrong or (done and 1) or 0
 end
@@ -34,11 +35,11 @@ end
 if verb == 'c' then
   redis.call('ZREM', holds, id)
   store(id, 'c', kept[2], kept[3], kept[4], kept[5], kept[6])
-  redis.call('HINCRBY', books, 'held', -kept[3])
-  redis.call('HINCRBY', books, 'sold', kept[3])
+  redis.call('HINCRBY', stock, 'held', -kept[3])
+  redis.call('HINCRBY', stock, 'sold', kept[3])
 else
   put_back(id, kept)
 end
-if #ARGV > 3 then push(4, false) end
+if job then push(FIRST, false) end
 serve()
 return 1

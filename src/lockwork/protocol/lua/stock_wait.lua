@@ -1,7 +1,7 @@
 -- Reserves units for a buyer and enqueues a job, both or neither; with too few on sale, the buyer stands in line for them.
--- KEYS: jobs, ready:0, ready:1, ready:2, due, idle, stats, results:0, results:1, dead, books, holds
--- ARGV: total, limit per buyer (0: none), id, buyer, units, hold ms, key (''), channel ('': not any more), then, if a job: id,
---   record, delay ms
+-- KEYS: <push>, dead; <stock>
+-- ARGV: total, limit: number, id, buyer, units: number, hold: number, key, channel, (job, record, delay)
+--   limit: per buyer (0: none); hold: ms; key: or ''; channel: '': not any more; job: at most one; delay: ms
 -- Reply: as stock_reserve; if code is 0 and it waits, the fifth is the us until it should look again
 -- Invariants: as stock_reserve; units that were handed over are claimed by this, and so get their hold and their job
 -- include: now
@@ -9,14 +9,12 @@
 -- include: stock
 -- include: stock_meet
 -- include: stock_line
-local no_room = #ARGV > 8 and refused(9, true, KEYS[10])
-open(ARGV[1])
+local no_room = #ARGV >= FIRST and refused(FIRST, true, dead)
+open(total)
 expire()
-local limit, id, buyer, units, key = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[7]
-local hold, channel = tonumber(ARGV[6]), ARGV[8]
 
 local function reserved(fence)
-  if #ARGV > 8 then push(9, true) end -- sent again long after, its job may have ended
+  if #ARGV >= FIRST then push(FIRST, true) end -- sent again long after, its job may have ended
   serve()
   alert()
   return {1, id, 'h', units, hold, fence, 1}
@@ -41,7 +39,7 @@ if known then
   return known
 end
 
-local counts = redis.call('HMGET', books, 'total', 'sold', 'held', 'b' .. buyer)
+local counts = redis.call('HMGET', stock, 'total', 'sold', 'held', 'b' .. buyer)
 if limit > 0 and (tonumber(counts[4] or 0)) + units > limit then
   leave(id)
   return {-1, '', '', 0, 0, 0, 0}
@@ -57,18 +55,18 @@ if channel == '' then
   return {0, '', '', 0, 0, 0, 0}
 end
 
-local ticket = tonumber(redis.call('HGET', books, 'i' .. id) or nil)
+local ticket = tonumber(redis.call('HGET', stock, 'i' .. id) or nil)
 if not ticket then
-  ticket = redis.call('HINCRBY', books, 't', 1)
-  redis.call('HSETNX', books, 'h', ticket)
-  redis.call('HSET', books, 'i' .. id, ticket)
+  ticket = redis.call('HINCRBY', stock, 't', 1)
+  redis.call('HSETNX', stock, 'h', ticket)
+  redis.call('HSET', stock, 'i' .. id, ticket)
 end
 -- The first in line looks when the next reservation runs out, the two behind it a little later, in case it died.
-local look, distance = LOOK * 1000, ticket - tonumber(redis.call('HGET', books, 'h'))
+local look, distance = LOOK * 1000, ticket - tonumber(redis.call('HGET', stock, 'h'))
 local next_over = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
 if next_over and distance <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - clock) + distance * 50000) end
 local deaf = not listening(channel)
 if deaf then look = math.min(look, DEAF_LOOK * 1000) end
 local place = {clock + PLACE * 1000, id, channel, buyer, units, hold, key, limit, clock + look, deaf or nil}
-redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(place), 'clock', clock, 'ahead', ahead)
+redis.call('HSET', stock, 'w' .. ticket, cmsgpack.pack(place), 'clock', clock, 'ahead', ahead)
 return {0, '', '', 0, look, 0, 0}

@@ -1,11 +1,11 @@
 -- Takes a lock whose value is the time at which it ends: a free one, or one whose time is past.
 -- KEYS: key
--- ARGV: our digits, lease ms, us in one unit of time
+-- ARGV: digits, lease: number, wanted: number
+--   digits: ours; lease: ms; wanted: us in one unit of time
 -- Reply: {1, deadline us, now us} granted; {0, ms left, now us} taken; {-1, what is wrong}
 -- Invariants: a value whose time lies ahead stays as it is, also without an expiry: a take-over by SET sets none
 -- include: now
 -- include: endtime
-local key, digits, wanted = KEYS[1], ARGV[1], tonumber(ARGV[3])
 local kind = redis.call('TYPE', key).ok
 if kind == 'string' then
   local _, ends, per, owner = read(key)
@@ -18,4 +18,4 @@ if kind == 'string' then
 elseif kind ~= 'none' then
   return {-1, 'shares its key with a ' .. kind .. ', and all its users must agree on the form'}
 end
-return {1, write(key, digits, now + ARGV[2] * 1000, wanted), now}
+return {1, write(key, digits, now + lease * 1000, wanted), now}

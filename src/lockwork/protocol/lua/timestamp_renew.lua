@@ -1,20 +1,22 @@
 -- Renews many locks whose value is the time at which they end; one that has other digits by now, or is past, is over.
--- KEYS: key, one or more
--- ARGV: our digits, fence (unused), lease ms; three for each key
+-- KEYS: keys*
+-- ARGV: (digits, fence, lease)
+--   of each key; digits: ours; fence: unused; lease: ms
 -- Reply: per key the new deadline us, or 0 when the grant is over, or an error's text; last, now us
 -- Invariants: a time only grows, and only its owner's
 -- include: now
 -- include: alone
 -- include: endtime
 local reply = {}
-for index, key in ipairs(KEYS) do
-  local at = 3 * index - 2
+for index, key in ipairs(keys) do
+  local at = FIRST + (index - 1) * STRIDE
+  local digits, lease = ARGV[at], tonumber(ARGV[at + 2])
   local problem = alone(function()
     reply[index] = 0
     if redis.call('TYPE', key).ok == 'string' then
       local _, ends, per, owner = read(key)
-      if ends and owner == ARGV[at] and ends > now then
-        local wanted = now + ARGV[at + 2] * 1000
+      if ends and owner == digits and ends > now then
+        local wanted = now + lease * 1000
         -- also because a script that has done so may go on writing when the server is out of memory
         redis.call('PEXPIRE', key, math.ceil((ends - now) / 1000))
         reply[index] = wanted > ends and write(key, owner, wanted, per) or ends - 1000

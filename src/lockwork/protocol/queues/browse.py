@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
-from lockwork.protocol.queues.enqueue import push_keys
-from lockwork.protocol.queues.leases import lines_keys
-from lockwork.protocol.scripts import script
 
 _PAGE = 200
 _SEEN = 2048
@@ -38,7 +35,7 @@ def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[Wa
     found: list[WaitingJob] = []
     while most > len(found):
         args: list[Argument] = [place, skip, min(_PAGE, most - len(found)), _SEEN]
-        now, _, looked, _, *entries = yield Call(script("jobs_peek"), _peek_keys(queue), args)
+        now, _, looked, _, *entries = yield script_call("jobs_peek", queue, args)
         for at in range(0, len(entries), 5):
             id, due, attempts, size, record = entries[at : at + 5]
             name = records.name(id)
@@ -54,25 +51,17 @@ def peek(queue: QueueKeys, place: str, skip: int, most: int) -> Protocol[list[Wa
 
 def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
     """Take away all jobs that wait now; returns how many. Of those that come meanwhile, some may be among them."""
-    first = yield Call(script("jobs_peek"), _peek_keys(queue), ["ready", 0, 0, 0])
+    first = yield script_call("jobs_peek", queue, ["ready", 0, 0, 0])
     left: list[int] = first[1]
-    keys = (
-        *push_keys(queue), queue.tries, queue.tries, queue.dead, queue.errors, queue.watch, *lines_keys(queue),
-        queue.notes, queue.expiry, queue.withdrawn, queue.flows, queue.step(request),
-    )  # fmt: skip
     step, cleared = 0, 0
     while any(left):
         step += 1
-        *taken, jobs = yield Call(script("jobs_clear"), keys, [step, window_ms, *left])
+        *taken, jobs = yield script_call("jobs_clear", queue, [step, window_ms, *left], log=queue.step(request))
         cleared += jobs
         if not any(taken):
             break
         left = [most - count for most, count in zip(left, taken, strict=True)]
     return cleared
-
-
-def _peek_keys(queue: QueueKeys) -> tuple[str, ...]:
-    return (queue.jobs, *queue.ready, queue.due, queue.tries, queue.lines, queue.withdrawn)
 
 
 def find(prefix: str) -> Protocol[list[str]]:
@@ -82,7 +71,7 @@ def find(prefix: str) -> Protocol[list[str]]:
     names: set[str] = set()
     cursor = "0"
     while True:
-        step = yield Call(script("queues_find"), [], [cursor, match, _SCAN])
+        step = yield script_call("queues_find", [], [cursor, match, _SCAN])
         for key in step[1]:
             text = key.decode(errors="replace")
             if text.startswith(begins) and text.endswith(ends):

@@ -7,12 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
-from lockwork.protocol.queues.enqueue import push_keys
 from lockwork.protocol.queues.records import Fault
-from lockwork.protocol.scripts import script
 
 _MOVES = 500
 _TRIM = 500
@@ -20,8 +18,8 @@ _TRIM = 500
 
 def retry_one(queue: QueueKeys, id: str, request: str, *, anew: bool) -> Protocol[bool]:
     """Make one job ready to run again; False when it is not dead."""
-    keys = _retry_keys(queue, request)
-    _, moved = yield Call(script("dead_retry"), keys, [1, int(anew), records.raw(id), ""])
+    args: list[Argument] = [1, int(anew), records.raw(id), ""]
+    _, moved = yield script_call("dead_retry", queue, args, log=queue.step(request))
     return bool(moved)
 
 
@@ -30,35 +28,22 @@ def retry(queue: QueueKeys, wanted: Filter, request: str, most: int | None, *, a
 
     Those that die from now on are not meant.
     """
-    keys = _retry_keys(queue, request)
-    return (yield from _bulk(queue, wanted, most, "dead_retry", keys, [int(anew)]))
+    return (yield from _bulk(queue, wanted, most, "dead_retry", request, [int(anew)]))
 
 
 def delete_one(queue: QueueKeys, id: str, request: str) -> Protocol[bool]:
     """Delete one job; False when it is not dead."""
-    _, gone = yield Call(script("dead_delete"), _delete_keys(queue, request), [1, records.raw(id), ""])
+    _, gone = yield script_call("dead_delete", queue, [1, records.raw(id), ""], log=queue.step(request))
     return bool(gone)
 
 
 def delete(queue: QueueKeys, wanted: Filter, request: str, most: int | None) -> Protocol[int]:
     """Delete all that match, or `most` of them, the oldest first; returns how many."""
-    return (yield from _bulk(queue, wanted, most, "dead_delete", _delete_keys(queue, request), []))
-
-
-def _retry_keys(queue: QueueKeys, request: str) -> tuple[str, ...]:
-    return (*push_keys(queue), queue.tries, queue.dead, queue.errors, queue.books, queue.step(request))
-
-
-def _kept_keys(queue: QueueKeys) -> tuple[str, ...]:
-    return (queue.dead, queue.jobs, queue.errors, queue.tries, queue.stats, queue.notes)
-
-
-def _delete_keys(queue: QueueKeys, request: str) -> tuple[str, ...]:
-    return (*_kept_keys(queue), queue.step(request))
+    return (yield from _bulk(queue, wanted, most, "dead_delete", request, []))
 
 
 def _bulk(
-    queue: QueueKeys, wanted: Filter, most: int | None, name: str, keys: tuple[str, ...], options: list[Argument]
+    queue: QueueKeys, wanted: Filter, most: int | None, name: str, request: str, options: list[Argument]
 ) -> Protocol[int]:
     cursor, step, done = Cursor(), 0, 0
     limit = replace(wanted, least_age=wanted.least_age or 0)
@@ -69,7 +54,7 @@ def _bulk(
         while chosen and (most is None or done < most):
             batch = chosen if most is None else chosen[: most - done]
             step += 1
-            looked, moved = yield Call(script(name), keys, [step, *options, *_marks(batch)])
+            looked, moved = yield script_call(name, queue, [step, *options, *_marks(batch)], log=queue.step(request))
             chosen = chosen[looked:]
             done += moved
         cursor = found.cursor
@@ -94,9 +79,8 @@ class Bounds:
 
 def trim(queue: QueueKeys, bounds: Bounds) -> Protocol[tuple[int, bool]]:
     """Take away some of what is beyond the bounds; returns how many those were, and whether there are more."""
-    keys = _kept_keys(queue)
     args = [bounds.ttl_ms, bounds.limit, _TRIM]
-    gone, more = yield Call(script("dead_trim"), keys, args, patience=0.5)
+    gone, more = yield script_call("dead_trim", queue, args, patience=0.5)
     return gone, bool(more)
 
 
@@ -257,8 +241,7 @@ def read_some(
     """Read up to `most` jobs of the wanted age behind `cursor`, and up to `size` bytes of each one's record."""
     ages: list[Argument] = ["" if age is None else age for age in (wanted.least_age, wanted.most_age)]
     args: list[Argument] = [int(newest), cursor.at, *ages, cursor.died, cursor.id, most, size]
-    keys = (queue.dead, queue.jobs, queue.errors, queue.tries)
-    at, count, more, problem, *found = yield Call(script("dead_page"), keys, args)
+    at, count, more, problem, *found = yield script_call("dead_page", queue, args)
     jobs = [_job(at, *found[start : start + 6]) for start in range(0, len(found), 6)]
     ends = Cursor(at, jobs[-1].died, records.raw(jobs[-1].id)) if jobs else Cursor(at, cursor.died, cursor.id)
     return Reading(jobs, ends, count, bool(more), problem.decode(errors="replace"))
@@ -282,8 +265,7 @@ def _job(now: int, id: bytes, died: bytes, tried: bytes, size: int, record: byte
 
 def get(queue: QueueKeys, id: str) -> Protocol[DeadJob | None]:
     """Read all of one dead job; None when it is not dead."""
-    keys = (queue.dead, queue.jobs, queue.errors, queue.tries)
-    now, _, *found = yield Call(script("dead_get"), keys, [records.raw(id)])
+    now, _, *found = yield script_call("dead_get", queue, [records.raw(id)])
     return _job(now, *found) if found else None
 
 

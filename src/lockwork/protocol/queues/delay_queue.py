@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import DelayQueueKeys
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience, undo
-from lockwork.protocol.scripts import script
 
 BATCH = 1000
 """Ids in one call of a script."""
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-
-Keys = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,9 @@ def stored(id: str) -> bytes:
     return id.encode("utf-8", "surrogateescape")
 
 
-def add(keys: Keys, request: str, ids: Sequence[str], at: int | None, delay_us: int, *, replace: bool) -> Protocol[int]:
+def add(
+    keys: DelayQueueKeys, request: str, ids: Sequence[str], at: int | None, delay_us: int, *, replace: bool
+) -> Protocol[int]:
     """Queue the ids for `at` (us), or `delay_us` from now; returns how many were added or moved.
 
     Many ids are sent in batches; interrupted, those that were sent stay.
@@ -52,12 +52,12 @@ def add(keys: Keys, request: str, ids: Sequence[str], at: int | None, delay_us: 
         batch = map(stored, ids[first : first + BATCH])
         args: list[Argument] = [f"{request}.{first}", "r" if replace else "k", "" if due is None else due, delay_us]
         # the whole call has one time: the server's at its first batch
-        added, due = yield Call(script("dq_add"), keys, [*args, *batch])
+        added, due = yield script_call("dq_add", keys, [*args, *batch])
         count += added
     return count
 
 
-def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) -> Protocol[list[Entry]]:
+def pop(keys: DelayQueueKeys, request: str, channel: str, count: int, wait: float | None) -> Protocol[list[Entry]]:
     """Take up to `count` due entries; with none, wait at most `wait` seconds (None: as long as it takes) for the first.
 
     Interrupted, it leaves the line, and what it took is due again.
@@ -72,7 +72,7 @@ def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) 
             parks = not taken and (give_up is None or sent < give_up)
             want = min(count - len(taken), BATCH)
             args: list[Argument] = [requests[-1], want, channel if parks else ""]
-            look, *found = yield Call(script("dq_pop"), keys, args, patience(give_up, sent) if wait else None)
+            look, *found = yield script_call("dq_pop", keys, args, patience(give_up, sent) if wait else None)
             taken += _entries(found)
             if len(found) == 2 * want and len(taken) < count:
                 requests.append(f"{request}.{len(requests)}")
@@ -84,29 +84,29 @@ def pop(keys: Keys, request: str, channel: str, count: int, wait: float | None) 
     except GeneratorExit:
         raise
     except BaseException as error:
-        yield from undo(Call(script("dq_abandon"), keys, requests), error)
+        yield from undo(script_call("dq_abandon", keys, requests), error)
         raise
 
 
-def peek(keys: Keys, count: int, *, due: bool) -> Protocol[list[Entry]]:
+def peek(keys: DelayQueueKeys, count: int, *, due: bool) -> Protocol[list[Entry]]:
     """Read up to `count` entries, the earliest first."""
-    return _entries((yield Call(script("dq_peek"), keys[:1], [count, int(due)])))
+    return _entries((yield script_call("dq_peek", keys, [count, int(due)])))
 
 
-def remove(keys: Keys, request: str, id: str, score: int | None) -> Protocol[bool]:
+def remove(keys: DelayQueueKeys, request: str, id: str, score: int | None) -> Protocol[bool]:
     """Remove one entry, if it still has this score."""
     args = [request, stored(id), "" if score is None else score]
-    return bool((yield Call(script("dq_remove"), keys, args)))
+    return bool((yield script_call("dq_remove", keys, args)))
 
 
-def clear(keys: Keys, request: str) -> Protocol[int]:
+def clear(keys: DelayQueueKeys, request: str) -> Protocol[int]:
     """Remove all entries; returns how many there were."""
-    return int((yield Call(script("dq_remove"), keys, [request])))
+    return int((yield script_call("dq_remove", keys, [request])))
 
 
-def count(keys: Keys) -> Protocol[int]:
+def count(keys: DelayQueueKeys) -> Protocol[int]:
     """Count the entries, due or not."""
-    return int((yield Call(script("dq_count"), keys[:1], [])))
+    return int((yield script_call("dq_count", keys, [])))
 
 
 def _entries(found: Sequence[Any]) -> list[Entry]:

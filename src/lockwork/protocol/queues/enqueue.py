@@ -10,12 +10,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from lockwork.errors import JobNotReplicated, QueueFull
-from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.effects import Argument, Call, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys, process
 from lockwork.protocol.locks.grants import Renewal
 from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.retry import insist
-from lockwork.protocol.scripts import script
 
 
 def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob) -> Protocol[bool]:
@@ -24,7 +23,7 @@ def release_and_push(queue: QueueKeys, grant: Renewal, keep_ms: int, job: NewJob
     The lock stays taken for `keep_ms` more. Raises QueueFull, and then nothing was done.
     """
     args = [0, grant.owner, grant.fence, keep_ms, *push_arguments([job])]
-    call = Call(script("lock_release_push"), (*push_keys(queue), grant.key, queue.dead), args, marked=True)
+    call = script_call("lock_release_push", queue, args, lock=grant.key)
     return bool(room_for(queue, (yield from insist(call))))
 
 
@@ -42,11 +41,6 @@ class NewJob(NamedTuple):
     record: bytes
     delay_ms: int = 0
     """Ms until it may run; a negative number is the moment, in ms since 1970."""
-
-
-def push_keys(queue: QueueKeys) -> tuple[str, ...]:
-    """The keys of every script that can enqueue."""
-    return (queue.jobs, *queue.ready, queue.due, queue.idle, queue.stats, *queue.results)
 
 
 def push_arguments(jobs: Sequence[NewJob]) -> list[Argument]:
@@ -83,12 +77,9 @@ def push(
     for which there was room. With `replicas`, raises JobNotReplicated when fewer had them in time; they are
     enqueued anyway.
     """
-    if expires_ms is None:
-        name, keys = "jobs_push", (*push_keys(queue), queue.dead)
-    else:
-        name, keys = "jobs_push_until", (*push_keys(queue), queue.expiry, queue.dead)
+    name = "jobs_push" if expires_ms is None else "jobs_push_until"
     args: list[Argument] = [0, int(some) if expires_ms is None else expires_ms]
-    call = Call(script(name), keys, args, marked=True, finds_ended=True, ordered=True)
+    call = script_call(name, queue, args, finds_ended=True, ordered=True)
     if replicas:
         if also is not None:
             also(jobs)
@@ -114,13 +105,15 @@ def _one(queue: QueueKeys, job: NewJob, otherwise: Call) -> Protocol[int]:
 
     A worker that sleeps is given it by that call, if it is the one that the last such call has named.
     """
-    keys: tuple[str, ...] = (queue.jobs, queue.ready[job.record[0] - 48], queue.idle, queue.stats, queue.dead)
-    args: tuple[Argument, ...] = (job.id, job.record)
+    ready = queue.ready[job.record[0] - 48]
     if channel := queue.sleeper:
         session = process(channel)
-        keys += (queue.workers, queue.run(session))
-        args += (session, channel)
-    reply = yield Call(script("job_push"), keys, args, otherwise=otherwise, ordered=True)
+        args: tuple[Argument, ...] = (job.id, job.record, session, channel)
+        run = queue.run(session)
+        reply = yield script_call("job_push", queue, args, otherwise=otherwise, ordered=True, ready=ready, run=run)
+    else:
+        args = (job.id, job.record)
+        reply = yield script_call("job_push", queue, args, otherwise=otherwise, ordered=True, ready=ready)
     if isinstance(reply, bytes):
         queue.sleeper = reply.decode()
         return 1

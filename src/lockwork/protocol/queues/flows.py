@@ -9,14 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.queues.enqueue import CALL_BYTES
-from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, control_keys, expire
+from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, expire
 from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.retry import patience
-from lockwork.protocol.scripts import script
 
 MOST_JOBS = 20_000
 """Jobs of one flow."""
@@ -96,9 +95,8 @@ def push(
     for at, batch in enumerate(batches):
         last = at == len(batches) - 1
         args: list[Argument] = [0, window_ms, flow, len(jobs), int(at == 0), int(last)]
-        if last:
-            args += (pack(answer), pack(children.get(0, [])))
-        call = Call(script("flow_push"), control_keys(queue), [*args, *batch], marked=True)
+        args += (pack(answer), pack(children.get(0, []))) if last else ("", "")
+        call = script_call("flow_push", queue, [*args, *batch])
         if not room_for(queue, (yield call), jobs=len(jobs)):
             return False
     if len(children.get(0, [])) > _READ:
@@ -133,7 +131,7 @@ _STATES: dict[str, Literal["running", "compensating", "ended"]] = {
 
 def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = None) -> Protocol[FlowSight | None]:
     """Look at a flow, None if nothing is known of it; the channel `told` hears of its end."""
-    found = yield Call(script("flow_look"), (queue.flows, queue.watch), [flow, told], patience)
+    found = yield script_call("flow_look", queue, [flow, told], patience)
     if not found:
         return None
     unpack = msgspec.msgpack.decode
@@ -163,7 +161,7 @@ def results(queue: QueueKeys, flow: str, numbers: Sequence[int], most: int | Non
     size = 0
     while len(found) < len(numbers) and (most is None or size <= most):
         wanted = numbers[len(found) : len(found) + _READ]
-        some: list[bytes] = yield Call(script("flow_results"), (queue.flows,), [flow, len(wanted), *wanted])
+        some: list[bytes] = yield script_call("flow_results", queue, [flow, *wanted])
         found += some
         size += sum(map(len, some))
     return found
@@ -174,7 +172,7 @@ def cancel(queue: QueueKeys, flow: str, window_ms: int = WINDOW_MS) -> Protocol[
     running: list[str] = []
     again = 0
     while True:
-        state, *more = yield Call(script("flow_cancel"), control_keys(queue), [again, window_ms, flow], marked=True)
+        state, *more = yield script_call("flow_cancel", queue, [again, window_ms, flow])
         running += [id.decode() for id in more]
         if state != b"more":
             return state.decode(), running

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.messages import Hints, listen
-from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, Leased, control_keys, expire
-from lockwork.protocol.scripts import script
+from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, Leased, expire
 
 SOON = 0.05
 """Seconds until a worker looks again for a job that it was told of, and has not heard of yet."""
@@ -51,12 +50,8 @@ class JobSight:
 
 def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobSight]:
     """Look at a job; the channel `told` hears of its progress and of its end."""
-    keys = (
-        queue.jobs, *queue.results, queue.tries, queue.due, queue.dead, queue.errors, queue.notes, queue.watch,
-        queue.expiry, queue.kept, queue.flows
-    )  # fmt: skip
     while True:
-        state, attempts, due, expires, note, blob, record, now = yield Call(script("jobs_look"), keys, [id, told])
+        state, attempts, due, expires, note, blob, record, now = yield script_call("jobs_look", queue, [id, told])
         if not 0 <= expires <= now:
             break
         yield from expire(queue, window_ms)
@@ -76,11 +71,8 @@ def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
     """Find out where a job is that has not ended: two calls at most, unless workers come meanwhile."""
     sessions: list[str] = []
     while True:
-        keys = (
-            queue.jobs, queue.due, queue.dead, queue.books, queue.workers, queue.stats, queue.flows,
-            *map(queue.run, sessions)
-        )  # fmt: skip
-        state, workers, paused, *listed = yield Call(script("jobs_where"), keys, [id, *sessions])
+        runs = [*map(queue.run, sessions)]
+        state, workers, paused, *listed = yield script_call("jobs_where", queue, [id, *sessions], runs=runs)
         if state != b"look":
             return Whereabouts(state.decode(), workers, bool(paused))
         sessions = [session.decode() for session in listed]
@@ -109,7 +101,7 @@ def revive(queue: QueueKeys, id: str, delay_ms: int = 0) -> Protocol[str]:
 
     Returns revived; or, when nothing was done, waiting, succeeded, taken, blocked (by others of its flow) or unknown.
     """
-    state: bytes = yield Call(script("jobs_revive"), control_keys(queue), [0, id, delay_ms], marked=True)
+    state: bytes = yield script_call("jobs_revive", queue, [0, id, delay_ms])
     return state.decode()
 
 
@@ -117,7 +109,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
     """Call a script that wants to know where a job is, and learns from it which worker sessions there are."""
     sessions: list[str] = []
     while True:
-        reply: list[bytes] = yield Call(script(name), control_keys(queue, sessions), [*args, *sessions])
+        reply: list[bytes] = yield script_call(name, queue, [*args, *sessions], runs=[*map(queue.run, sessions)])
         state, *listed = [text.decode() for text in reply]
         if state != "look":
             return state
@@ -126,8 +118,7 @@ def _handle(name: str, queue: QueueKeys, args: Sequence[Argument]) -> Protocol[s
 
 def note(queue: QueueKeys, session: str, job: Leased, step: str, value: bytes, cap: int) -> Protocol[int]:
     """Write down a running job's progress (no `step`) or a finished step; 1, 0: the lease is over, -1: too much."""
-    keys = (queue.run(session), queue.notes, queue.watch, queue.stats)
-    written: int = yield Call(script("jobs_note"), keys, [job.id, job.token, cap, step, value])
+    written: int = yield script_call("jobs_note", queue, [job.id, job.token, cap, step, value], run=queue.run(session))
     return written
 
 
@@ -136,7 +127,7 @@ def asked(queue: QueueKeys, session: str, held: Sequence[Leased]) -> Protocol[se
     args: list[Argument] = []
     for job in held:
         args += (job.id, job.token)
-    found = yield Call(script("jobs_asked"), (queue.run(session), queue.notes), args)
+    found = yield script_call("jobs_asked", queue, args, run=queue.run(session))
     return {id.decode() for id in found}
 
 

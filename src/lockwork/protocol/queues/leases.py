@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.queues import record_header, records
-from lockwork.protocol.queues.enqueue import CALL_BYTES, push_keys
+from lockwork.protocol.queues.enqueue import CALL_BYTES
 from lockwork.protocol.retry import patience
-from lockwork.protocol.scripts import script
 
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
@@ -23,11 +22,6 @@ UNENDED = ("active", "scheduled", "blocked")
 RECHECK = 5.0
 """Seconds after which a wake-up is taken as lost and its cause is looked at again."""
 _OFFER = re.compile(r"([0-9]{1,9}) ([0-9]{1,18}) ~ ([^ ]+) (.*)", re.DOTALL)
-
-
-def lines_keys(queue: QueueKeys) -> tuple[str, ...]:
-    """The keys of jobs with a key or a group."""
-    return (queue.lines, queue.books, queue.sleeping, *queue.rings)
 
 
 class Leased(NamedTuple):
@@ -67,14 +61,6 @@ class SessionOver(Exception):
     """The server counts this worker session as dead: its jobs run elsewhere."""
 
 
-def control_keys(queue: QueueKeys, sessions: Sequence[str] = ()) -> tuple[str, ...]:
-    """The keys of every script that handles a single job."""
-    return (
-        *push_keys(queue), queue.tries, queue.notes, queue.dead, queue.errors, queue.watch, queue.expiry,
-        queue.withdrawn, queue.kept, queue.workers, *lines_keys(queue), *map(queue.run, sessions), queue.flows
-    )  # fmt: skip
-
-
 def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
     """End the jobs that should have begun by now."""
     while (yield _expire(queue, window_ms)):
@@ -82,7 +68,7 @@ def expire(queue: QueueKeys, window_ms: int) -> Protocol[None]:
 
 
 def _expire(queue: QueueKeys, window_ms: int) -> Call:
-    return Call(script("jobs_expire"), control_keys(queue), [window_ms])
+    return script_call("jobs_expire", queue, [window_ms])
 
 
 def reserve(
@@ -102,15 +88,11 @@ def reserve(
     `last` is the highest fence of the jobs that the session has had of this queue: should one have been offered to it
     since, the answer is that one. Raises SessionOver.
     """
-    keys = (
-        *push_keys(queue), queue.tries, queue.run(session), queue.workers, *lines_keys(queue),
-        queue.notes, queue.expiry, queue.withdrawn
-    )  # fmt: skip
-    call = Call(
-        script("jobs_reserve"),
-        keys,
+    call = script_call(
+        "jobs_reserve",
+        queue,
         [int(again), min(want, RESERVE_BATCH), request, session, channel, last, messages.secret(queue.jobs)],
-        marked=True,
+        run=queue.run(session),
     )
     state, fence, left, *found = yield call
     while state == 2:
@@ -183,10 +165,6 @@ def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_m
 
 def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
-    keys = (
-        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, *lines_keys(queue),
-        queue.notes, queue.expiry, queue.kept, queue.flows
-    )  # fmt: skip
     args: list[Argument] = [window_ms]
     size = 0
     for outcome in outcomes:
@@ -194,7 +172,7 @@ def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], win
         if size > CALL_BYTES and len(args) > 1:
             break
         args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
-    reply: list[int] = yield Call(script("jobs_settle"), keys, args)
+    reply: list[int] = yield script_call("jobs_settle", queue, args, run=queue.run(session))
     # those that the server left for another call are the last ones
     return [done == 1 for done in reply if done >= 0]
 
@@ -217,7 +195,7 @@ def beat(queue: QueueKeys, sessions: dict[str, bool], lease_ms: int, patience: f
     args: list[Argument] = [lease_ms]
     for session, joins in sessions.items():
         args += (session, int(joins))
-    at, left, overdue, ended, *alive = yield Call(script("jobs_beat"), [queue.workers, queue.stats], args, patience)
+    at, left, overdue, ended, *alive = yield script_call("jobs_beat", queue, args, patience)
     known = dict(zip(sessions, map(bool, alive), strict=True))
     return Beat(known, overdue.decode() or None, None if left < 0 else left / 1000, ended, at / 1000)
 
@@ -248,16 +226,12 @@ def recover(
     stopped: then only jobs with a cap of deliveries are counted, because they may have begun. `on_buried` is called
     with those that went to the dead set, some at a time.
     """
-    keys = (
-        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.workers,
-        *lines_keys(queue), queue.notes, queue.expiry, queue.flows
-    )  # fmt: skip
     args: list[Argument] = [
         window_ms, session, int(gone), channel(queue.prefix, session), record_header.MAX_CRASHES, int(counted), ended
     ]  # fmt: skip
     given, left = 0, 1
     while left:
-        count, left, *found = yield Call(script("jobs_recover"), keys, args)
+        count, left, *found = yield script_call("jobs_recover", queue, args, run=queue.run(session))
         given += count
         if found:
             on_buried([_buried(*found[at : at + 4]) for at in range(0, len(found), 4)])
@@ -280,11 +254,7 @@ class JobState:
 
 def job_state(queue: QueueKeys, id: str, channel: str = "", patience: float | None = None) -> Protocol[JobState]:
     """Read the state of a job; `channel` is notified when it ends."""
-    keys = (
-        queue.jobs, *queue.results, queue.due, queue.dead, queue.errors, queue.watch, queue.expiry, queue.kept,
-        queue.flows,
-    )  # fmt: skip
-    state, blob = yield Call(script("jobs_outcome"), keys, [id, channel], patience)
+    state, blob = yield script_call("jobs_outcome", queue, [id, channel], patience)
     return JobState(state.decode(), blob)
 
 

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from lockwork.errors import QueueFull, WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import patience
-from lockwork.protocol.scripts import script
 from lockwork.validation import several
 
 _RECHECK = 1.0
@@ -57,7 +56,7 @@ def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueR
     for name, value in changes.items():
         args += (name, value)
     while True:
-        more, *found = yield Call(script("queue_set"), _set_keys(queue), args)
+        more, *found = yield script_call("queue_set", queue, args)
         if not more:
             return read(*found)
         args = [1]
@@ -65,7 +64,7 @@ def change(queue: QueueKeys, changes: Mapping[str, Argument]) -> Protocol[QueueR
 
 def rules(queue: QueueKeys) -> Protocol[QueueRules]:
     """Read what holds."""
-    _, *found = yield Call(script("queue_set"), _set_keys(queue), [0])
+    _, *found = yield script_call("queue_set", queue, [0])
     return read(*found)
 
 
@@ -77,12 +76,11 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    keys = (*queue.ready, queue.due, queue.lines, queue.withdrawn, queue.stats, queue.expiry, queue.flows)
     at_once, hints = True, Hints()
     while True:
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
-        call = Call(script("queue_drain"), keys, [int(delayed), here], patience(give_up, sent))
+        call = script_call("queue_drain", queue, [int(delayed), here], patience(give_up, sent))
         waiting, running, paused = yield call
         if not waiting and not running:
             return at_once
@@ -96,10 +94,6 @@ def drain(queue: QueueKeys, channel: str, timeout: float | None, *, delayed: boo
             )
         until = now + _RECHECK
         yield from listen(hints, queue.stats, until if give_up is None else min(until, give_up))
-
-
-def _set_keys(queue: QueueKeys) -> tuple[str, ...]:
-    return queue.jobs, queue.idle, queue.stats
 
 
 def read(paused: bytes = b"", rate: bytes = b"", concurrency: bytes = b"", size: bytes = b"") -> QueueRules:

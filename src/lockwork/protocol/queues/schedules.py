@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.enqueue import push_keys
-from lockwork.protocol.scripts import script
 
 TURN = 20.0
 """Seconds between two declarations. parts/schedule.lua counts on it: three are a lease."""
@@ -109,7 +107,7 @@ class Ticker:
             plan = each.plan
             args += (plan.name, plan.digest)
             args += (plan.timing, plan.definition, plan.record) if whole else ("", b"", b"")
-        call = Call(script("schedule_declare"), self._queue.schedules, args, _PATIENCE)
+        call = script_call("schedule_declare", self._queue, args, _PATIENCE)
         today, kept, *found = yield call
         yield from self._heard(today)
         for at, each in enumerate(some):
@@ -131,7 +129,7 @@ class Ticker:
                 args.append(len(chosen))
                 for slot in chosen:
                     args += (slot, slot_id(plan.name, slot))
-            reply = yield Call(script("schedule_fire"), _firing_keys(self._queue), args, _PATIENCE)
+            reply = yield script_call("schedule_fire", self._queue, args, _PATIENCE)
             yield from self._heard(reply[0])
             for at, (each, _) in enumerate(some):
                 code, cursor = reply[2 * at + 1], reply[2 * at + 2]
@@ -175,18 +173,14 @@ def slot_id(name: str, slot: int) -> str:
     return f"{name}@{text}.{slot % 1000:03d}Z" if slot % 1000 else f"{name}@{text}Z"
 
 
-def _firing_keys(queue: QueueKeys) -> tuple[str, ...]:
-    return (*push_keys(queue), queue.dead, *queue.schedules)
-
-
 def pause(queue: QueueKeys, name: str, *, paused: bool) -> Protocol[bool]:
     """Pause a schedule, or let it go on; False when the server does not know it."""
-    return bool((yield Call(script("schedule_pause"), queue.schedules, [name, int(paused)])))
+    return bool((yield script_call("schedule_pause", queue, [name, int(paused)])))
 
 
 def run_now(queue: QueueKeys, name: str, id: str, *, overlap: bool) -> Protocol[tuple[int, str]]:
     """Enqueue its job now, as job `id`: 1 and the id, 2 and the id of the one not ended, 0 if it is unknown."""
-    code, job = yield Call(script("schedule_run"), _firing_keys(queue), [name, id, int(not overlap)])
+    code, job = yield script_call("schedule_run", queue, [name, id, int(not overlap)])
     return code, job.decode()
 
 
@@ -208,7 +202,7 @@ class StoredSchedule:
 
 def known(queue: QueueKeys, name: str) -> Protocol[tuple[int, StoredSchedule | None]]:
     """Read one schedule, and the server's clock, ms."""
-    now, *found = yield Call(script("schedule_list"), queue.schedules, [name, 0, 0])
+    now, *found = yield script_call("schedule_list", queue, [name, 0, 0])
     return now, _known(found) if found else None
 
 
@@ -216,7 +210,7 @@ def listed(queue: QueueKeys) -> Protocol[tuple[int, list[StoredSchedule]]]:
     """Read all schedules of a queue that living processes have in their code, in the order of their names."""
     first, found = 0, dict[str, StoredSchedule]()
     while True:
-        now, *page = yield Call(script("schedule_list"), queue.schedules, ["", first, first + _PAGE - 1])
+        now, *page = yield script_call("schedule_list", queue, ["", first, first + _PAGE - 1])
         rows = [_known(page[at : at + 9]) for at in range(0, len(page), 9)]
         found.update((row.name, row) for row in rows)
         first += _PAGE

@@ -6,10 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lockwork.protocol.effects import Call, Effect, Protocol
+from lockwork.protocol.effects import Argument, Call, Effect, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.enqueue import push_keys
-from lockwork.protocol.scripts import script
 
 T = TypeVar("T")
 
@@ -25,10 +23,8 @@ def forward_wakeup(
     `awake`: also True when it woke up without a message, because what it waited for must be due. A job that was
     offered to it, with a higher fence than `last`, goes back; one that was cancelled meanwhile ends.
     """
-    keys = (
-        *push_keys(queue), queue.tries, queue.run(session), queue.dead, queue.errors, queue.watch, queue.notes
-    )  # fmt: skip
-    told = yield Call(script("jobs_pass"), keys, [channel, int(awake), last, window_ms], patience=0.5)
+    args: list[Argument] = [channel, int(awake), last, window_ms]
+    told = yield script_call("jobs_pass", queue, args, 0.5, run=queue.run(session))
     return bool(told)
 
 
@@ -43,8 +39,7 @@ class QueueHead:
 
 def queue_head(queue: QueueKeys) -> Protocol[QueueHead]:
     """Read the heads of the ready lists; what it costs does not depend on what waits."""
-    keys = [*queue.ready, queue.workers, queue.withdrawn, queue.stats]
-    at_ms, left, *lists = yield Call(script("jobs_heads"), keys, [FIRST])
+    at_ms, left, *lists = yield script_call("jobs_heads", queue, [FIRST])
     return QueueHead(at_ms, float(left) / 1000 if left else None, [[id.decode() for id in ids] for ids in lists])
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lockwork.protocol.effects import Call, Protocol
+from lockwork.protocol.effects import Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import limits as queue_limits
 from lockwork.protocol.queues.limits import QueueRules
-from lockwork.protocol.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +59,9 @@ def status(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
 def status_and_rules(queue: QueueKeys) -> Protocol[tuple[QueueStatus, list[WorkerInfo], QueueRules]]:
     """The same with what holds for the whole queue; sessions that appear between two looks are looked at once more."""
     sessions: list[str] = []
-    fixed = (*queue.ready, queue.due, queue.dead, queue.stats, queue.workers, queue.lines, queue.withdrawn)
     while True:
-        keys = (*fixed, *map(queue.run, sessions), queue.flows)
-        ready, scheduled, dead, stats, workers, now, blocked, *running = yield Call(
-            script("jobs_status"), keys, sessions
-        )
+        reply = yield script_call("jobs_status", queue, sessions, runs=[*map(queue.run, sessions)])
+        ready, scheduled, dead, stats, workers, now, blocked, *running = reply
         listed = [workers[at].decode() for at in range(0, len(workers), 2)]
         if set(listed) <= set(sessions):
             break

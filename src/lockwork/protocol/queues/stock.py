@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from lockwork.errors import ConfigError, LimitReached, LockworkError, ReservationEnded, SoldOut
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
-from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import QueueKeys, StockKeys
 from lockwork.protocol.messages import Hints, listen
-from lockwork.protocol.queues.enqueue import NewJob, push_arguments, push_keys
+from lockwork.protocol.queues.enqueue import NewJob, push_arguments
 from lockwork.protocol.queues.limits import room_for
 from lockwork.protocol.retry import patience, undo
-from lockwork.protocol.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +24,9 @@ class Books:
     limit: int
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys of a step that may enqueue a job."""
-        return (*push_keys(self.queue), self.queue.dead, *self.queue.stock(self.name))
+    def keys(self) -> StockKeys:
+        """The keys of the stock itself."""
+        return self.queue.stock(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def reserve(
     if job is not None:
         args += push_arguments([job])
     try:
-        reply = yield Call(script("stock_reserve"), books.keys, args)
+        reply = yield script_call("stock_reserve", books.queue, args, **books.keys._asdict())
     except (GeneratorExit, LockworkError):
         raise
     except BaseException as error:
@@ -109,7 +108,7 @@ def reserve_waiting(
             sent = yield Clock()
             here = channel if give_up is None or sent < give_up else ""
             args = [books.total, books.limit, id, buyer, n, hold_ms, key, here, *jobs]
-            reply = yield Call(script("stock_wait"), books.keys, args, patience(give_up, sent))
+            reply = yield script_call("stock_wait", books.queue, args, patience(give_up, sent), **books.keys._asdict())
             if reply[0]:
                 return _reserved(books, buyer, key, reply)
             if not here:
@@ -126,7 +125,7 @@ def reserve_waiting(
 def _leave(books: Books, id: str, job: NewJob | None, why: BaseException) -> Protocol[None]:
     # when the server is away, the place in line ends by its deadline, and what was handed over unclaimed soon after
     args: list[Argument] = [id, int(job is None)]
-    yield from undo(Call(script("stock_leave"), books.queue.stock(books.name), args), why)
+    yield from undo(script_call("stock_leave", books.keys, args), why)
 
 
 def _reserved(books: Books, buyer: str, key: str, reply: list[Any]) -> Reservation:
@@ -172,7 +171,7 @@ def refund(books: Books, id: str, job: NewJob | None) -> Protocol[None]:
 
 def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
     """Hold a reservation for so long from now on at least; returns seconds that are left. Raises ReservationEnded."""
-    code, left = yield Call(script("stock_extend"), books.queue.stock(books.name), [id, hold_ms])
+    code, left = yield script_call("stock_extend", books.keys, [id, hold_ms])
     if code < 0:
         raise ReservationEnded(f"reservation {id!r} of stock {books.name!r} is confirmed: it needs no more time")
     if code == 0:
@@ -182,7 +181,7 @@ def extend(books: Books, id: str, hold_ms: int) -> Protocol[float]:
 
 def look(books: Books, id: str) -> Protocol[Reservation | None]:
     """Read one reservation; None when it expired, was released or never was."""
-    reply = yield Call(script("stock_look"), books.queue.stock(books.name), [id])
+    reply = yield script_call("stock_look", books.keys, [id])
     if not reply:
         return None
     state, buyer, units, left, fence = reply
@@ -195,7 +194,7 @@ def reservations(books: Books, buyer: str, count: int) -> Protocol[list[Reservat
     cursor: bytes | str = "0"
     while True:
         args = [cursor, buyer, _SCAN]
-        cursor, *parts = yield Call(script("stock_list"), books.queue.stock(books.name), args)
+        cursor, *parts = yield script_call("stock_list", books.keys, args)
         for at in range(0, len(parts), 6):
             id, state, owner, units, left, fence = parts[at : at + 6]
             kept = Reservation(id.decode(), owner.decode(), units, _STATES[state], left / 1000, fence, created=False)
@@ -209,7 +208,7 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
 
     Raises SoldOut when fewer than that are on sale; then none were taken off.
     """
-    call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, add, request])
+    call = script_call("stock_state", books.keys, [books.total, add, request])
     while True:
         total, sold, held, expired, more, changed = yield call
         if not changed:
@@ -217,17 +216,17 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
             raise SoldOut(f"stock {books.name!r} has {available} on sale: {-add} cannot be taken off")
         if not more:
             return StockStatus(total, total - sold - held, held, sold, expired)
-        call = Call(script("stock_state"), books.queue.stock(books.name), [books.total, 0, ""])
+        call = script_call("stock_state", books.keys, [books.total, 0, ""])
 
 
 def delete(books: Books, request: str) -> Protocol[bool]:
     """Forget the stock, once per `request`; False when there was none."""
-    return bool((yield Call(script("stock_delete"), books.queue.stock_gone(books.name), [request])))
+    return bool((yield script_call("stock_delete", books.keys, [request], gone=books.queue.stock_gone(books.name))))
 
 
 def _end(books: Books, verb: str, id: str, job: NewJob | None) -> Protocol[int]:
     jobs = [] if job is None else push_arguments([job])
-    reply = yield Call(script("stock_end"), books.keys, [books.total, verb, id, *jobs])
+    reply = yield script_call("stock_end", books.queue, [books.total, verb, id, *jobs], **books.keys._asdict())
     return room_for(books.queue, reply)
 
 

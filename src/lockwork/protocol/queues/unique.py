@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from lockwork.protocol.effects import Argument, Call, Protocol
+from lockwork.protocol.effects import Argument, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys
-from lockwork.protocol.queues.enqueue import NewJob, batch_arguments, push_keys
-from lockwork.protocol.queues.leases import lines_keys
+from lockwork.protocol.queues.enqueue import NewJob, batch_arguments
 from lockwork.protocol.queues.limits import room_for
-from lockwork.protocol.scripts import script
 
 BATCH = 500
 Until = Literal["start", "done"]
@@ -48,9 +46,6 @@ def push_unique(
 
     Raises QueueFull: nothing of the batch that met a full queue, or of those behind it, is enqueued or changed.
     """
-    keys = (
-        *push_keys(queue), *lines_keys(queue), queue.tries, queue.notes, queue.dead, queue.expiry, *queue.unique
-    )  # fmt: skip
     time = terms.until if isinstance(terms.until, int) else 0
     fixed: tuple[Argument, ...] = (
         "" if expires_ms is None else expires_ms,
@@ -63,7 +58,7 @@ def push_unique(
     while (at := at + count) < len(jobs):
         batch = batch_arguments(jobs, at, BATCH)
         args, count = [0, *fixed, *batch], len(batch) // 3
-        call = Call(script("jobs_push_unique"), keys, args, marked=True, finds_ended=True)
+        call = script_call("jobs_push_unique", queue, args, finds_ended=True)
         reply: list[Any] = yield call
         if isinstance(reply[0], int):
             room_for(queue, reply, at, jobs=count)

@@ -6,21 +6,30 @@ import contextlib
 from dataclasses import dataclass
 
 from lockwork.errors import ConfigError, LockworkError, WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Call, Clock, Protocol, script_call
+from lockwork.protocol.keys import BarrierKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.retry import Looks, patience, undo
-from lockwork.protocol.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
     """One party's arrival: the barrier, and what the server needs to know to count it once and to wake it."""
 
-    keys: tuple[str, str, str]
+    keys: BarrierKeys
     name: str
     parties: int
     request: str
     channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierStatus:
+    """`arrived` of `parties` wait; `generation` is how often the barrier has opened since it was last forgotten."""
+
+    arrived: int
+    parties: int
+    generation: int
 
 
 def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
@@ -30,12 +39,12 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     """
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
-    looks, hints, sealed_with = Looks(0.5), Hints(), secret(arrival.keys[0])
+    looks, hints, sealed_with = Looks(0.5), Hints(), secret(arrival.keys.barrier)
     try:
         while True:
             sent = yield Clock()
             args: list[Argument] = [arrival.parties, arrival.request, arrival.channel, sealed_with]
-            call = Call(script("barrier_arrive"), arrival.keys, args, patience(give_up, sent))
+            call = script_call("barrier_arrive", arrival.keys, args, patience(give_up, sent))
             code, answer, _, left = yield call
             while left and not code:
                 # this one would open it, once the generation before is notified
@@ -65,7 +74,7 @@ def wait(arrival: Arrival, timeout: float | None) -> Protocol[int]:
     except (GeneratorExit, ConfigError, WaitTimeout):
         raise
     except BaseException as error:
-        yield from undo(Call(script("barrier_leave"), arrival.keys, [arrival.request]), error)
+        yield from undo(script_call("barrier_leave", arrival.keys, [arrival.request]), error)
         raise
 
 
@@ -76,14 +85,14 @@ def _notify(call: Call, left: int) -> Protocol[None]:
             *_, left = yield call
 
 
-def arrived(keys: tuple[str, str, str]) -> Protocol[int]:
+def status(keys: BarrierKeys, parties: int) -> Protocol[BarrierStatus]:
     """Count the parties that have arrived and wait."""
-    count, _ = yield Call(script("barrier_state"), keys, [])
-    return int(count)
+    arrived, generation = yield script_call("barrier_state", keys, [])
+    return BarrierStatus(arrived, parties, generation)
 
 
 def _give_up(arrival: Arrival, timeout: float | None, arrived: int) -> Protocol[int]:
-    code, index, _ = yield Call(script("barrier_leave"), arrival.keys, [arrival.request])
+    code, index, _ = yield script_call("barrier_leave", arrival.keys, [arrival.request])
     if code == 1:
         return int(index)
     raise WaitTimeout(

@@ -5,26 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lockwork.errors import ConfigError
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import LatchKeys
 from lockwork.protocol.messages import Hints, listen, numbers, secret
 from lockwork.protocol.retry import Looks, patience
-from lockwork.protocol.scripts import script
 
 
 @dataclass(frozen=True, slots=True)
 class LatchRequest:
     """One latch as its users agree on it."""
 
-    keys: tuple[str, str, str]
+    keys: LatchKeys
     name: str
     count: int
     ttl_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class LatchStatus:
+    """`left` of `count` must still be counted down."""
+
+    left: int
+    count: int
+
+    @property
+    def open(self) -> bool:
+        """Whether the latch is open."""
+        return not self.left
+
+
 def count_down(latch: LatchRequest, request: str, n: int) -> Protocol[int]:
     """Count `n` down, once per `request`; returns what is left."""
     args: list[Argument] = [latch.count, latch.ttl_ms, request, n]
-    return _checked(latch, *(yield Call(script("latch_count"), latch.keys, args)))
+    return _checked(latch, *(yield script_call("latch_count", latch.keys, args)))
 
 
 def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[bool]:
@@ -35,13 +48,14 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
     began = yield Clock()
     give_up = None if timeout is None else began + timeout
     # one message wakes all waiters of a process: a waiter that has not parked yet must look again soon
-    looks, hints, sealed_with = Looks(0.1), Hints(), secret(latch.keys[0])
+    ticket = latch.keys.latch
+    looks, hints, sealed_with = Looks(0.1), Hints(), secret(ticket)
     since = 0
     while True:
         sent = yield Clock()
         here = channel if give_up is None or sent < give_up else ""
         args: list[Argument] = [latch.count, latch.ttl_ms, since, here, sealed_with]
-        code, left, round = yield Call(script("latch_wait"), latch.keys, args, patience(give_up, sent))
+        code, left, round = yield script_call("latch_wait", latch.keys, args, patience(give_up, sent))
         if code == 1:
             return True
         _checked(latch, code, left)
@@ -50,20 +64,24 @@ def wait(latch: LatchRequest, channel: str, timeout: float | None) -> Protocol[b
         if give_up is not None and now >= give_up:
             return False
         heard = yield from listen(
-            hints, latch.keys[0], looks.next(now, give_up), lambda text: numbers(sealed_with, latch.keys[0], text, 1)
+            hints,
+            ticket,
+            looks.next(now, give_up),
+            lambda text: numbers(sealed_with, ticket, text, 1),
         )
         if isinstance(heard, list) and heard[0] >= since:
             return True
 
 
-def count(latch: LatchRequest) -> Protocol[int]:
-    """Read what is left of the count; 0: it is open."""
-    return _checked(latch, *(yield Call(script("latch_state"), latch.keys, [latch.count])))
+def status(latch: LatchRequest) -> Protocol[LatchStatus]:
+    """Read what is left of the count."""
+    left = _checked(latch, *(yield script_call("latch_state", latch.keys, [latch.count])))
+    return LatchStatus(left, latch.count)
 
 
 def reset(latch: LatchRequest, request: str) -> Protocol[None]:
     """Begin a new round, once per `request`."""
-    yield Call(script("latch_reset"), latch.keys, [latch.count, latch.ttl_ms, request])
+    yield script_call("latch_reset", latch.keys, [latch.count, latch.ttl_ms, request])
 
 
 def _checked(latch: LatchRequest, code: int, left: int) -> int:

@@ -12,9 +12,9 @@ from typing import Literal
 
 from lockwork.errors import ConfigError, LockworkError, RateLimited
 from lockwork.protocol import messages
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
+from lockwork.protocol.keys import LimiterKeys
 from lockwork.protocol.retry import undo
-from lockwork.protocol.scripts import script
 
 Algorithm = Literal["bucket", "window"]
 _OTHER: dict[Algorithm, Algorithm] = {"bucket": "window", "window": "bucket"}
@@ -30,7 +30,7 @@ _AGAIN = 1.0
 class LimiterRules:
     """One limiter: its keys, its name, and its rule; `shown` is its rate as it was written."""
 
-    keys: tuple[str, str]
+    keys: LimiterKeys
     name: str
     shown: str
     algorithm: Algorithm
@@ -68,9 +68,9 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
     """
     wanted = -1 if wait is None else math.floor(wait * 1_000_000)
     patience = None if wait is None else max(wait, _AGAIN)
-    ticket = f"{limits.keys[0]}:{request}"
+    ticket = f"{limits.keys.limiter}:{request}"
     try:
-        reply = yield Call(script("limiter_take"), limits.keys, [limits.rule, request, n, wanted, channel], patience)
+        reply = yield script_call("limiter_take", limits.keys, [limits.rule, request, n, wanted, channel], patience)
         code, ahead, _ = reply
         # from the answer on: counted from the call's beginning, it could be too early
         until = (yield Clock()) + ahead / 1_000_000
@@ -87,7 +87,7 @@ def acquire(limits: LimiterRules, request: str, n: int, wait: float | None, chan
         raise
     except BaseException as error:
         # when the server is away, what was booked stays booked: nobody gets in too early
-        yield from undo(Call(script("limiter_return"), limits.keys, [request]), error)
+        yield from undo(script_call("limiter_return", limits.keys, [request]), error)
         raise
 
 
@@ -98,7 +98,7 @@ def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: fl
         return until
     args: list[Argument] = [limits.rule, request, n, _BOOK_NOTHING, channel]
     try:
-        code, ahead, _ = yield Call(script("limiter_take"), limits.keys, args, patience, brief=True)
+        code, ahead, _ = yield script_call("limiter_take", limits.keys, args, patience, brief=True)
     except LockworkError:
         return until
     return min(until, (yield Clock()) + ahead / 1_000_000) if code > 0 else until
@@ -106,7 +106,7 @@ def _move_up(limits: LimiterRules, request: str, n: int, channel: str, until: fl
 
 def status(limits: LimiterRules) -> Protocol[LimiterStatus]:
     """Read how much could be taken now."""
-    available, full, _ = yield Call(script("limiter_state"), limits.keys, [limits.rule])
+    available, full, _ = yield script_call("limiter_state", limits.keys, [limits.rule])
     if available < 0:
         raise _mixed(limits)
     return LimiterStatus(available, limits.limit, full / 1_000_000)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lockwork.errors import WaitTimeout
-from lockwork.protocol.effects import Argument, Call, Clock, Protocol
+from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.locks.grants import Granted, local_deadline
 from lockwork.protocol.messages import Hints, listen
 from lockwork.protocol.retry import Looks, insist, patience, undo
-from lockwork.protocol.scripts import script
 
 State = Literal["idle", "running", "done", "failed", "lost"]
 _STATES: dict[bytes, State] = {b"": "idle", b"r": "running", b"d": "done", b"f": "failed", b"l": "lost"}
@@ -67,7 +66,7 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
                 asked.owner, asked.request, asked.lease_ms, asked.every_ms,
                 asked.channel if parks else "", int(asked.again_if_lost), fence,
             ]  # fmt: skip
-            reply = yield Call(script("once_begin"), (asked.key,), args, patience(give_up, sent) if wait else None)
+            reply = yield script_call("once_begin", asked.key, args, patience(give_up, sent) if wait else None)
             if reply[0] == 1:
                 return Granted(reply[1], local_deadline(sent, reply[3], reply[2]))
             if reply[0] == 2:
@@ -83,21 +82,21 @@ def begin(asked: OnceRequest, wait: float | None) -> Protocol[Granted | EndedRun
         raise
     except BaseException as error:
         # when the server is away, a run that was on its way to us counts as lost when its lease ends
-        yield from undo(Call(script("once_abandon"), (asked.key,), [asked.request]), error)
+        yield from undo(script_call("once_abandon", asked.key, [asked.request]), error)
         raise
 
 
 def end(key: str, owner: str, fence: int, state: Literal["d", "f", "l"], value: bytes) -> Protocol[bool]:
     """Keep what came of a run; False when that run does not count any more."""
-    return bool((yield from insist(Call(script("once_end"), (key,), [owner, fence, state, value]))))
+    return bool((yield from insist(script_call("once_end", key, [owner, fence, state, value]))))
 
 
 def state(key: str) -> Protocol[OnceState]:
     """Read how the run of this period stands."""
-    found, owner, request, fence, left = yield Call(script("once_state"), (key,), [])
+    found, owner, request, fence, left = yield script_call("once_state", key, [])
     return OnceState(_STATES[found], owner.decode(), request.decode(), fence, left / 1_000_000)
 
 
 def reset(key: str, request: str) -> Protocol[None]:
     """Forget the period, once per `request`."""
-    yield Call(script("once_reset"), (key,), [request])
+    yield script_call("once_reset", key, [request])

@@ -23,7 +23,7 @@ from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun
 
 
 class WrongResults(Exception):
-    """The function has run, and what it returned is no list with one result for each item."""
+    """The function did not return a list with one result for each item."""
 
 
 class _End(NamedTuple):
@@ -86,7 +86,7 @@ class _Batch:
 
 
 class Batcher:
-    """Puts together the jobs of one batch task in one worker process; `giving_back` says whether they must go."""
+    """Collects the jobs of one batch task in one worker process; `giving_back` says whether the process ends."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Batcher:
         batching: Batching,
         threads: ThreadPool,
         caller: Caller,
-        lanes: WorkerSlots,
+        slots: WorkerSlots,
         surroundings: Context,
         giving_back: Callable[[], bool],
     ) -> None:
@@ -103,8 +103,8 @@ class Batcher:
         self._linger = batching.linger
         self._threads = threads
         self._caller = caller
-        self._lanes = lanes
-        self._surroundings = surroundings
+        self._slots = slots
+        self._base_context = surroundings
         self._giving_back = giving_back
         self._open: _Batch | None = None
 
@@ -117,7 +117,7 @@ class Batcher:
             batch = self._open = _Batch()
             batch.timer = loop.call_later(self._linger, self._due, batch)
         batch.members.append(member)
-        full = self._lanes.full and self._lanes.all_begun  # then nobody can join until one of them has ended
+        full = self._slots.full and self._slots.all_begun  # then nobody can join until one of them has ended
         if full or len(batch.members) >= self._batching.size:
             self._begin(batch)
         while not member.done.done():
@@ -141,7 +141,7 @@ class Batcher:
         return end.value
 
     def hurry(self) -> None:
-        """Wait for nobody who is not here: no more jobs come."""
+        """Start batches at once: no more jobs come."""
         self._linger = 0.0
         if self._open is not None:
             if self._open.timer is not None:
@@ -151,7 +151,7 @@ class Batcher:
     def _due(self, batch: _Batch) -> None:
         if batch is not self._open:
             return
-        if self._lanes.all_begun:
+        if self._slots.all_begun:
             self._begin(batch)
         else:
             # jobs that came with the same fetch are about to join
@@ -171,7 +171,7 @@ class Batcher:
         self._close(batch)
         # not in what the first job's hooks left behind
         batch.task = asyncio.get_running_loop().create_task(
-            self._call(batch), name="lockwork-batch", context=self._surroundings.copy()
+            self._call(batch), name="lockwork-batch", context=self._base_context.copy()
         )
         batch.task.add_done_callback(batch.never_called)
 

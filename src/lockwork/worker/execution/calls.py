@@ -1,4 +1,4 @@
-"""Calling a task's function: as it is, with what it depends on, in a thread, within its time limit."""
+"""Calls a task's function: directly or in a thread, with its dependencies, within its time limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def call(
     threads: JobThreads,
     caller: Caller,
 ) -> Any:
-    """Call any task's function, and return what it returns."""
+    """Call a task's function and return its result."""
     try:
         if task.injected:
             value = await caller.call(
@@ -41,7 +41,7 @@ async def call(
 
 
 def _finished(value: Any, task: Task[Any, Any, Any]) -> Any:
-    """Refuse a coroutine as a result: none of what it is to do has been done."""
+    """Refuse a coroutine as a result: it has not run."""
     if type(value) is not CoroutineType:
         return value
     value.close()
@@ -52,7 +52,7 @@ def _finished(value: Any, task: Task[Any, Any, Any]) -> Any:
 
 
 async def limited(awaitable: Awaitable[Any], timeout: float) -> Any:
-    """Await, at most so long; raises JobTimeout."""
+    """Await for at most `timeout` seconds; raises JobTimeout."""
     limit = asyncio.timeout(timeout)
     try:
         async with limit:

@@ -1,4 +1,4 @@
-"""Executing: from a leased record to an outcome."""
+"""Executes a leased job: from its record to its outcome."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ from lockwork.worker.ipc.hard_timeouts import TimeLimits
 log: Log = Log("lockwork.worker")
 
 
-async def cancel(driver: AsyncDriver, desk: QueueContext, lanes: WorkerSlots, executor: Executor) -> None:
-    """Run until cancelled. A message may be lost, so it also asks without one while jobs run here."""
+async def cancel(driver: AsyncDriver, queue_context: QueueContext, slots: WorkerSlots, executor: Executor) -> None:
+    """Cancel jobs on request, until cancelled. Messages may be lost, so this also polls while jobs run here."""
     pause, hints = RECHECK, Hints()
     while True:
-        heard = await driver.run(control.hear(desk.keys, pause, hints))
-        held = lanes.held(executor, desk.queue)
+        heard = await driver.run(control.hear(queue_context.keys, pause, hints))
+        held = slots.held(executor, queue_context.queue)
         asked: set[str] = set()
         try:
             if held:
-                asked = await driver.run(control.asked(desk.keys, desk.session, held))
+                asked = await driver.run(control.asked(queue_context.keys, queue_context.session, held))
         except LockworkError as error:
-            log.warning("whether jobs are to be cancelled cannot be asked: %s", error)
-        lanes.stop(asked, executor, desk.queue)
+            log.warning("requests to cancel jobs cannot be read: %s", error)
+        slots.stop(asked, executor, queue_context.queue)
         # one that is not here: the call that leased it has not come back yet, or it has just ended
         pause = control.SOON if heard and heard not in asked else min(RECHECK, pause * 2)
 
 
 MOST_BYTES = 64 << 20
-"""What the results that one job gets may have together."""
+"""Bytes that the results bound to one job may have together."""
 
 
 def of_flow(job: Leased) -> bool:
@@ -67,15 +67,15 @@ def of_flow(job: Leased) -> bool:
     return b"*" in job.token and flows.is_marked(job.record)
 
 
-async def bound_call(job: Leased, desk: QueueContext) -> Any:
+async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
     """Return the job's call with the results that it uses; raises ValueError when one is not there."""
     stored: Any = codecs.decode(record_header.body(job.record))
     if not isinstance(stored, list) or len(stored) < 6:
         return stored
     args, kwargs, holes, optional = stored[1], stored[2], stored[4], set(stored[5])
     numbers = list(dict.fromkeys(sources(holes)))
-    asked = flows.results(desk.keys, flows.flow_of(job.id), numbers, MOST_BYTES)
-    blobs = await desk.runtime.arun(asked)
+    asked = flows.results(queue_context.keys, flows.flow_of(job.id), numbers, MOST_BYTES)
+    blobs = await queue_context.runtime.arun(asked)
     if len(blobs) < len(numbers):
         raise ValueError(f"the results that it uses are more than {MOST_BYTES} bytes")
     undoes = job.id.endswith("u")
@@ -100,47 +100,47 @@ class Executor:
 
     def __init__(
         self,
-        desk: QueueContext,
+        queue_context: QueueContext,
         registry: Registry,
         config: Config,
         settler: Settles,
         threads: ThreadPool,
         caller: Caller,
-        lanes: WorkerSlots,
+        slots: WorkerSlots,
         job_log: JobLog,
-        processes: RunnerPool | None = None,
+        runner_pool: RunnerPool | None = None,
         limits: TimeLimits | None = None,
     ) -> None:
-        self.desk: QueueContext = desk
+        self.queue_context: QueueContext = queue_context
         self._registry = registry
         self._max_payload = config.max_payload + 1024
         self._threads = threads
         self._caller = caller
         self._hooks = registry.context.hooks
-        self._endings = Outcomes(settler, registry.context.errors, config.max_result, desk.queue, job_log)
-        self._teller = HookRunner(self._hooks, threads)
-        self._lanes = lanes
-        self._processes = processes
+        self._outcomes = Outcomes(settler, registry.context.errors, config.max_result, queue_context.queue, job_log)
+        self._hook_runner = HookRunner(self._hooks, threads)
+        self._slots = slots
+        self._runner_pool = runner_pool
         self._limits = limits
-        self._surroundings = copy_context()
+        self._base_context = copy_context()
         self._batchers: dict[str, Batcher] = {}
         self._hurried = False
         self.giving_back = False
-        """Set while the worker cancels what runs because it must go: those jobs are given back."""
+        """Whether jobs are cancelled because the process ends; those jobs are returned."""
         self.counting = False
-        """Set with it by a process that nobody told to go: what has begun has used up an attempt, and stays leased."""
+        """Set with `giving_back` when the process was not asked to end: started jobs count, and stay leased."""
         self.abandoned: bool = False
-        """Whether a thread may still run a job whose lane has ended."""
+        """Whether a thread may still run a job whose slot has ended."""
 
     async def run(self, job: Leased, slot: SlotContext) -> None:
-        """Run one job to its outcome; never raises, except when the lane itself is ended."""
+        """Run one job to its outcome; raises only CancelledError, when the slot itself is ended."""
         try:
-            stored = await bound_call(job, self.desk) if of_flow(job) else None
+            stored = await bound_call(job, self.queue_context) if of_flow(job) else None
             task, args, kwargs, options = self._read(job, stored)
         except Exception as error:  # noqa: BLE001 - what the wire brought may be anything
             await self._unread(job, error)
             return
-        slot.job = context = JobContext(job, task.name, self.desk, options.tags)
+        slot.job = context = JobContext(job, task.name, self.queue_context, options.tags)
         watched = self._hooks.in_worker
         began = perf_counter()
         value: Any = None
@@ -159,25 +159,25 @@ class Executor:
                     if isinstance(error, asyncio.CancelledError):
                         raise
                     return
-                end = self._endings.raised(job, wanted, context, options)
+                end = self._outcomes.raised(job, wanted, context, options)
             else:
-                end = self._endings.returned(job, task.name, value, options, perf_counter() - began)
+                end = self._outcomes.returned(job, task.name, value, options, perf_counter() - began)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if watched and end is not None:
                 # its outcome is on its way to the server: whatever hooks do changes nothing any more
                 context.over = True
-                await self._teller.ended(context, perf_counter() - began, value, end)
+                await self._hook_runner.ended(context, perf_counter() - began, value, end)
         except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
             # without an outcome its job would be active for ever
-            self._endings.dead(job, error)
+            self._outcomes.dead(job, error)
             said = "%s has ended, but goes to the dead set, for: %s"
-            log.error(said, shown(job, task.name), line(error), **self._endings.facts(job, task.name, error))
+            log.error(said, shown(job, task.name), line(error), **self._outcomes.facts(job, task.name, error))
         finally:
             slot.job = None
 
     def hurry(self) -> None:
-        """Let batches wait for nobody: no more jobs come."""
+        """Start batches at once: no more jobs come."""
         self._hurried = True
         for batcher in self._batchers.values():
             batcher.hurry()
@@ -190,16 +190,16 @@ class Executor:
         kwargs: dict[str, Any],
         options: TaskOptions,
     ) -> Any:
-        """Run a task that is not plain, or that hooks are told of."""
-        if options.in_process and self._processes is not None:
+        """Call a task that has options, injection, or hooks."""
+        if options.in_process and self._runner_pool is not None:
             # hooks are told there
-            return Settled(await self._processes.run(context.leased, context, options.hard_timeout))
+            return Settled(await self._runner_pool.run(context.leased, context, options.hard_timeout))
         if self._hooks.on_start:
-            await self._teller.started(context, args, kwargs)
+            await self._hook_runner.started(context, args, kwargs)
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
         limit = options.hard_timeout
-        self._limits.begun(self._endings.too_long(context.leased, options, limit), limit, task.name)
+        self._limits.begun(self._outcomes.too_long(context.leased, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -223,37 +223,37 @@ class Executor:
         found = self._batchers.get(task.name)
         if found is None:
             found = self._batchers[task.name] = Batcher(
-                task, batching, self._threads, self._caller, self._lanes, self._surroundings, lambda: self.giving_back
+                task, batching, self._threads, self._caller, self._slots, self._base_context, lambda: self.giving_back
             )
             if self._hurried:
                 found.hurry()
         return found
 
     async def _unread(self, job: Leased, error: Exception) -> None:
-        """What cannot be read goes to the dead set; a task that is not known here may be known to the next worker."""
+        """Bury a record that cannot be read; retry a task that is unknown here, since another worker may know it."""
         if isinstance(error, UnknownTask):
-            end = self._endings.failed(job, error, _UNKNOWN)
+            end = self._outcomes.failed(job, error, _UNKNOWN)
         elif isinstance(error, ServerUnavailable | ServerRefused):
-            log.warning("job %s cannot have the results that it uses yet: %s", job.id, line(error))
-            self._endings.put_off(job, 1000)
+            log.warning("job %s waits: the results that it uses cannot be read yet: %s", job.id, line(error))
+            self._outcomes.put_off(job, 1000)
             return
         else:
             said = "job %s cannot be read, and goes to the dead set: %s"
-            log.error(said, job.id, line(error), **self._endings.facts(job, "", error))
-            end = self._endings.dead(job, error)
+            log.error(said, job.id, line(error), **self._outcomes.facts(job, "", error))
+            end = self._outcomes.dead(job, error)
         if self._hooks.in_worker:
-            await self._teller.ended(JobContext(job, "", self.desk), 0.0, None, end)
+            await self._hook_runner.ended(JobContext(job, "", self.queue_context), 0.0, None, end)
 
     @staticmethod
     async def _forgive(task: asyncio.Task[None]) -> None:
-        """Let the lane go on after its job was cancelled, or cancelled itself."""
+        """Let the slot continue after its job was cancelled, or cancelled itself."""
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(0)  # where it strikes if the job has not felt it: nothing calls that off before 3.13
         while task.cancelling():
             task.uncancel()
 
     def _cut_short(self, job: Leased, *, in_thread: bool) -> None:
-        """Let go of a job that was cancelled because the worker must go."""
+        """Return a job that was cancelled because the process ends."""
         if in_thread:
             # it cannot be stopped: its job is given back by the supervisor once this process is gone
             self.abandoned = True
@@ -263,11 +263,11 @@ class Executor:
 
     def give_back(self, job: Leased) -> None:
         """Return a job to its queue; that it was leased does not count as an attempt."""
-        self._endings.given_back(job)
+        self._outcomes.given_back(job)
 
     def cancelled(self, job: Leased) -> None:
         """Settle a job that was to be cancelled, and has not begun."""
-        self._endings.cancelled(job)
+        self._outcomes.cancelled(job)
 
     def _read(
         self, job: Leased, stored: Any = None

@@ -1,6 +1,6 @@
-"""Which queue gets the free places: the first that has jobs, or each its share by weight.
+"""Which queue gets the free slots: the first that has jobs, or each its share by weight.
 
-Partitions of one queue are a family: together they have its place in the order, or its share, and they take turns.
+The partitions of one queue are a family: together they have its place in the order, or its share, and take turns.
 """
 
 from __future__ import annotations
@@ -12,56 +12,56 @@ from itertools import groupby
 from lockwork.worker.execution.queue_state import QueueState
 
 FetchOrder = Callable[[Sequence[QueueState], int], list[tuple[QueueState, int]]]
-"""Whom to ask, in order, and for how many jobs at the most."""
+"""The queues to ask, in order, each with the most jobs to ask for."""
 
 
 def chosen(*, weighted: bool, in_turn: bool) -> FetchOrder:
-    """How to share places; `in_turn`: among queues of which some have partitions."""
+    """Return the order to use; `in_turn` if a queue has partitions."""
     if in_turn:
         return by_weight_in_turn if weighted else strict_in_turn
     return by_weight if weighted else strict
 
 
-def strict(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
-    """All to the first; the next gets what that leaves."""
-    return [(source, places) for source in awake]
+def strict(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
+    """Offer all slots to the first queue, and what it leaves to the next."""
+    return [(queue, free) for queue in askable]
 
 
-def strict_in_turn(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
-    """The same, but in a family all goes to the one that was its first the longest ago."""
+def strict_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
+    """As `strict`, but the partitions of one queue take turns to be first."""
     found: list[tuple[QueueState, int]] = []
-    for _, some in groupby(awake, key=lambda source: source.family or source.name):
-        family = sorted(some, key=lambda source: source.turn)
+    for _, some in groupby(askable, key=lambda queue: queue.family or queue.name):
+        family = sorted(some, key=lambda queue: queue.turn)
         family[0].turn = family[-1].turn + 1
-        found += [(source, places) for source in family]
+        found += [(queue, free) for queue in family]
     return found
 
 
-def by_weight(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
-    """A share for each by its weight; what is no whole place yet is kept for the next time, so nobody starves.
+def by_weight(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
+    """Share the slots by weight; fractions of a slot are kept as credit for the next time, so no queue starves.
 
-    The caller that takes jobs must subtract them from the queue's credit, and reset that of an empty queue.
+    The caller subtracts the jobs that it gets from the queue's credit, and resets the credit of an empty queue.
     """
-    return _shares(awake, places, [source.weight for source in awake])
+    return _shares(askable, free, [queue.weight for queue in askable])
 
 
-def by_weight_in_turn(awake: Sequence[QueueState], places: int) -> list[tuple[QueueState, int]]:
-    """The same, but those of a family share its weight, however many of them are awake."""
-    sizes = Counter(source.family or source.name for source in awake)
-    return _shares(awake, places, [source.weight / sizes[source.family or source.name] for source in awake])
+def by_weight_in_turn(askable: Sequence[QueueState], free: int) -> list[tuple[QueueState, int]]:
+    """As `by_weight`, but the partitions of one queue share its weight."""
+    sizes = Counter(queue.family or queue.name for queue in askable)
+    return _shares(askable, free, [queue.weight / sizes[queue.family or queue.name] for queue in askable])
 
 
-def _shares(awake: Sequence[QueueState], places: int, weights: Sequence[float]) -> list[tuple[QueueState, int]]:
+def _shares(askable: Sequence[QueueState], free: int, weights: Sequence[float]) -> list[tuple[QueueState, int]]:
     whole = sum(weights)
-    for source, weight in zip(awake, weights, strict=True):
-        source.credit += places * weight / whole
-    ranked = sorted(awake, key=lambda source: -source.credit)
-    shares, left = [], places
-    for source in ranked:
-        share = max(0, min(left, int(source.credit)))
+    for queue, weight in zip(askable, weights, strict=True):
+        queue.credit += free * weight / whole
+    ranked = sorted(askable, key=lambda queue: -queue.credit)
+    shares, left = [], free
+    for queue in ranked:
+        share = max(0, min(left, int(queue.credit)))
         shares.append(share)
         left -= share
-    # the places that rounding has left
+    # the slots that rounding has left
     while left:
         for at in range(min(left, len(shares))):
             shares[at] += 1

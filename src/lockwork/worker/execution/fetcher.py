@@ -1,7 +1,7 @@
-"""Fetching: leases jobs of all queues for free places, and sleeps without polling when there is nothing to do.
+"""Fetching: leases jobs of all queues for free slots, and sleeps without polling when there is nothing to do.
 
-A queue that was found empty sleeps: the server wakes us for it, and until then it costs nothing. A wake-up that comes
-when all places are taken is passed on to another worker.
+A queue that was found empty sleeps: the server wakes the worker for it, and until then it costs nothing. If a wake-up
+comes when all slots are taken, the fetcher forwards it to another worker. `FetchState` is the state machine of a queue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
 from lockwork.worker.environment import AGAIN
 from lockwork.worker.execution.fetch_order import FetchOrder
-from lockwork.worker.execution.queue_state import QueueState, Wakeup
+from lockwork.worker.execution.queue_state import ASLEEP, FetchState, QueueState, Wakeup
 from lockwork.worker.execution.slots import WorkerSlots
 
 log: Log = Log("lockwork.worker")
@@ -34,251 +34,253 @@ _UNSETTLED = 1.0
 class Fetcher:
     """Leases jobs for one session.
 
-    `at_most`: jobs after which it ends. `settled`: given, it ends when no queue has a job that could run now, and waits
-    with it for what has been done to be on the server. `worn_after`: jobs after which `on_worn` is called, once.
-    `alone`: whether nobody keeps the session any more; from then on nothing is leased, and no job begins.
+    `max_jobs`: jobs after which the fetcher ends. `settled`: if given, the fetcher ends when no queue has a job that
+    could run now, and first waits with `settled` until all outcomes are on the server. `recycle_after`: jobs after
+    which `on_recycle` is called, once. `orphaned`: whether the supervisor is gone, so nobody renews the session; from
+    then on nothing is leased, and no job starts.
     """
 
     def __init__(
         self,
         driver: AsyncDriver,
-        sources: Sequence[QueueState],
+        queues: Sequence[QueueState],
         session: str,
         channel: str,
-        lanes: WorkerSlots,
+        slots: WorkerSlots,
         window_ms: int,
-        allot: FetchOrder,
+        fetch_order: FetchOrder,
         *,
-        at_most: int | None = None,
+        max_jobs: int | None = None,
         settled: Callable[[], Coroutine[Any, Any, bool]] | None = None,
-        worn_after: int | None = None,
-        on_worn: Callable[[], None] = lambda: None,
-        alone: Callable[[], bool] = lambda: False,
+        recycle_after: int | None = None,
+        on_recycle: Callable[[], None] = lambda: None,
+        orphaned: Callable[[], bool] = lambda: False,
     ) -> None:
         self._driver = driver
-        self._sources = sources
+        self._queues = queues
         self._session = session
         self._channel = channel
-        self._lanes = lanes
+        self._slots = slots
         self._window_ms = window_ms
-        self._allot = allot
-        self._left = at_most or sys.maxsize
+        self._fetch_order = fetch_order
+        self._jobs_left = max_jobs or sys.maxsize
         self._settled = settled
-        self._fresh = worn_after or sys.maxsize
-        self._on_worn = on_worn
-        self._alone = alone
+        self._recycle_in = recycle_after or sys.maxsize
+        self._on_recycle = on_recycle
+        self._orphaned = orphaned
         self._stopped = False
-        self._calm = False
-        """Whether all queues were asked once more after the last job's end, and nothing has come since."""
+        self._all_asked_again = False
+        """Whether a burst has asked all queues once more after the last job ended."""
         self._requests = 0
-        self._news = Wakeup()
+        self._wakeup = Wakeup()
 
     def stop(self) -> None:
-        """Lease nothing more; a call under way is brought to its end, so that no lease is lost sight of."""
+        """Lease nothing more; a call under way is awaited, so that no leased job is lost."""
         self._stopped = True
-        self._news.tell()
+        self._wakeup.notify()
 
     async def run(self) -> None:
         """Fetch until stopped or done; raises SessionOver when the server counts this session as dead."""
         try:
-            self._stopped = self._stopped or self._alone()
-            while not self._stopped and (self._left or any(source.held for source in self._sources)):
-                if await self._asked_again():
+            self._stopped = self._stopped or self._orphaned()
+            while not self._stopped and (self._jobs_left or any(queue.held for queue in self._queues)):
+                if await self._ask_again():
                     continue
-                if not self._left:
-                    await self._news.unless()
+                if not self._jobs_left:
+                    await self._wakeup.unless()
                     continue
-                places = self._lanes.take_now() or await self._news.unless(self._lanes.take())
-                if not places:
+                free = self._slots.take_now() or await self._wakeup.unless(self._slots.take())
+                if not free:
                     continue
-                awake = [source for source in self._sources if source.awake]
-                if awake and not self._stopped:
-                    places = await self._fetch(awake, places)
-                    self._lanes.put_back(places)
+                askable = [queue for queue in self._queues if queue.askable]
+                if askable and not self._stopped:
+                    free = await self._fetch(askable, free)
+                    self._slots.put_back(free)
                 else:
-                    self._lanes.put_back(places)
+                    self._slots.put_back(free)
                     if not self._stopped and await self._rest():
                         return
         finally:
             await self._leave()
 
-    async def _asked_again(self) -> bool:
-        """Ask once more what was not answered, in the places kept for that; False when there is no such thing."""
-        source = next((source for source in self._sources if source.awake and source.held), None)
-        if source is None:
+    async def _ask_again(self) -> bool:
+        """Send an unanswered request again, for the slots kept for it; return False when there is none."""
+        queue = next((queue for queue in self._queues if queue.held and queue.askable), None)
+        if queue is None:
             return False
-        used = await self._ask(source, source.held)
-        self._left -= used
-        self._lanes.put_back(-used)
+        used = await self._ask(queue, queue.held)
+        self._jobs_left -= used
+        self._slots.put_back(-used)
         return True
 
-    async def _fetch(self, awake: Sequence[QueueState], places: int) -> int:
-        """Ask queues for jobs; returns the places that are left."""
-        for source, most in self._allot(awake, places):
-            want = min(most, places, self._left)
-            if want <= 0:
+    async def _fetch(self, askable: Sequence[QueueState], free: int) -> int:
+        """Ask queues for jobs; returns how many slots are still free."""
+        for queue, most in self._fetch_order(askable, free):
+            want = min(most, free, self._jobs_left)
+            if want <= 0 or not queue.askable:
                 continue
-            used = await self._ask(source, want)
-            places -= used
-            self._left -= used
+            used = await self._ask(queue, want)
+            free -= used
+            self._jobs_left -= used
             if self._stopped:
                 break
-        if self._lanes.full:
-            for source in self._sources:
-                self._pass_on(source)
-        return places
+        if self._slots.full:
+            for queue in self._queues:
+                self._forward_wakeup(queue)
+        return free
 
-    async def _ask(self, source: QueueState, want: int) -> int:
-        """Ask one queue; returns how many of the places it takes or keeps."""
-        if source.passing is not None:
-            # sent again, it would pass on what comes now
-            await asyncio.wait([source.passing])
-            if self._stopped:
-                return 0
-        again = source.unsure
+    async def _ask(self, queue: QueueState, want: int) -> int:
+        """Ask one queue; returns how many slots its jobs take, or are kept for them."""
+        again = bool(queue.request)
         if again:
-            want = source.held or want
-        elif source.settler is not None and source.settler.failing:
-            # what would run now could not be settled either, and would run again if this process dies
-            self._pass_on(source)
-            self._sleep(source, asyncio.sleep(_UNSETTLED))
+            want = queue.held or want
+        elif queue.unsettled:
+            if queue.state is FetchState.WOKEN:
+                self._forward_wakeup(queue)
+            else:
+                self._sleep(queue, FetchState.PAUSED, asyncio.sleep(_UNSETTLED))
             return 0
         else:
             self._requests += 1
-            source.request = f"{self._requests:x}"
-        source.owed = False
+            queue.request = f"{self._requests:x}"
+        queue.enter(FetchState.ASKING)
         asked = leases.reserve(
-            source.keys, self._session, want, source.request, self._channel,
-            again=again, last=source.last, window_ms=self._window_ms,
+            queue.keys, self._session, want, queue.request, self._channel,
+            again=again, last=queue.last, window_ms=self._window_ms,
         )  # fmt: skip
         try:
             batch = await self._driver.run(asked)
         except SessionOver:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, jobs that run here must not end by it
-            return self._put_off(source, want, error)
-        used = len(batch.jobs) - source.held
-        source.unsure, source.held = False, 0
-        if source.failures:
-            source.failures, source.complaint = 0, 0.0
-            log.info("jobs of queue %s can be fetched again", source.name)
+        except Exception as error:  # noqa: BLE001 - no error may end the jobs that run here
+            return self._back_off(queue, want, error)
+        used = len(batch.jobs) - queue.held
+        queue.request, queue.held = "", 0
+        if queue.failures:
+            queue.failures, queue.log_after = 0, 0.0
+            log.info("jobs of queue %s can be fetched again", queue.name)
         if batch.jobs:
-            source.hints.refund()
-            self._take(source, batch.jobs)
+            queue.enter(FetchState.READY)
+            queue.hints.refund()
+            self._start(queue, batch.jobs)
             if len(batch.jobs) < min(want, RESERVE_BATCH):
-                await asyncio.sleep(0)  # they begin before the queue, which has no more, is asked again
+                await asyncio.sleep(0)  # the jobs start before the queue, which has no more, is asked again
         else:
-            source.credit = 0.0
-            source.registered = True
-            source.timed = batch.next_due is not None
-            self._sleep(source, self._driver.run(leases.idle(source.keys, batch, source.hints)))
+            queue.credit = 0.0
+            state = FetchState.SLEEPING if batch.next_due is None else FetchState.SLEEPING_UNTIL_DUE
+            self._sleep(queue, state, self._driver.run(leases.idle(queue.keys, batch, queue.hints)))
         return used
 
-    def _take(self, source: QueueState, leased: list[Leased]) -> None:
-        count = len(leased)
-        source.last = leased[-1].fence
-        source.credit -= count
-        self._calm = False
-        if self._alone():
-            # none has begun, so none is counted; the last goes back first, each to the front of its list
-            for job in reversed(leased):
-                source.runner.give_back(job)
-            self._lanes.put_back(count)
+    def _start(self, queue: QueueState, jobs: list[Leased]) -> None:
+        count = len(jobs)
+        queue.last = jobs[-1].fence
+        queue.credit -= count
+        self._all_asked_again = False
+        if self._orphaned():
+            # none has started, so none is counted; the last goes back first, each to the front of its list
+            for job in reversed(jobs):
+                queue.runner.give_back(job)
+            self._slots.put_back(count)
             self.stop()
             return
-        self._lanes.start(leased, source.runner)
-        worn, self._fresh = self._fresh > 0 >= self._fresh - count, self._fresh - count
-        if worn:
-            self._on_worn()
+        self._slots.start(jobs, queue.runner)
+        recycle, self._recycle_in = self._recycle_in > 0 >= self._recycle_in - count, self._recycle_in - count
+        if recycle:
+            self._on_recycle()
 
-    def _put_off(self, source: QueueState, want: int, error: Exception) -> int:
-        source.failures += 1
-        if now() >= source.complaint:
-            source.complaint = now() + AGAIN
-            log.warning("no jobs of queue %s can be fetched: %s", source.name, error, exc_info=unforeseen(error))
-        source.unsure = True
-        self._sleep(source, asyncio.sleep(backoff(source.failures)))
-        # A queue that refuses us must not keep the others' places. Should an earlier try of this very call have leased
-        # jobs anyway, they come on top of what runs.
-        if source.held or isinstance(error, ServerRefused):
+    def _back_off(self, queue: QueueState, want: int, error: Exception) -> int:
+        queue.failures += 1
+        if now() >= queue.log_after:
+            queue.log_after = now() + AGAIN
+            log.warning("no jobs of queue %s can be fetched: %s", queue.name, error, exc_info=unforeseen(error))
+        self._sleep(queue, FetchState.UNANSWERED, asyncio.sleep(backoff(queue.failures)))
+        # A queue that refuses a request must not keep slots from the others. If an earlier try of this very call has
+        # leased jobs after all, they come on top of what runs.
+        if queue.held or isinstance(error, ServerRefused):
             return 0
-        source.held = want
+        queue.held = want
         return want
 
-    def _sleep(self, source: QueueState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
-        source.awake = False
-        source.sleep = asyncio.create_task(self._asleep(source, waiting), name="lockwork-sleep")
-        source.sleep.add_done_callback(lambda _: waiting.close())  # cancelled early, it has not begun to wait
+    def _sleep(self, queue: QueueState, state: FetchState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
+        queue.enter(state)
+        queue.task = asyncio.create_task(self._wake_after(queue, waiting), name="lockwork-sleep")
+        queue.task.add_done_callback(lambda _: waiting.close())  # cancelled early, it has not begun to wait
 
-    async def _asleep(self, source: QueueState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
+    async def _wake_after(self, queue: QueueState, waiting: Coroutine[Any, Any, Leased | None]) -> None:
         try:
             offered = await waiting
         except Exception:  # whatever it is, this queue must not sleep for good
-            log.exception("waiting for jobs of queue %s failed; the queue is asked again", source.name)
+            log.exception("waiting for jobs of queue %s failed; the queue is asked again", queue.name)
             offered = None
             await asyncio.sleep(backoff(1))
-        source.awake = True
-        source.owed = source.registered
-        if offered is not None and self._may_take(source) and self._lanes.take_one():
-            source.owed = source.timed  # should it have no place left, another must know when the next job is due
-            self._left -= 1
-            self._take(source, [offered])
-        self._news.tell()
-        if self._lanes.full:
-            self._pass_on(source)
+        if offered is not None and self._may_start(queue) and self._slots.take_one():
+            # without a free slot for the next job, another worker must learn when it is due
+            queue.enter(FetchState.READY if queue.state is FetchState.SLEEPING else FetchState.WOKEN)
+            self._jobs_left -= 1
+            self._start(queue, [offered])
+        else:
+            queue.enter(FetchState.READY if queue.state is FetchState.PAUSED else FetchState.WOKEN)
+        self._wakeup.notify()
+        if self._slots.full:
+            self._forward_wakeup(queue)
 
-    def _may_take(self, source: QueueState) -> bool:
-        """Whether a job can begin that nobody has asked for."""
-        if self._stopped or (source.settler is not None and source.settler.failing):
+    def _may_start(self, queue: QueueState) -> bool:
+        """Whether a job can start that the fetcher did not ask for."""
+        if self._stopped or queue.unsettled:
             return False
-        return self._left > sum(source.held for source in self._sources)
+        return self._jobs_left > sum(each.held for each in self._queues)
 
     async def _rest(self) -> bool:
-        """Wait until a queue may have jobs; True when there is nothing to wait for."""
-        if self._settled is None or any(source.failures for source in self._sources):
-            await self._news.unless()
-        elif self._lanes.running:
-            await self._news.unless(self._lanes.freed())
-        elif self._calm:
+        """Wait until a queue may have jobs; return True when there is nothing to wait for."""
+        if self._settled is None or any(
+            queue.failures or queue.state is FetchState.FORWARDING for queue in self._queues
+        ):
+            await self._wakeup.unless()
+        elif self._slots.running:
+            await self._wakeup.unless(self._slots.freed())
+        elif self._all_asked_again:
             return True
-        elif await self._news.unless(self._settled()):
+        elif await self._wakeup.unless(self._settled()):
             # a job that has just ended may run again at once, or have enqueued others
-            self._calm = True
-            for source in self._sources:
-                self._cancel_sleep(source)
-                source.awake = True
+            self._all_asked_again = True
+            for queue in self._queues:
+                if queue.state in ASLEEP:
+                    self._cancel_sleep(queue)
+                    queue.enter(FetchState.READY)
         return False
 
-    def _pass_on(self, source: QueueState) -> None:
-        """Let another worker have the wake-up that we cannot use."""
-        if source.owed:
-            source.owed = source.registered = False
-            source.passing = asyncio.create_task(self._pass(source, awake=source.awake), name="lockwork-pass")
+    def _forward_wakeup(self, queue: QueueState) -> None:
+        """Let another worker have a wake-up that this one cannot use."""
+        if queue.state is FetchState.WOKEN:
+            self._forward(queue, awake=True)
 
-    async def _pass(self, source: QueueState, *, awake: bool) -> None:
-        passing = sessions.forward_wakeup(
-            source.keys, self._session, self._channel, source.last, self._window_ms, awake=awake
+    def _forward(self, queue: QueueState, *, awake: bool) -> None:
+        queue.enter(FetchState.FORWARDING)
+        queue.task = asyncio.create_task(self._send_wakeup(queue, awake=awake), name="lockwork-forward")
+
+    async def _send_wakeup(self, queue: QueueState, *, awake: bool) -> None:
+        forwarding = sessions.forward_wakeup(
+            queue.keys, self._session, self._channel, queue.last, self._window_ms, awake=awake
         )
         try:
-            with contextlib.suppress(LockworkError):  # the others look again by themselves before long
-                await self._driver.run(passing)
+            with contextlib.suppress(LockworkError):  # the other workers look again before long
+                await self._driver.run(forwarding)
         finally:
-            source.passing = None
+            queue.enter(FetchState.READY)
+            self._wakeup.notify()
 
     async def _leave(self) -> None:
-        """Nobody shall be woken here any more."""
-        for source in self._sources:
-            self._cancel_sleep(source)
-            if source.registered:
-                source.owed = True
-                # another worker need not know when the next job is due
-                source.awake = source.awake or source.timed
-                self._pass_on(source)
-        passing = [source.passing for source in self._sources if source.passing is not None]
-        await asyncio.gather(*passing, return_exceptions=True)
+        """Tell the server to wake this worker no more, and another one in its place."""
+        self._stopped = True
+        for queue in self._queues:
+            if queue.state is not FetchState.FORWARDING:
+                self._cancel_sleep(queue)
+                # SLEEPING is the only state in which no other worker needs to look
+                self._forward(queue, awake=queue.state is not FetchState.SLEEPING)
+        await asyncio.gather(*(queue.task for queue in self._queues if queue.task), return_exceptions=True)
 
     @staticmethod
-    def _cancel_sleep(source: QueueState) -> None:
-        if source.sleep is not None:
-            source.sleep.cancel()
-            source.sleep = None
+    def _cancel_sleep(queue: QueueState) -> None:
+        if queue.state in ASLEEP and queue.task is not None:
+            queue.task.cancel()
+            queue.task = None

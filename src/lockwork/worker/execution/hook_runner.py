@@ -1,4 +1,4 @@
-"""Telling the app's hooks what becomes of a job, in the place that the job has in the worker."""
+"""Calls the app's hooks for a job, in the job's own slot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockwork.worker.execution.threads import ThreadPool
 E = TypeVar("E")
 
 LIMIT = 10.0
-"""Seconds that one call of a hook may take."""
+"""Seconds that one hook call may take."""
 
 
 class AttemptEnd(NamedTuple):
@@ -36,14 +36,14 @@ class HookRunner:
         self._threads = threads
 
     async def started(self, job: JobContext, args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Before an attempt."""
+        """Call `on_start` hooks, before an attempt."""
         event = Started(
             id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, args=list(args), kwargs=dict(kwargs)
         )
         await self._tell("start", self._hooks.on_start, event, job.id)
 
     async def ended(self, job: JobContext, seconds: float, result: object, end: AttemptEnd) -> None:
-        """After an attempt, when its settling is under way."""
+        """Call the hooks for the end of an attempt, when its outcome is on the way to the server."""
         hooks = self._hooks
         facts: dict[str, Any] = {"id": job.id, "task": job.task, "queue": job.queue, "attempt": job.attempt}
         if end.kind == "success":
@@ -61,7 +61,7 @@ class HookRunner:
                 await self._tell("retry", hooks.on_retry, Retrying(delay=end.delay, **facts), job.id)
 
     async def died(self, job: JobContext, error: BaseException) -> None:
-        """Report a job that is dead because its process died: nobody saw this attempt fail, so only dead hooks hear."""
+        """Call `on_dead` hooks for a job whose process died; no process saw the attempt fail, so no other hooks run."""
         event = Died(id=job.id, task=job.task, queue=job.queue, attempt=job.attempt, error=error)
         await self._tell("dead", self._hooks.on_dead, event, job.id)
 

@@ -1,4 +1,4 @@
-"""Watches the event loop while jobs run, and names the job that blocks it: no other job goes on meanwhile."""
+"""Watches the event loop while jobs run, and logs the job that blocks it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lockwork.worker.execution.slots import WorkerSlots
 log: Log = Log("lockwork.worker")
 
 LIMIT = 1.0
-"""Seconds that a job may keep the event loop busy before it is named."""
+"""Seconds that a job may block the event loop before it is logged."""
 _PULSE = 0.25
 """Seconds between two beats of the loop, and between two looks of the thread."""
 
@@ -24,8 +24,8 @@ _PULSE = 0.25
 class LoopWatch:
     """Its timer beats on the running loop as long as jobs run; its thread looks whether it does, and else sleeps."""
 
-    def __init__(self, lanes: WorkerSlots) -> None:
-        self._lanes = lanes
+    def __init__(self, slots: WorkerSlots) -> None:
+        self._slots = slots
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._timer: asyncio.TimerHandle | None = None
@@ -58,7 +58,7 @@ class LoopWatch:
         if self._named and self._named == self._beaten:
             log.info("the event loop goes on: it was blocked for %.1f s", now - self._beaten)
         self._beaten = now
-        if self._lanes.running:
+        if self._slots.running:
             self._timer = self._loop.call_later(_PULSE, self._beat)
             self._watching.set()
         else:
@@ -90,7 +90,7 @@ class LoopWatch:
 
     def _culprit(self) -> str:
         task = asyncio.current_task(self._loop)
-        found = None if task is None else self._lanes.slot_of(task)
+        found = None if task is None else self._slots.slot_of(task)
         if found is None and task is not None and sys.version_info >= (3, 12):
             found = task.get_context().get(slot)  # a task that a job has started, or a batch
         return "a task that a job has started" if found is None else _shown(found)

@@ -1,4 +1,4 @@
-"""Endings: from how the call of a job ended to what becomes of it, for the server and for hooks."""
+"""Turns the end of a job's call into an outcome for the server, and an event for hooks."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _NOTHING = b"null"
 
 
 class Settles(Protocol):
-    """Whom outcomes are handed to."""
+    """Takes outcomes to settle."""
 
     def add(self, outcome: Outcome) -> None:
         """Settle an outcome soon."""
 
 
 class Settled(NamedTuple):
-    """What a job returns that ran in another process, which knows already what is to become of it."""
+    """The return value of a job that ran in a runner, which has already decided its outcome."""
 
     outcome: Outcome
 
 
 class Outcomes:
-    """Settles the jobs of one queue, and says what hooks are to be told."""
+    """Settles the jobs of one queue, and returns how each attempt ended, for hooks."""
 
     def __init__(self, settler: Settles, errors: Errors, max_result: int, queue: str, job_log: JobLog) -> None:
         self._settler = settler
@@ -83,7 +83,7 @@ class Outcomes:
     def returned(
         self, job: Leased, task: str, value: object, options: TaskOptions, seconds: float
     ) -> AttemptEnd | None:
-        """Settle what did return, after so many seconds; None when hooks were told of it elsewhere."""
+        """Settle a job whose call returned after `seconds`; None if a runner has called the hooks already."""
         if type(value) is Settled:
             self._settler.add(value.outcome)
             return None
@@ -125,7 +125,7 @@ class Outcomes:
         return end
 
     def dead(self, job: Leased, error: BaseException) -> AttemptEnd:
-        """Settle what shall not run again."""
+        """Settle a job that does not run again."""
         self._settler.add(Outcome(job.id, job.token, "d", self._errors.stored(error)))
         return AttemptEnd("dead", error)
 
@@ -151,7 +151,7 @@ class Outcomes:
         return AttemptEnd("dead", error)
 
     def facts(self, job: Leased, task: str, error: BaseException) -> dict[str, Any]:
-        """What a log record carries of a job that failed, for tools: the stack, and which job it is."""
+        """Return what a log record carries about a failed job: the stack and the job's fields."""
         fields = {"job": job.id, "task": task, "queue": self._queue, "attempt": job.attempt}
         return {"exc_info": exc_info(error), "extra": fields}
 
@@ -166,5 +166,5 @@ class Outcomes:
 
 
 def shown(job: Leased, task: str) -> str:
-    """The job, for the log; without `task` it is not known."""
+    """Format a job for the log; `task` is empty if it is unknown."""
     return f"job {job.id} of task {task!r}" if task else f"job {job.id}"

@@ -1,10 +1,11 @@
-"""One queue as a worker's fetcher sees it."""
+"""One queue as a worker's fetcher sees it: what it does about the queue now, and what it knows of it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, TypeVar
 
 from lockwork.protocol.keys import QueueKeys
@@ -16,67 +17,121 @@ T = TypeVar("T")
 
 
 class Wakeup:
-    """Ends one task's waiting early."""
+    """Ends the wait of one asyncio task early."""
 
     def __init__(self) -> None:
-        self._news: asyncio.Future[None] | None = None
+        self._message: asyncio.Future[None] | None = None
 
-    def tell(self) -> None:
-        """Wake the caller that waits now."""
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
+    def notify(self) -> None:
+        """Wake the task that waits now."""
+        if self._message is not None and not self._message.done():
+            self._message.set_result(None)
 
     async def unless(self, waiting: Coroutine[Any, Any, T] | None = None) -> T | None:
-        """Wait for something, or without end, but no longer than until there is news; then the answer is None."""
-        news = self._news = asyncio.get_running_loop().create_future()
+        """Wait for `waiting`, or without it for ever; return None as soon as `notify` is called."""
+        message = self._message = asyncio.get_running_loop().create_future()
         if waiting is None:
-            await news
+            await message
             return None
         task = asyncio.ensure_future(waiting)
         try:
-            await asyncio.wait({task, news}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, message}, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
 
+class FetchState(Enum):
+    """What the fetcher does about one queue.
+
+    A wake-up that the fetcher cannot use must reach another worker. `WOKEN` is the only state that owes the server an
+    answer while the fetcher runs. When the fetcher ends, each state owes one: the server may have the worker among
+    those to wake, or the worker may be the only one that knows when the next job is due.
+
+    | state | meaning | next state, and when |
+    |---|---|---|
+    | READY | asked as soon as a slot is free | ASKING; PAUSED: outcomes cannot be settled; FORWARDING: the fetcher ends |
+    | WOKEN | as READY, and a wake-up is to be used or forwarded | ASKING; FORWARDING: all slots are taken, outcomes cannot be settled, or the fetcher ends |
+    | ASKING | a request is under way | READY: it brought jobs; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
+    | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst looks again; FORWARDING: the fetcher ends |
+    | SLEEPING_UNTIL_DUE | as SLEEPING, and a timer runs until the next job is due | WOKEN; READY: a burst looks again; FORWARDING: the fetcher ends |
+    | UNANSWERED | backs off; then the same request is sent again, for its jobs slots are kept (`held`) | WOKEN; FORWARDING: the fetcher ends |
+    | PAUSED | waits for a moment because outcomes cannot be settled | READY; FORWARDING: the fetcher ends |
+    | FORWARDING | gives a wake-up to another worker; a request would be answered with jobs that this call gives away | READY |
+    """  # noqa: E501 - a table
+
+    READY = "ready"
+    WOKEN = "woken"
+    ASKING = "asking"
+    SLEEPING = "sleeping"
+    SLEEPING_UNTIL_DUE = "sleeping until due"
+    UNANSWERED = "unanswered"
+    PAUSED = "paused"
+    FORWARDING = "forwarding"
+
+
+_S = FetchState
+TRANSITIONS: dict[FetchState, frozenset[FetchState]] = {
+    _S.READY: frozenset({_S.ASKING, _S.PAUSED, _S.FORWARDING}),
+    _S.WOKEN: frozenset({_S.ASKING, _S.FORWARDING}),
+    _S.ASKING: frozenset({_S.READY, _S.SLEEPING, _S.SLEEPING_UNTIL_DUE, _S.UNANSWERED, _S.FORWARDING}),
+    _S.SLEEPING: frozenset({_S.WOKEN, _S.READY, _S.FORWARDING}),
+    _S.SLEEPING_UNTIL_DUE: frozenset({_S.WOKEN, _S.READY, _S.FORWARDING}),
+    _S.UNANSWERED: frozenset({_S.WOKEN, _S.FORWARDING}),
+    _S.PAUSED: frozenset({_S.READY, _S.FORWARDING}),
+    _S.FORWARDING: frozenset({_S.READY}),
+}
+"""The table of `FetchState`, for `QueueState.enter`."""
+ASKABLE = frozenset({_S.READY, _S.WOKEN})
+ASLEEP = frozenset({_S.SLEEPING, _S.SLEEPING_UNTIL_DUE, _S.UNANSWERED, _S.PAUSED})
+
+
 @dataclass(slots=True, eq=False)
 class QueueState:
-    """A queue, who runs its jobs, and what is known of it."""
+    """A queue or partition, who runs its jobs, and what the fetcher knows of it."""
 
     name: str
     keys: QueueKeys
     runner: Runner
     weight: int = 1
-    """Of its family as a whole."""
+    """The weight of the whole queue, not of one partition."""
     family: str = ""
-    """The queue of which it is a partition, if that was named to the worker as a whole."""
+    """The queue of which this is a partition, if the worker serves all of them under that name."""
     turn: float = 0.0
-    """When it was the first of its family last: the one of the lowest is the next."""
+    """A number that rises each time this partition is the first of its queue; the lowest is next."""
     credit: float = 0.0
-    """Places that the queue is owed by its weight."""
-    awake: bool = True
-    """Whether it may have jobs: an empty queue sleeps until it is woken, or the next job is due."""
-    registered: bool = False
-    """Whether the server wakes us for it, or has done so."""
-    timed: bool = False
-    """Whether it sleeps until a job is due that it knows of."""
-    owed: bool = False
-    """Whether we were woken for it and have not asked yet."""
-    passing: asyncio.Task[None] | None = None
-    """Passes a wake-up on to another worker; until that is done, the queue is not asked."""
-    request: str = ""
-    last: int = 0
-    """The highest fence of the jobs that came from it."""
-    unsure: bool = False
-    """Whether the last request was not answered: it may have leased jobs, so it has to be sent again."""
-    held: int = 0
-    """Places kept for what that request may have leased."""
-    failures: int = 0
-    complaint: float = 0.0
-    """When the next complaint about them is due."""
-    hints: Hints = field(default_factory=Hints)
-    """How many wake-ups that bring nothing it may follow."""
+    """Slots that the queue has not used yet, of its share by weight."""
     settler: Settler | None = None
-    sleep: asyncio.Task[None] | None = field(default=None)
+    state: FetchState = FetchState.READY
+    """Change it with `enter`."""
+    task: asyncio.Task[None] | None = None
+    """What ends the state, when that is a sleep or forwarding."""
+    request: str = ""
+    """The request that has no answer yet: it may have leased jobs, so it is sent again. Empty if there is none."""
+    held: int = 0
+    """Slots kept for the jobs which that request may have leased."""
+    last: int = 0
+    """The highest fence of the jobs that came from the queue."""
+    failures: int = 0
+    """Requests in a row that failed."""
+    log_after: float = 0.0
+    """When such a failure may be logged again."""
+    hints: Hints = field(default_factory=Hints)
+    """Limits the calls that wake-ups without a job can cause."""
+
+    def enter(self, state: FetchState) -> None:
+        """Change the state; raises RuntimeError if the table has no such transition."""
+        if state not in TRANSITIONS[self.state]:
+            raise RuntimeError(f"queue {self.name} cannot go from {self.state.name} to {state.name}")
+        self.state = state
+
+    @property
+    def askable(self) -> bool:
+        """Whether it may have jobs, and may be asked for them."""
+        return self.state in ASKABLE
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether outcomes of the queue wait for the server: jobs that run now would run again if the process dies."""
+        return self.settler is not None and self.settler.failing

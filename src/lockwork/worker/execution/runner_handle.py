@@ -1,4 +1,4 @@
-"""One runner process, as its worker child knows it."""
+"""One runner process, as its worker process sees it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lockwork.worker.ipc.messages import DIED, TOO_LONG, fate
 from lockwork.worker.settings import ProcessSettings
 
 _REST = 1.0
-"""Seconds in which what a runner said before it ended must have been read: a program of its job may hold the line."""
+"""Seconds to read the last messages of a runner that ended: a program of its job may keep the connection open."""
 
 
 class NotBegun(Exception):
@@ -32,18 +32,18 @@ class NotBegun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SpawnSpec:
-    """What a runner is started with: the orders of its child, its event loop, and the folder."""
+    """What a runner is started with: the settings of its worker process, the event loop, and the folder."""
 
-    orders: ProcessSettings
+    settings: ProcessSettings
     loop: str
     folder: str
 
 
 class RunnerTask:
-    """One job in a runner, which may start the next before the caller of this one continues."""
+    """One job in a runner. The runner may start the next job before the caller of this one continues."""
 
-    def __init__(self, host: RunnerHandle, job: Leased) -> None:
-        self._host = host
+    def __init__(self, runner: RunnerHandle, job: Leased) -> None:
+        self._runner = runner
         self._job = job
         self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.taken_up: bool = False
@@ -51,10 +51,10 @@ class RunnerTask:
     def interrupt(self, _kind: type[BaseException]) -> None:
         """Cancel the job."""
         if not self.ended.done():
-            self._host.send(Stop(self._job.id))
+            self._runner.send(Stop(self._job.id))
 
     def end(self, outcome: Outcome) -> None:
-        """Hear how it has ended, if that is about this delivery of this job."""
+        """Set the outcome, if it is of this delivery of this job."""
         if (outcome.id, outcome.token) == (self._job.id, self._job.token):
             self.ended.set_result(outcome)
 
@@ -66,7 +66,7 @@ class RunnerTask:
             return await self.ended
         except asyncio.CancelledError:
             if self.ended.cancelled():
-                self._host.end("")  # nobody will settle what the job still does
+                self._runner.end("")  # nobody will settle what the job still does
             raise
         finally:
             if timer is not None:
@@ -74,16 +74,16 @@ class RunnerTask:
 
     def _too_long(self, hard_timeout: float) -> None:
         if not self.ended.done():
-            self._host.end(TOO_LONG, killed_after(hard_timeout))
+            self._runner.end(TOO_LONG, killed_after(hard_timeout))
 
 
 class RunnerOwner(Protocol):
-    """Whom a host tells what became of its process."""
+    """Receives the state changes of a runner."""
 
-    def on_free(self, host: RunnerHandle, /) -> None:
+    def on_free(self, runner: RunnerHandle, /) -> None:
         """It can take a job."""
 
-    def on_gone(self, host: RunnerHandle, /) -> None:
+    def on_gone(self, runner: RunnerHandle, /) -> None:
         """It has ended."""
 
 
@@ -98,18 +98,18 @@ class RunnerHandle:
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
         self._burying: asyncio.Task[None] | None = None
-        self._errand: RunnerTask | None = None
+        self._runner_task: RunnerTask | None = None
         self._idle = False
-        self._let_go = False
-        self._unseen = False
-        """Whether somebody else was told of its end."""
+        self._released = False
+        self._exit_unknown = False
+        """Whether another caller has reaped the process, so its exit status is unknown."""
         self._problem: Exception | None = None
         self.over: bool = False
         """Whether its process has ended; `on_gone` comes later."""
         self.begun: bool = False
         """Whether it ever came to take a job."""
         self.limit: int | None = None
-        """Bytes of memory beyond which it is worn."""
+        """Bytes of memory beyond which it is replaced."""
         self.reason: str = DIED
         """Why it will have ended, when it has; empty when that is as it should be."""
 
@@ -120,15 +120,15 @@ class RunnerHandle:
 
     @property
     def fate(self) -> str:
-        """How it ended."""
-        return "how is not known" if self._unseen else fate(self._process.returncode)
+        """The exit status or the signal that ended it."""
+        return "how is not known" if self._exit_unknown else fate(self._process.returncode)
 
     def memory(self) -> int | None:
-        """Bytes that it has in memory, None when that cannot be told."""
+        """Its resident memory in bytes; None if the system does not say."""
         return resident(self.pid)
 
     async def listen(self, connection: socket.socket) -> None:
-        """Begin to hear what it says."""
+        """Start to read its messages."""
         reader, self._writer = await asyncio.open_connection(sock=connection)
         self._reading = asyncio.create_task(self._read(reader), name="lockwork-runner")
         threading.Thread(target=self._watch, name=f"lockwork-watch-{self.pid}", daemon=True).start()
@@ -136,17 +136,17 @@ class RunnerHandle:
     @property
     def at_work(self) -> bool:
         """Whether a job is under way in it."""
-        return self._errand is not None and not self._errand.ended.done()
+        return self._runner_task is not None and not self._runner_task.ended.done()
 
     def run(self, queue: str, job: Leased) -> RunnerTask:
         """Let it run a job."""
         self._idle = False
-        self._errand = RunnerTask(self, job)
+        self._runner_task = RunnerTask(self, job)
         self.send(RunnerJob(queue, job))
-        return self._errand
+        return self._runner_task
 
     def end(self, reason: str, problem: Exception | None = None) -> None:
-        """Kill it for a reason; `problem` is what its job fails with, unless it is WorkerDied."""
+        """Kill it for a reason; its job fails with `problem`, or else with WorkerDied."""
         self.reason, self._problem = reason, problem
         self.kill()
 
@@ -157,30 +157,30 @@ class RunnerHandle:
                 self._kill_group()
 
     def leave(self) -> None:
-        """Let it go: it ends once nobody talks to it, and takes down what it has set up."""
-        self._let_go = True
+        """Close the connection: the runner then tears down what it has set up, and exits."""
+        self._released = True
         if self._writer is not None:
             self._writer.close()
 
     def send(self, message: ProcessSettings | RunnerJob | Stop) -> None:
-        """Tell it something, if it can still be told."""
+        """Send it a message, if the connection is open."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(frames.packed(message))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         # a job may have forked a copy that speaks on this line, too: what cannot be true is passed over
-        while (message := await frames.answer(reader)) is not None:
+        while (message := await frames.read_answer(reader)) is not None:
             if isinstance(message, Free):
                 if not self._idle and not self.at_work:
                     self.begun = self._idle = True
                     self._owner.on_free(self)
-            elif self._errand is None or self._errand.ended.done():
+            elif self._runner_task is None or self._runner_task.ended.done():
                 continue
             elif isinstance(message, Begun):
-                self._errand.taken_up = True
+                self._runner_task.taken_up = True
             else:
-                self._errand.end(message.outcome)
-        if not self._let_go:
+                self._runner_task.end(message.outcome)
+        if not self._released:
             self.kill()  # a job may have closed the line: nothing more can be heard of it
 
     def _watch(self) -> None:
@@ -189,10 +189,10 @@ class RunnerHandle:
             try:
                 os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
             except ChildProcessError:  # a job has waited for it, or ignores SIGCHLD, and the number may be another's
-                self._unseen = True
+                self._exit_unknown = True
             self.over = True
         with self._gate:
-            if hasattr(os, "waitid") and not self._unseen:
+            if hasattr(os, "waitid") and not self._exit_unknown:
                 self._kill_group()
             self._process.wait()
         self.over = True
@@ -212,39 +212,39 @@ class RunnerHandle:
         self._reading.cancel()
         self.leave()
         self._owner.on_gone(self)
-        if self._errand is not None and not self._errand.ended.done():
-            died = WorkerDied if self._errand.taken_up else NotBegun
-            self._errand.ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
+        if self._runner_task is not None and not self._runner_task.ended.done():
+            died = WorkerDied if self._runner_task.taken_up else NotBegun
+            self._runner_task.ended.set_exception(self._problem or died(f"the process that ran it died: {self.fate}"))
 
 
-async def start(place: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
+async def start(spec: SpawnSpec, owner: RunnerOwner) -> RunnerHandle:
     """Start a runner process; raises OSError when the system has none to give."""
     ours, theirs = socket.socketpair()
     try:
-        process = _spawn(place, theirs.fileno())
+        process = _spawn(spec, theirs.fileno())
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
-    host = RunnerHandle(process, owner)
+    runner = RunnerHandle(process, owner)
     try:
-        await host.listen(ours)
-        host.send(place.orders)  # not as an argument: these have a limit, and a worker may have thousands of queues
+        await runner.listen(ours)
+        runner.send(spec.settings)  # not as an argument: these have a limit, and a worker may have thousands of queues
     except BaseException:
-        host.leave()
+        runner.leave()
         process.kill()
         process.wait()
         raise
-    return host
+    return runner
 
 
-def _spawn(place: SpawnSpec, descriptor: int) -> subprocess.Popen[bytes]:
+def _spawn(spec: SpawnSpec, descriptor: int) -> subprocess.Popen[bytes]:
     # by this thread: Linux lets the runner die with the thread that started it
     return subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "lockwork.worker.process.runner", place.loop, str(descriptor), str(os.getpid())],
+        [sys.executable, "-m", "lockwork.worker.process.runner", spec.loop, str(descriptor), str(os.getpid())],
         stdin=subprocess.DEVNULL,
         pass_fds=[descriptor],
         process_group=0,
-        cwd=place.folder,
+        cwd=spec.folder,
     )

@@ -24,9 +24,9 @@ from lockwork.worker.settings import ProcessSettings
 log: Log = Log("lockwork.worker")
 
 _TRIES = 3
-"""Processes that may die before they take a job up; if it is the job that kills them, it counts from then on."""
+"""Runners that may die before they start a job; after that, the job counts as the cause."""
 _PAUSE_MS = 1000
-"""How long a job waits that found no process to run in."""
+"""How long a job is snoozed if no runner can be started for it."""
 _END = 5.0
 
 
@@ -37,25 +37,25 @@ class NotStarted(Exception):
 class RunnerPool:
     """At most `options.runners` at once."""
 
-    def __init__(self, orders: ProcessSettings, reports: RunnerReports) -> None:
-        options = orders.options
+    def __init__(self, settings: ProcessSettings, reports: RunnerReports) -> None:
+        options = settings.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
         # jobs may go to another folder, and then the app is not found from there
-        self._place = SpawnSpec(orders, loop, str(Path.cwd()))
+        self._spec = SpawnSpec(settings, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
         self._reports = reports
-        self._hosts: set[RunnerHandle] = set()
+        self._runners: set[RunnerHandle] = set()
         self._idle: list[RunnerHandle] = []
         self._waiting: deque[asyncio.Future[RunnerHandle]] = deque()
         self._starting: set[asyncio.Task[None]] = set()
-        self._unborn = 0
-        """Runners that are on their way, and have not been free yet."""
+        self._pending_starts = 0
+        """Runners that are starting, and have not been free yet."""
         self._closed = False
         self._empty = asyncio.Event()
 
     async def run(self, job: Leased, context: JobContext, hard_timeout: float | None) -> Outcome:
-        """Run a job in a process and return what is to become of it; raises WorkerDied or JobTimeout."""
+        """Run a job in a runner and return its outcome; raises WorkerDied or JobTimeout."""
         for _ in range(_TRIES):
             try:
                 while (runner := await self._take()).over:
@@ -63,45 +63,45 @@ class RunnerPool:
             except NotStarted as error:
                 log.error("job %s waits: no process could be started for it: %s", job.id, error)
                 return Outcome(job.id, job.token, "z", b"", _PAUSE_MS)
-            context.thread = errand = runner.run(context.queue, job)
+            context.thread = runner_task = runner.run(context.queue, job)
             with contextlib.suppress(NotBegun):
-                return await errand.outcome(hard_timeout)
-        raise WorkerDied("the processes that were to run it died before they began")
+                return await runner_task.outcome(hard_timeout)
+        raise WorkerDied("the runner processes died before they started it")
 
     async def close(self) -> None:
-        """End them all, whatever job they run, and wait until they are gone."""
+        """End all runners, even those that run a job, and wait until they are gone."""
         self._closed = True
         for starting in self._starting:
             starting.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
-        for runner in self._hosts:
+        for runner in self._runners:
             if runner.begun and not runner.at_work:
                 runner.leave()
             else:
                 runner.kill()
         await self._gone()
-        for runner in self._hosts:
+        for runner in self._runners:
             runner.kill()
         await self._gone()
 
     def on_free(self, runner: RunnerHandle) -> None:
-        """A runner can take a job: the first that waits gets it."""
+        """A runner can take a job: give it to the first that waits."""
         if runner.limit is None:
-            self._unborn -= 1
+            self._pending_starts -= 1
             runner.limit = self._limit(runner)
-        elif self._worn(runner):
+        elif self._over_memory(runner):
             runner.reason = MAX_MEMORY
-            self._hosts.discard(runner)
+            self._runners.discard(runner)
             runner.leave()
             self._fill()
             return
         self._offer(runner)
 
     def on_gone(self, runner: RunnerHandle) -> None:
-        """A runner has ended: another takes its place if there is need."""
+        """A runner has ended: start another if jobs wait."""
         self._reports.gone(runner.pid, "" if self._closed else runner.reason)
-        self._hosts.discard(runner)
-        if not self._hosts:
+        self._runners.discard(runner)
+        if not self._runners:
             self._empty.set()
         if runner in self._idle:
             self._idle.remove(runner)
@@ -111,7 +111,7 @@ class RunnerPool:
 
     async def _gone(self) -> None:
         self._empty.clear()
-        if self._hosts:
+        if self._runners:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END):
                     await self._empty.wait()
@@ -138,10 +138,12 @@ class RunnerPool:
         self._idle.append(runner)
 
     def _fill(self) -> None:
-        """Start runners for those who wait."""
+        """Start runners for waiting jobs."""
         wanted = sum(not waiting.done() for waiting in self._waiting)
-        while not self._closed and self._unborn < wanted and len(self._hosts) + len(self._starting) < self._most:
-            self._unborn += 1
+        while (
+            not self._closed and self._pending_starts < wanted and len(self._runners) + len(self._starting) < self._most
+        ):
+            self._pending_starts += 1
             task = asyncio.create_task(self._start(), name="lockwork-start-runner")
             self._starting.add(task)
             task.add_done_callback(self._started)
@@ -152,16 +154,16 @@ class RunnerPool:
 
     async def _start(self) -> None:
         try:
-            runner = await runner_handle.start(self._place, self)
+            runner = await runner_handle.start(self._spec, self)
         except (OSError, RuntimeError) as error:  # no process, or no thread to watch it
             self._not_started(str(error))
             return
-        self._hosts.add(runner)
+        self._runners.add(runner)
         self._reports.begun(runner.pid)
         log.info("runner process %d started", runner.pid)
 
     def _not_started(self, why: str) -> None:
-        self._unborn -= 1
+        self._pending_starts -= 1
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():
@@ -169,11 +171,11 @@ class RunnerPool:
                 return
 
     def _limit(self, runner: RunnerHandle) -> int:
-        """Where the limit of its memory is: an app may need more than it is allowed. 0: there is none."""
+        """Return the memory limit of a runner, at least a fifth above what it takes now; 0 if there is none."""
         size = runner.memory() if self._max_memory is not None else None
         return 0 if self._max_memory is None or size is None else max(self._max_memory, size + size // 5)
 
-    def _worn(self, runner: RunnerHandle) -> bool:
+    def _over_memory(self, runner: RunnerHandle) -> bool:
         size = runner.memory() if runner.limit else None
         if size is None or runner.limit is None or size <= runner.limit:
             return False

@@ -1,4 +1,4 @@
-"""Settling: outcomes gather while a call is under way, and leave together with the next."""
+"""Settles outcomes in batches: those that arrive during a call leave with the next."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from lockwork.worker.environment import AGAIN
 log: Log = Log("lockwork.worker")
 
 _FAULTS = 3
-"""How often the server may refuse an outcome and take others, until that outcome is given up."""
+"""How often the server may refuse one outcome while it takes others, before that outcome is dropped."""
 _NOBODYS = Outcome("", b"", "g")
 
 
 class Settler:
-    """Settles one queue's outcomes for one session, and outlasts a server that is away."""
+    """Settles one queue's outcomes for one session; retries while the server is away."""
 
     def __init__(self, driver: AsyncDriver, keys: QueueKeys, session: str, window_ms: int) -> None:
         self._driver = driver
@@ -34,9 +34,9 @@ class Settler:
         self._waiting: list[Outcome] = []
         self._task: asyncio.Task[None] | None = None
         self._complaint = 0.0
-        """When the next one is due."""
+        """When the next warning may be logged."""
         self.failing: bool = False
-        """Whether outcomes wait because the server does not take them: what runs meanwhile would have to wait, too."""
+        """Whether the server takes no outcomes now."""
 
     def add(self, outcome: Outcome) -> None:
         """Settle an outcome soon."""
@@ -93,7 +93,7 @@ class Settler:
         return problem
 
     async def _try(self, batch: list[Outcome]) -> int | Exception:
-        """Make one call; returns for how many of the first it was answered, or what it failed with."""
+        """Make one call; returns how many of the first outcomes it settled, or the error."""
         try:
             settled = await self._driver.run(leases.settle_some(self._keys, self._session, batch, self._window_ms))
         except Exception as error:  # noqa: BLE001 - whatever it is, outcomes must not be lost by it

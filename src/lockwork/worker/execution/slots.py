@@ -1,7 +1,7 @@
-"""Lanes: asyncio tasks that run one job after the other, so that a job costs no task of its own.
+"""The slots of a worker process: asyncio tasks that run one job after the other, so a job costs no task of its own.
 
-A lane that finds more work waiting starts the next lane before it runs its job. So a job that never waits for anything
-runs at once, and one that does holds up nobody.
+A slot's task that finds more jobs in the inbox starts the task of the next slot before it runs its job. So a job that
+awaits nothing runs at once, and one that waits does not delay others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lockwork.protocol.queues.leases import Leased
 
 
 class Runner(Protocol):
-    """Who runs the jobs that a lane takes up."""
+    """Runs the jobs that a slot takes."""
 
     async def run(self, job: Leased, slot: SlotContext) -> None:
         """Run a job to its outcome."""
@@ -31,9 +31,9 @@ class Runner(Protocol):
 
 
 class WorkerSlots:
-    """At most `size` jobs at once; free places are taken before jobs are leased for them.
+    """At most `size` jobs at once; slots are taken before jobs are leased for them.
 
-    `free` is less than none when a queue brought more than there were places for.
+    `free` is negative if a queue brought more jobs than slots were taken for.
     """
 
     def __init__(self, size: int) -> None:
@@ -52,39 +52,39 @@ class WorkerSlots:
         self._room.set()
 
     async def take(self) -> int:
-        """Wait for free places and take them all."""
+        """Wait for free slots and take them all."""
         while self.free <= 0:
             self._room.clear()
             await self._room.wait()
         return self.take_now()
 
     def take_now(self) -> int:
-        """Take the places that are free now."""
+        """Take all slots that are free now."""
         if self.free <= 0:
             return 0
         taken, self.free = self.free, 0
         return taken
 
     def take_one(self) -> bool:
-        """Take one place, if one is free now."""
+        """Take one slot if one is free; return whether it was."""
         if self.free <= 0:
             return False
         self.free -= 1
         return True
 
     async def freed(self) -> None:
-        """Wait until a place has been put back."""
+        """Wait until a slot has been put back."""
         self._room.clear()
         await self._room.wait()
 
-    def put_back(self, places: int) -> None:
-        """Return places that are not needed (any more)."""
-        if places:
-            self.free += places
+    def put_back(self, count: int) -> None:
+        """Put back slots that are not needed any more."""
+        if count:
+            self.free += count
             self._room.set()
 
     def start(self, jobs: list[Leased], runner: Runner) -> None:
-        """Run jobs in places that were taken for them."""
+        """Run jobs in slots that were taken for them."""
         self._inbox.extend((job, runner) for job in jobs)
         self.on_start()
         if self._inbox and not self._starting:
@@ -92,21 +92,21 @@ class WorkerSlots:
 
     @property
     def running(self) -> int:
-        """Jobs that are running or wait for their lane."""
+        """Jobs that run or wait for a slot's task."""
         return len(self._busy) + len(self._inbox)
 
     @property
     def full(self) -> bool:
-        """Whether there is no place for another job until one ends."""
+        """Whether no other job can start until one ends."""
         return self.running >= self._size
 
     @property
     def all_begun(self) -> bool:
-        """Whether every job that was fetched has its lane."""
+        """Whether every fetched job has started."""
         return not self._inbox
 
     def cancel(self) -> None:
-        """Cancel what runs, and give back the jobs that have not begun; there will be no more."""
+        """Cancel running jobs, and return those that have not started; no more jobs follow."""
         self._closed = True
         self.put_back(len(self._inbox))
         while self._inbox:
@@ -117,12 +117,12 @@ class WorkerSlots:
             task.cancel()
 
     def held(self, runner: Runner, queue: str) -> list[Leased]:
-        """The jobs of one queue, and its runner, that run or wait for their lane."""
+        """The jobs of one queue, and its runner, that run or wait for a slot."""
         waiting = [job for job, given in self._inbox if given is runner]
         return waiting + [one.job.leased for one in self._slots if one.job is not None and one.job.queue == queue]
 
     def stop(self, ids: set[str], runner: Runner, queue: str) -> None:
-        """Cancel those jobs, of one queue and its runner."""
+        """Cancel the jobs `ids` of one queue and its runner."""
         for entry in [entry for entry in self._inbox if entry[1] is runner and entry[0].id in ids]:
             self._inbox.remove(entry)
             self.put_back(1)
@@ -132,11 +132,11 @@ class WorkerSlots:
                 one.stop()
 
     def slot_of(self, task: asyncio.Task[Any]) -> SlotContext | None:
-        """The slot of the lane that this task is; for any thread."""
+        """Return the slot that an asyncio task runs; safe from any thread."""
         return next((one for one in list(self._slots) if one.task is task), None)
 
     async def close(self) -> None:
-        """End all lanes."""
+        """End the asyncio tasks of all slots."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -149,11 +149,11 @@ class WorkerSlots:
             if not idle.done():
                 idle.set_result(None)
                 return
-        task = asyncio.get_running_loop().create_task(self._lane(), name="lockwork-lane")
+        task = asyncio.get_running_loop().create_task(self._run_jobs(), name="lockwork-slot")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _lane(self) -> None:
+    async def _run_jobs(self) -> None:
         mine = SlotContext()
         slot.set(mine)
         pristine = copy_context()
@@ -177,7 +177,7 @@ class WorkerSlots:
                     owners.renew_task(task)
                     self.put_back(1)
                 if copy_context() != pristine:
-                    # the job left context variables behind: the next one gets a lane that never saw them
+                    # the job left context variables behind: the next one gets a new task
                     if inbox and not self._starting:
                         self._start_one()
                     return

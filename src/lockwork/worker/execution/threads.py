@@ -75,7 +75,7 @@ class ThreadPool:
         return value
 
     def close(self) -> None:
-        """Let idle threads go."""
+        """End idle threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

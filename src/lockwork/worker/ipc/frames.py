@@ -1,4 +1,4 @@
-"""What a worker child and its runner processes tell each other: MessagePack in frames, each after its length."""
+"""Messages between a worker process and its runners: MessagePack frames, each after its length."""
 
 from __future__ import annotations
 
@@ -28,48 +28,50 @@ class Stop(msgspec.Struct, frozen=True, tag=True):
 
 
 class Free(msgspec.Struct, frozen=True, tag=True):
-    """The runner can take a job; said once at its start, and after each job."""
+    """The runner can take a job; sent once at its start, and after each job."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """The runner has taken the job up: if it dies from now on, that may be the job's doing."""
+    """The runner has started the job: if the runner dies from now on, the job may be the cause."""
 
 
 class RunnerEnded(msgspec.Struct, frozen=True, tag=True):
-    """The job has come to an end, and this is to become of it."""
+    """The job has ended, with this outcome."""
 
     outcome: Outcome
 
 
-_orders: msgspec.msgpack.Decoder[ProcessSettings] = msgspec.msgpack.Decoder(ProcessSettings)
-_order: msgspec.msgpack.Decoder[RunnerJob | Stop] = msgspec.msgpack.Decoder(RunnerJob | Stop)
-_answer: msgspec.msgpack.Decoder[Free | Begun | RunnerEnded] = msgspec.msgpack.Decoder(Free | Begun | RunnerEnded)
+_settings_decoder: msgspec.msgpack.Decoder[ProcessSettings] = msgspec.msgpack.Decoder(ProcessSettings)
+_message_decoder: msgspec.msgpack.Decoder[RunnerJob | Stop] = msgspec.msgpack.Decoder(RunnerJob | Stop)
+_answer_decoder: msgspec.msgpack.Decoder[Free | Begun | RunnerEnded] = msgspec.msgpack.Decoder(
+    Free | Begun | RunnerEnded
+)
 
 
 def packed(message: ProcessSettings | RunnerJob | Stop | Free | Begun | RunnerEnded) -> bytes:
-    """A message as it is sent."""
+    """Encode a message as a frame."""
     body = msgspec.msgpack.encode(message)
     return _LENGTH.pack(len(body)) + body
 
 
-def orders(connection: socket.socket) -> ProcessSettings | None:
-    """Wait for what the child says first, its own orders; None: it is gone."""
+def read_settings(connection: socket.socket) -> ProcessSettings | None:
+    """Read the first message of the worker process, its settings; None if it is gone."""
     body = _body(connection)
-    return None if body is None else _orders.decode(body)
+    return None if body is None else _settings_decoder.decode(body)
 
 
-def order(connection: socket.socket) -> RunnerJob | Stop | None:
-    """Wait for what the child says, on a thread that may block; None: it is gone."""
+def read_message(connection: socket.socket) -> RunnerJob | Stop | None:
+    """Read a message of the worker process, on a thread that may block; None if it is gone."""
     body = _body(connection)
-    return None if body is None else _order.decode(body)
+    return None if body is None else _message_decoder.decode(body)
 
 
-async def answer(reader: asyncio.StreamReader) -> Free | Begun | RunnerEnded | None:
-    """Wait for what the runner says; None: it is gone, or talks nonsense."""
+async def read_answer(reader: asyncio.StreamReader) -> Free | Begun | RunnerEnded | None:
+    """Read a message of the runner; None if it is gone, or sent something else."""
     try:
         head = await reader.readexactly(_LENGTH.size)
         body = await reader.readexactly(_LENGTH.unpack(head)[0])
-        return _answer.decode(body)
+        return _answer_decoder.decode(body)
     except (asyncio.IncompleteReadError, OSError, msgspec.DecodeError):
         return None
 

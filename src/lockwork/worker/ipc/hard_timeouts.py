@@ -1,6 +1,7 @@
-"""Hard time-outs of jobs that run in a worker child itself: its supervisor kills it, whatever it is busy with.
+"""Hard time-outs of jobs that run in a worker process itself: its supervisor kills the process.
 
-The child says when such a job begins, how long it may take, and what is to become of it after that; and when it ends.
+The worker process reports when such a job starts, how long it may take, with which outcome it ends after that, and when
+it has ended.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _BEGUN, _ENDED = "begun", "ended"
 
 
 class HardTimeout(NamedTuple):
-    """What becomes of a job of a queue that took too long."""
+    """A job's hard time-out, and its outcome if it takes longer."""
 
     queue: str
     outcome: Outcome
     seconds: float
-    """Its hard time-out."""
+    """The hard time-out."""
     task: str
 
 
@@ -36,26 +37,26 @@ _ended = msgspec.json.Decoder(tuple[str, str])
 
 
 class TimeLimits:
-    """A child's side, for one queue."""
+    """The worker process's side, for one queue."""
 
     def __init__(self, reporter: Reporter, queue: str) -> None:
         self._reporter = reporter
         self._queue = queue
 
     def begun(self, outcome: Outcome, seconds: float, task: str) -> None:
-        """The job may run for so long from now on, and `outcome` is what becomes of it then."""
+        """Report that a job started; after `seconds` the supervisor kills this process and settles `outcome`."""
         text = msgspec.json.encode(HardTimeout(self._queue, outcome, seconds, task)).decode()
-        self._reporter.tell(f"{_BEGUN} {text}")
+        self._reporter.report(f"{_BEGUN} {text}")
 
     def ended(self, id: str) -> None:
-        """The job has come to its end."""
-        self._reporter.tell(f"{_ENDED} {msgspec.json.encode((self._queue, id)).decode()}")
+        """Report that the job has ended."""
+        self._reporter.report(f"{_ENDED} {msgspec.json.encode((self._queue, id)).decode()}")
 
 
 class HardTimeouts:
-    """The supervisor's side; `on_over(session, verdicts)` is called on a thread that is started for the first job.
+    """The supervisor's side; `on_over(session, hard_timeouts)` is called on a thread that is started for the first job.
 
-    All that were too long when one of them was are named together: the process can be killed only once.
+    All jobs of the session that are over their limit come in one call, because the process is killed only once.
     """
 
     def __init__(self, on_over: Callable[[str, list[HardTimeout]], None]) -> None:
@@ -66,8 +67,8 @@ class HardTimeouts:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def hear(self, session: str, text: str) -> None:
-        """Hear what a child reports."""
+    def receive(self, session: str, text: str) -> None:
+        """Receive a child's report."""
         kind, _, rest = text.partition(" ")
         try:
             if kind == _BEGUN:
@@ -77,10 +78,10 @@ class HardTimeouts:
                 with self._changed:
                     self._running.get(session, {}).pop(key, None)
         except msgspec.DecodeError as error:
-            log.error("what a worker process reports of a hard time-out cannot be read: %s", error)
+            log.error("a report of a worker process about a hard time-out cannot be read: %s", error)
 
     def forget(self, session: str) -> None:
-        """The child is gone."""
+        """Forget the jobs of a child that is gone."""
         with self._changed:
             self._running.pop(session, None)
 
@@ -100,7 +101,7 @@ class HardTimeouts:
             if deadline < self._wakes:
                 self._changed.notify()
             if self._thread is None and not self._stopped:
-                thread = threading.Thread(target=self._main, name="lockwork-overruns", daemon=True)
+                thread = threading.Thread(target=self._main, name="lockwork-hard-timeouts", daemon=True)
                 thread.start()  # raises when the system has none to give; then the next job's try may be luckier
                 self._thread = thread
 
@@ -114,14 +115,14 @@ class HardTimeouts:
                 if self._stopped:
                     return
                 over = self._over(now())
-            for session, verdicts in over:
-                self._on_over(session, verdicts)
+            for session, hard_timeouts in over:
+                self._on_over(session, hard_timeouts)
 
     def _over(self, at: float) -> list[tuple[str, list[HardTimeout]]]:
-        """Take out the sessions that have a job which is too long."""
+        """Remove and return the sessions that have a job over its limit."""
         found: list[tuple[str, list[HardTimeout]]] = []
         for session, held in list(self._running.items()):
-            late = [verdict for deadline, verdict in held.values() if deadline <= at]
+            late = [hard_timeout for deadline, hard_timeout in held.values() if deadline <= at]
             if late:
                 found.append((session, late))
                 del self._running[session]

@@ -1,4 +1,4 @@
-"""What children tell their supervisor: short texts over one socket that all of them share."""
+"""Messages between a supervisor and its worker processes: short texts over one shared socket, lines the other way."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lockwork.protocol.queues.leases import Buried, Outcome
 from lockwork.worker.settings import ENDED, QUIET, RETIRE, STOP
 
 DONE = 77
-"""Exit status of a child that has ended as it was told to, or with its work done; 0 may come from a job's own exit."""
+"""Exit status of a child that ended on request or with its work done; 0 may come from a job's own exit."""
 FAILED, SESSION_OVER = 1, 3
 NOT_SET_UP = 4
-"""Exit status of a child that never came to run jobs, because what it needs first failed."""
+"""Exit status of a child whose set-up failed, so it ran no jobs."""
 DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "max-memory", "hard-timeout", "refused")
 """Why a process is replaced, a child or a runner."""
 
@@ -54,7 +54,7 @@ def fate(code: int | None) -> str:
 
 
 class Urgency(IntEnum):
-    """Each goes further than the one before, and none is taken back."""
+    """How soon a worker process has to end. It only rises."""
 
     WORK = 0
     QUIET = 1
@@ -67,15 +67,15 @@ _MEANINGS = {QUIET: Urgency.QUIET, RETIRE: Urgency.RETIRE, STOP: Urgency.STOP}
 
 
 class Control:
-    """Reads the lines; the end of the input means that the supervisor is gone."""
+    """Reads the supervisor's lines; the end of the input means that the supervisor is gone."""
 
     def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
-        self.deserted: bool = False
-        """Whether the supervisor is gone and had not told us to stop: it was killed."""
+        self.supervisor_killed: bool = False
+        """Whether the supervisor was killed: it is gone, and sent no STOP before."""
         self.ended: asyncio.Queue[bytes] = asyncio.Queue()
-        """What is told of jobs that have ended elsewhere."""
+        """Jobs that ended in other processes; each line is an EndedJob."""
         self._reader = reader
         self._pipe = os.dup(pipe)  # who reads it closes the other one at its end
         self._poll = select.poll()
@@ -83,18 +83,18 @@ class Control:
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._read(), name="lockwork-control")
 
-    def alone(self) -> bool:
-        """Return True if the supervisor is gone, by a look at the pipe itself: what was read may be older."""
+    def orphaned(self) -> bool:
+        """Return True if the supervisor is gone. This polls the pipe, because lines read so far may be older."""
         return bool(self._poll.poll(0))
 
     def raise_to(self, urgency: Urgency) -> None:
-        """Make it at least so urgent."""
+        """Raise the urgency to at least this."""
         if urgency > self.urgency:
             self.urgency = urgency
             self._changed.set()
 
     async def reached(self, urgency: Urgency) -> None:
-        """Wait until it is at least so urgent."""
+        """Wait until the urgency is at least this."""
         while self.urgency < urgency:
             self._changed.clear()
             await self._changed.wait()
@@ -112,7 +112,7 @@ class Control:
                 continue
             self.raise_to(_MEANINGS.get(line, Urgency.WORK))
         self.gone = True
-        self.deserted = self.urgency < Urgency.STOP
+        self.supervisor_killed = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)
 
 
@@ -153,7 +153,7 @@ class Reports:
                 self._on_report(session, text)
             except Exception:
                 # if nobody read any more, children would stand still as soon as the socket is full
-                log.exception("what a worker process reports could not be dealt with: %r", text)
+                log.exception("a report of a worker process could not be handled: %r", text)
 
 
 class Reporter:
@@ -165,8 +165,8 @@ class Reporter:
         self._socket = socket.socket(fileno=descriptor)
         self._session = session
 
-    def tell(self, text: str) -> None:
-        """Tell the supervisor; one that is gone needs to hear nothing."""
+    def report(self, text: str) -> None:
+        """Send a text to the supervisor; do nothing if it is gone."""
         try:
             self._socket.send(f"{self._session} {text}".encode())
         except OSError:
@@ -181,15 +181,15 @@ RUNNER_BEGUN, RUNNER_GONE = "runner-begun", "runner-gone"
 
 
 class RunnerReports:
-    """How a worker process reports its runner processes, so that they can be measured and counted."""
+    """Reports a worker process's runners to the supervisor, which measures and counts them."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
 
     def begun(self, pid: int) -> None:
-        """There is one more."""
-        self._reporter.tell(f"{RUNNER_BEGUN} {pid}")
+        """A runner has started."""
+        self._reporter.report(f"{RUNNER_BEGUN} {pid}")
 
     def gone(self, pid: int, reason: str) -> None:
-        """It has ended, and why it has to be replaced, if it does: one of REASONS."""
-        self._reporter.tell(f"{RUNNER_GONE} {pid} {reason}")
+        """A runner has ended; `reason` is one of REASONS if it has to be replaced, else empty."""
+        self._reporter.report(f"{RUNNER_GONE} {pid} {reason}")

@@ -1,1 +1,1 @@
-"""What probes and Prometheus are told of a worker."""
+"""Health checks and metrics."""

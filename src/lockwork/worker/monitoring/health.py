@@ -16,9 +16,9 @@ from lockwork.worker.monitoring.metrics import Metrics
 from lockwork.worker.supervisor.status import WorkerStatus
 
 _AT_ONCE = 16
-"""Connections that are served at the same time; more have to wait."""
+"""Connections that are served at the same time; others wait."""
 _PATIENCE = 5.0
-"""Seconds that a client has to ask, and again to hear the answer."""
+"""Seconds that a client has to send its request, and again to read the response."""
 _TEXT = "text/plain; charset=utf-8"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -30,7 +30,7 @@ class Health:
     """Answers for one supervisor; raises ConfigError when the port is taken."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._condition: WorkerStatus | None = None
+        self._status: WorkerStatus | None = None
         self._metrics: Metrics | None = None
         try:
             self._server = _Server(host, port, self.answer)
@@ -44,19 +44,19 @@ class Health:
     def answer(self, path: str) -> Answer:
         """Answer one request."""
         if path == "/livez":
-            if self._condition is None or self._condition.alive:
+            if self._status is None or self._status.alive:
                 return 200, "ok\n", _TEXT
             return 503, "not alive: the supervisor has come to a halt\n", _TEXT
         if path == "/readyz":
-            trouble = "it is starting" if self._condition is None else self._condition.trouble
+            trouble = "it is starting" if self._status is None else self._status.trouble
             return (503, f"not ready: {trouble}\n", _TEXT) if trouble else (200, "ok\n", _TEXT)
         if path == "/metrics" and self._metrics is not None:
             return 200, self._metrics.text(), _PROMETHEUS
         return 404, "try /livez, /readyz or /metrics\n", _TEXT
 
-    def start(self, condition: WorkerStatus, metrics: Metrics) -> None:
+    def start(self, status: WorkerStatus, metrics: Metrics) -> None:
         """Begin to answer."""
-        self._condition, self._metrics = condition, metrics
+        self._status, self._metrics = status, metrics
         self._thread.start()
 
     def close(self) -> None:

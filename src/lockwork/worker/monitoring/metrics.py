@@ -1,4 +1,4 @@
-"""What a worker tells Prometheus: its queues as the server knows them, and itself."""
+"""Metrics for Prometheus: the worker, and its queues as the server sees them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Backlog:
 
 
 _FRESH = 1.0
-"""Seconds for which one look at the server is good enough, however many scrapes come."""
+"""Seconds for which figures of the server are reused, however many scrapes come."""
 _PATIENCE = 1.0
 
 _PLACES = ("ready", "scheduled", "blocked", "running", "dead")
@@ -70,9 +70,9 @@ class _Seen(NamedTuple):
 class Metrics:
     """Makes the text of a scrape; the cost is some calls per queue, at most once a second, whatever waits there."""
 
-    def __init__(self, app: Lockwork, queues: Iterable[str], condition: WorkerStatus, lease: float) -> None:
+    def __init__(self, app: Lockwork, queues: Iterable[str], status: WorkerStatus, lease: float) -> None:
         self._runtime = app.runtime
-        self._condition = condition
+        self._status = status
         self._lease = lease
         self._queues = {name: QueueKeys(app.config.prefix, name) for name in queues}
         self._backlogs = {name: Backlog() for name in self._queues}
@@ -89,14 +89,14 @@ class Metrics:
             return self._text
 
     def _own(self) -> Iterable[str]:
-        condition, children = self._condition, self._condition.memory()
+        status, children = self._status, self._status.memory()
         own = resident(os.getpid())
-        yield _family("worker_ready", "gauge", "Whether this worker takes jobs", [("", not condition.trouble)])
+        yield _family("worker_ready", "gauge", "Whether this worker takes jobs", [("", not status.trouble)])
         yield _family(
             "lease_age_seconds",
             "gauge",
             "Since the server last confirmed this worker's leases",
-            [("", condition.silence)],
+            [("", status.silence)],
         )
         yield _family("lease_seconds", "gauge", "How long a lease lasts without being confirmed", [("", self._lease)])
         yield _family("worker_processes", "gauge", "Worker processes of this worker", [("", len(children))])
@@ -105,13 +105,13 @@ class Metrics:
             sizes.append((f'process="{number}"', size))
             sizes += [(f'process="{number}.{runner}"', other) for runner, other in enumerate(of_runners, 1)]
         yield _family("worker_memory_bytes", "gauge", "Resident memory", sizes)
-        replaced = [(f'reason="{reason}"', condition.replaced[reason]) for reason in REASONS]
+        replaced = [(f'reason="{reason}"', status.replaced[reason]) for reason in REASONS]
         yield _family("worker_replaced_total", "counter", "Worker processes that were replaced", replaced)
         count = sum(len(one) - 1 for one in children)
         yield _family(
             "worker_runners", "gauge", "Runner processes of all worker processes of this worker", [("", count)]
         )
-        why = [(f'reason="{reason}"', condition.runners_replaced[reason]) for reason in (DIED, MAX_MEMORY, TOO_LONG)]
+        why = [(f'reason="{reason}"', status.runners_replaced[reason]) for reason in (DIED, MAX_MEMORY, TOO_LONG)]
         yield _family("runner_replaced_total", "counter", "Runner processes that were replaced", why)
 
     def _of_the_server(self) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Leaving: a process that has to go does so after a while, whatever its jobs and their threads are busy with."""
+"""Exit: ends a process within a time limit, even if jobs and their threads go on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lockwork.worker.settings import heard
 
 
 def leave_to_supervisor() -> None:
-    """The terminal's Ctrl-C and a service manager's signals are for the supervisor, which then tells us."""
+    """Ignore the terminal's Ctrl-C and a service manager's signals: the supervisor handles them."""
     # handled, not ignored: programs that jobs start would inherit that
     usual = {number: signal.signal(number, _minded_elsewhere) for number in heard()}
     held = threading.local()
@@ -22,7 +22,7 @@ def leave_to_supervisor() -> None:
         # one that comes to the copy before its handlers are there would be lost, and who sent it would wait for ever
         held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, usual)
 
-    def let_go() -> None:
+    def close_input() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, held.mask)
 
     def let_go_in_copy() -> None:
@@ -30,9 +30,9 @@ def leave_to_supervisor() -> None:
         for number, handler in usual.items():
             if signal.getsignal(number) is _minded_elsewhere:
                 signal.signal(number, handler)
-        let_go()
+        close_input()
 
-    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=let_go_in_copy)
+    os.register_at_fork(before=hold, after_in_parent=close_input, after_in_child=let_go_in_copy)
 
 
 def _minded_elsewhere(_number: int, _frame: FrameType | None) -> None:
@@ -60,5 +60,5 @@ def _watch(pipe: int, seconds: float, status: int) -> None:
     poll.register(pipe, select.POLLHUP)  # what is written there is for others to read
     poll.poll()
     threading.Event().wait(seconds)
-    log.error("the supervisor is gone, and jobs do not end: this process leaves them to the end of its lease")
+    log.error("the supervisor is gone, and jobs do not end: this process exits, and they return when its lease expires")
     os._exit(status)

@@ -1,4 +1,4 @@
-"""Calls the hooks of jobs that ended with another process, as the supervisor passes them on."""
+"""Calls the hooks of jobs that ended with another process; the supervisor sends them."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _ended = msgspec.json.Decoder(EndedJob)
 
 
 class HookListener:
-    """A child's side: calls the hooks for what its supervisor tells, one job after the other, beside its own jobs."""
+    """The worker process's side: calls the hooks one job after the other, beside its own jobs."""
 
-    def __init__(self, lines: asyncio.Queue[bytes], desks: Mapping[str, QueueContext], hooks: Hooks) -> None:
+    def __init__(self, lines: asyncio.Queue[bytes], queue_contexts: Mapping[str, QueueContext], hooks: Hooks) -> None:
         self._lines = lines
-        self._desks = desks
+        self._queue_contexts = queue_contexts
         # a thread of its own: jobs may hold all others for as long as they like
         self._threads = ThreadPool(1)
-        self._teller = HookRunner(hooks, self._threads)
+        self._hook_runner = HookRunner(hooks, self._threads)
         self._task = asyncio.create_task(self._run(), name="lockwork-ended")
 
     async def idle(self) -> None:
-        """Wait until all that was heard so far is told."""
+        """Wait until the hooks of all jobs received so far have run."""
         await self._lines.join()
 
-    async def tell_buried(self, queue: str, buried: Sequence[Buried]) -> None:
-        """Tell of jobs that went to the dead set with this process itself, whose supervisor is gone."""
+    async def notify_buried(self, queue: str, buried: Sequence[Buried]) -> None:
+        """Call the hooks of jobs that this process itself buried because its supervisor is gone."""
         for job in buried:
             self._lines.put_nowait(msgspec.json.encode(buried_job(queue, job)))
         await self.idle()
 
     async def close(self) -> None:
-        """Tell nothing more."""
+        """Call no more hooks."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._threads.close()
@@ -58,7 +58,7 @@ class HookListener:
             try:
                 await self._tell(_ended.decode(line), mine)
             except (ValueError, KeyError) as error:
-                log.error("what the supervisor says of a job that has ended cannot be read: %r", error)
+                log.error("a message from the supervisor about an ended job cannot be read: %r", error)
             finally:
                 mine.job = None
                 self._lines.task_done()
@@ -66,11 +66,11 @@ class HookListener:
     async def _tell(self, ended: EndedJob, mine: SlotContext) -> None:
         id, token, kind, _, delay_ms = ended.outcome
         leased = Leased(id, token, b"", records.counts(token).attempts, int(token.split(b" ")[1]))
-        mine.job = job = JobContext(leased, ended.task, self._desks[ended.queue])
+        mine.job = job = JobContext(leased, ended.task, self._queue_contexts[ended.queue])
         job.over = True
         if not ended.seconds:
-            await self._teller.died(job, WorkerDied(ended.problem))
+            await self._hook_runner.died(job, WorkerDied(ended.problem))
             return
         error = killed_after(ended.seconds)
         end = AttemptEnd("dead", error) if kind == "d" else AttemptEnd("retry", error, delay_ms / 1000)
-        await self._teller.ended(job, ended.seconds, None, CANCEL if kind == "c" else end)
+        await self._hook_runner.ended(job, ended.seconds, None, CANCEL if kind == "c" else end)

@@ -26,17 +26,17 @@ from lockwork.worker.settings import READY, ProcessSettings, WorkerOptions
 
 
 class Interruptions(Protocol):
-    """Who tells how urgently this process has to end."""
+    """Source of the urgency with which this process has to end."""
 
     async def reached(self, urgency: Urgency, /) -> None:
-        """Wait until it is at least so urgent."""
+        """Wait until the urgency is at least this."""
 
 
 @contextlib.asynccontextmanager
 async def ready(
     app: Lockwork, options: WorkerOptions, threads: ThreadPool, control: Interruptions
 ) -> AsyncIterator[Caller | None]:
-    """Set up, and take down at the end; None when told to end before that was done. Raises SetUpFailed."""
+    """Set up the app, and tear it down at the end. Yields None if the process has to end before. Raises SetUpFailed."""
     # where the app ignores it, nobody would know how runners and the programs of jobs ended
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -44,11 +44,11 @@ async def ready(
         scope = WorkerScope(threads)
         told = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
         stack.callback(told.cancel)
-        with _given_up_when(told) as given_up:
+        with _cancelled_when(told) as gave_up:
             await stack.enter_async_context(app.lifespans.around())
             stack.push_async_callback(scope.close)
             await _provide(app, options, scope)
-        yield None if given_up() else Caller(threads, scope, limited)
+        yield None if gave_up() else Caller(threads, scope, limited)
 
 
 async def _provide(app: Lockwork, options: WorkerOptions, scope: WorkerScope) -> None:
@@ -62,8 +62,8 @@ async def _provide(app: Lockwork, options: WorkerOptions, scope: WorkerScope) ->
 
 
 @contextlib.contextmanager
-def _given_up_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
-    """Cancel the block when `told` is done before it; the answer says whether that happened."""
+def _cancelled_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
+    """Cancel the block if `told` is done first; the function that is yielded returns whether it was."""
     task = asyncio.current_task()
     assert task is not None
     cancelled = over = False
@@ -79,7 +79,7 @@ def _given_up_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
         yield lambda: cancelled
     except asyncio.CancelledError:
         if not cancelled:
-            raise SetUpFailed("what this worker process sets up first was cancelled") from None
+            raise SetUpFailed("the set-up of this worker process was cancelled") from None
         task.uncancel()
     finally:
         over = True  # it may be on its way
@@ -89,12 +89,12 @@ def _given_up_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
 log: Log = Log("lockwork.worker")
 
 _ANSWER = 0.5
-"""Seconds to wait at the end for the answer to the last question for jobs: those that it brings go back uncounted."""
+"""Seconds to wait at the end for the last fetch: jobs that it brings are returned uncounted."""
 
 
-async def work(orders: ProcessSettings, control: Control, reporter: Reporter) -> int:
+async def work(settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
     """Set up, run jobs, and take down; returns the exit status."""
-    options = orders.options
+    options = settings.options
     with configured(options.log_level, options.log_format):
         app = load(options.app)
     threads = ThreadPool(options.concurrency)
@@ -104,8 +104,8 @@ async def work(orders: ProcessSettings, control: Control, reporter: Reporter) ->
             if caller is None:
                 status = DONE  # told to end before there was anything to end
             else:
-                parts = Wiring(app, await app.runtime.driver(), orders, reporter, threads, caller, control)
-                status = await _run(parts, orders, control, reporter)
+                parts = Wiring(app, await app.runtime.driver(), settings, reporter, threads, caller, control)
+                status = await _run(parts, settings, control, reporter)
     except SetUpFailed as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__)
         status = NOT_SET_UP
@@ -113,29 +113,29 @@ async def work(orders: ProcessSettings, control: Control, reporter: Reporter) ->
         if status is None:
             raise
         # also the CancelledError of a task that the app itself has cancelled: the jobs are done, and so are we
-        log.exception("the jobs of this worker process are over, but taking down what was set up for them failed")
+        log.exception("the jobs of this worker process are done, but its tear-down failed")
     await app.aclose()
     threads.close()
     return status
 
 
-async def _run(parts: Wiring, orders: ProcessSettings, control: Control, reporter: Reporter) -> int:
-    """Run jobs until told to end, until the work is done, the supervisor gone, or the session over."""
-    reporter.tell(READY)
+async def _run(parts: Wiring, settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
+    """Run jobs until the supervisor ends this process or dies, the work is done, or the session is over."""
+    reporter.report(READY)
     await _hooks_of_others(parts, control)
     fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     await _first(fetching, control.reached(Urgency.QUIET))
-    if control.alone():
+    if control.orphaned():
         await control.reached(Urgency.NOW)
     status = _status(fetching)
     parts.fetcher.stop()
     if status == DONE:
-        if orders.options.ends:
+        if settings.options.ends:
             control.raise_to(Urgency.RETIRE)
         await control.reached(Urgency.RETIRE)
         if control.urgency < Urgency.NOW:
             parts.hurry()
-        await _finish(parts.done(fetching), control, orders.options.grace)
+        await _finish(parts.done(fetching), control, settings.options.grace)
     # a server that does not answer is not waited for; should it have leased jobs, they go back with the session
     await asyncio.wait([fetching], timeout=_ANSWER)
     fetching.cancel()
@@ -143,15 +143,15 @@ async def _run(parts: Wiring, orders: ProcessSettings, control: Control, reporte
     if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
     # of what nobody told us to end, the supervisor says the same, should it live: we have died
-    await parts.give_up(counted=status != DONE or control.deserted)
-    if control.deserted:
+    await parts.give_up(counted=status != DONE or control.supervisor_killed)
+    if control.supervisor_killed:
         await parts.end_session()
     await parts.close()
     return status
 
 
 async def _hooks_of_others(parts: Wiring, control: Control) -> None:
-    """Tell first what became of a job whose process was killed: it may be the next here, and block everything."""
+    """Call pending hooks of killed jobs first: such a job may be the next here, and block the event loop."""
     telling = asyncio.create_task(parts.listener.idle())
     try:
         with contextlib.suppress(TimeoutError):
@@ -166,14 +166,14 @@ def _status(fetching: asyncio.Task[None]) -> int:
     if problem is None:
         return DONE
     if isinstance(problem, SessionOver):
-        log.error("the server has not heard of this worker process for a lease: its jobs run elsewhere, and it stops")
+        log.error("the session of this worker process is over on the server: its jobs run elsewhere, and it stops")
         return SESSION_OVER
-    log.error("this worker process stops by an error of its own", exc_info=problem)
+    log.error("this worker process stops because of an internal error", exc_info=problem)
     return FAILED
 
 
 async def _finish(ending: Coroutine[Any, Any, None], control: Control, grace: float) -> None:
-    """Let running jobs end, as far as they may; one whose outcome does not come to the server would run again."""
+    """Wait for running jobs and for their outcomes to reach the server, within the grace."""
     done = asyncio.create_task(ending)
     try:
         await _first(done, control.reached(Urgency.STOP))

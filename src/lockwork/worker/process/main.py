@@ -1,4 +1,4 @@
-"""The child process: runs jobs under a session that its supervisor keeps alive. This is how it begins and ends."""
+"""The worker process: runs jobs under a session that its supervisor renews."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ async def _main(line: BinaryIO, descriptor: int) -> int:
     ordered = await reader.readline()
     if not ordered:
         return FAILED  # the supervisor is gone already
-    orders = msgspec.json.decode(ordered, type=ProcessSettings)
-    control, reporter = Control(reader, pipe), Reporter(descriptor, orders.session)
+    settings = msgspec.json.decode(ordered, type=ProcessSettings)
+    control, reporter = Control(reader, pipe), Reporter(descriptor, settings.session)
     try:
-        return await work(orders, control, reporter)
+        return await work(settings, control, reporter)
     finally:
         await control.close()
         reporter.close()
@@ -74,7 +74,7 @@ def main() -> None:
         status = FAILED
     except BaseException:
         # also the SystemExit of what a job has left behind: other jobs shall not fail by that, so none is cancelled
-        log.exception("this worker process stops by an error of its own")
+        log.exception("this worker process stops because of an internal error")
         status = FAILED
     logging.shutdown()
     # threads that still run a job would keep the process; their jobs are given back by the supervisor

@@ -58,59 +58,59 @@ class _Runner:
         self._connection = connection
         self._pid = os.getpid()
         self._loop = asyncio.get_running_loop()
-        self._orders: asyncio.Queue[RunnerJob | None] = asyncio.Queue()
+        self._inbox: asyncio.Queue[RunnerJob | None] = asyncio.Queue()
         self._threads = threads
         self._caller = caller
         self._job_log = JobLog()
-        self._lanes = WorkerSlots(1)  # for batches, which meet in the worker process only
+        self._slots = WorkerSlots(1)  # for batches, which meet in the worker process only
         self._busy = False
         self._slot = SlotContext()
         self._executors: dict[str, Executor] = {}
 
     async def run(self) -> None:
-        """Run jobs until the child lets this process go."""
+        """Run jobs until the worker process closes the connection."""
         threading.Thread(target=self._listen, name="lockwork-listen", daemon=True).start()
         while True:
             self._tell(Free())
-            order = await self._orders.get()
-            if order is None:
+            received = await self._inbox.get()
+            if received is None:
                 self._job_log.close()
                 return
             self._busy = True
             # a task of its own: what a job leaves behind in context variables is not there for the next
-            await self._loop.create_task(self._job(order), name="lockwork-job")
+            await self._loop.create_task(self._job(received), name="lockwork-job")
 
     def add(self, outcome: Outcome) -> None:
         """What becomes of the job: for the executor, this is where outcomes go."""
         self._busy = False  # hooks may still be told of it, but nothing is lost by going
         self._tell(RunnerEnded(outcome))
 
-    async def _job(self, order: RunnerJob) -> None:
+    async def _job(self, received: RunnerJob) -> None:
         self._tell(Begun())
         slot.set(self._slot)
         self._slot.task = asyncio.current_task()
-        await self._executor(order.queue).run(order.job, self._slot)
+        await self._executor(received.queue).run(received.job, self._slot)
 
     def _executor(self, queue: str) -> Executor:
         found = self._executors.get(queue)
         if found is None:
             app = self._app
             keys = QueueKeys(app.config.prefix, queue)
-            desk = QueueContext(queue, keys, app.runtime, self._session, app.config.max_result)
+            queue_context = QueueContext(queue, keys, app.runtime, self._session, app.config.max_result)
             found = self._executors[queue] = Executor(
-                desk, app.registry, app.config, self, self._threads, self._caller, self._lanes, self._job_log
+                queue_context, app.registry, app.config, self, self._threads, self._caller, self._slots, self._job_log
             )
         return found
 
     def _listen(self) -> None:
         # on a thread of its own: a job that blocks the loop must not keep this process when the child is gone
-        while (message := frames.order(self._connection)) is not None:
+        while (message := frames.read_message(self._connection)) is not None:
             if isinstance(message, RunnerJob):
-                self._loop.call_soon_threadsafe(self._orders.put_nowait, message)
+                self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
             else:
                 self._loop.call_soon_threadsafe(self._stop, message)
         if not self._busy:
-            self._loop.call_soon_threadsafe(self._orders.put_nowait, None)
+            self._loop.call_soon_threadsafe(self._inbox.put_nowait, None)
             threading.Event().wait(_TAKE_DOWN)
         _leave(0)
 
@@ -120,14 +120,14 @@ class _Runner:
 
     def _tell(self, message: Free | Begun | RunnerEnded) -> None:
         if os.getpid() != self._pid:
-            log.error("a job of runner process %d forked a copy of it that did not end: it ends here", self._pid)
+            log.error("a job of runner process %d forked a copy of it that did not exit: the copy exits now", self._pid)
             _leave(1)
         with contextlib.suppress(OSError):  # the child is gone: the listener learns it, too
             self._connection.sendall(frames.packed(message))
 
 
 def _leave(status: int) -> NoReturn:
-    """Go, whatever threads still run."""
+    """Exit at once, even if threads still run."""
     logging.shutdown()
     os._exit(status)
 
@@ -149,16 +149,16 @@ class _Never:
 
 async def _main(connection: socket.socket) -> None:
     connection.set_inheritable(False)
-    orders = frames.orders(connection)
-    if orders is None:
+    settings = frames.read_settings(connection)
+    if settings is None:
         return  # the child is gone already
-    options = orders.options
+    options = settings.options
     with configured(options.log_level, options.log_format):
         app = load(options.app)
     threads = ThreadPool(1)
     async with ready(app, options, threads, _Never()) as caller:
         assert caller is not None
-        await _Runner(app, orders.session, connection, threads, caller).run()
+        await _Runner(app, settings.session, connection, threads, caller).run()
     await app.aclose()
 
 
@@ -179,7 +179,7 @@ def main() -> None:
     except LockworkError as error:
         log.error("%s", one_line(str(error)), exc_info=error.__cause__ if isinstance(error, NotImported) else None)
     except BaseException:
-        log.exception("this runner process stops by an error of its own")
+        log.exception("this runner process stops because of an internal error")
     _leave(1)
 
 

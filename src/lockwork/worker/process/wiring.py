@@ -1,4 +1,4 @@
-"""The parts of a worker process that run jobs, put together for its orders, and how they come to their end."""
+"""Wires the parts of a worker process together, and ends them."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 from lockwork.worker.ipc.messages import Control, Reporter, RunnerReports
 from lockwork.worker.process.hook_listener import HookListener
-from lockwork.worker.settings import WORN, ProcessSettings, WorkerOptions
+from lockwork.worker.settings import RECYCLE, ProcessSettings, WorkerOptions
 
 log: Log = Log("lockwork.worker")
 
 _MOMENT = 0.2
-"""Seconds in which the other processes of a supervisor that was killed learn of it, too: none shall take our jobs."""
+"""Seconds in which the other processes of a killed supervisor notice it, so that none takes our jobs."""
 _LAST_WORDS = 1.5
-"""Seconds to settle what was given back: the supervisor kills us soon, and what was set up has to be taken down."""
+"""Seconds to settle returned jobs before the app is torn down: the supervisor kills this process soon."""
 
 
 class Wiring:
-    """The parts of a child that run jobs, put together for its orders."""
+    """The parts of a worker process that run jobs."""
 
     def __init__(
         self,
         app: Lockwork,
         driver: AsyncDriver,
-        orders: ProcessSettings,
+        settings: ProcessSettings,
         reporter: Reporter,
         threads: ThreadPool,
         caller: Caller,
         control: Control,
     ) -> None:
-        options = orders.options
+        options = settings.options
         self._driver = driver
         self._window_ms = window_ms = in_milliseconds(app.config.result_ttl)
-        self.lanes: WorkerSlots = WorkerSlots(options.concurrency)
-        self.processes: RunnerPool = RunnerPool(orders, RunnerReports(reporter))
+        self.slots: WorkerSlots = WorkerSlots(options.concurrency)
+        self.runner_pool: RunnerPool = RunnerPool(settings, RunnerReports(reporter))
         self.job_log: JobLog = JobLog()
-        self._loop_watch = LoopWatch(self.lanes)
-        self.lanes.on_start = self._loop_watch.begin
+        self._loop_watch = LoopWatch(self.slots)
+        self.slots.on_start = self._loop_watch.begin
         _warn_of_large_batches(app, options)
         self.executors: list[Executor] = []
         self.settlers: list[Settler] = []
-        self.hearing: list[asyncio.Task[None]] = []
-        sources: list[QueueState] = []
+        self.listeners: list[asyncio.Task[None]] = []
+        queues: list[QueueState] = []
         # heard on this loop, so that no thread stands between a queue's word and its next job
-        heard = channel(app.config.prefix, orders.session)
-        hearing = app.runtime.engine.hearing(heard)
-        self.hearing.append(asyncio.create_task(hearing.run(), name="lockwork-hear"))
+        wakeup_channel = channel(app.config.prefix, settings.session)
+        listeners = app.runtime.engine.hearing(wakeup_channel)
+        self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
         weights = options.weights or [1] * len(options.queues)
         served = [
             (name, queue, weight)
@@ -77,58 +77,58 @@ class Wiring:
             for name in app.config.partitions.names(queue)
         ]
         for name, family, weight in served:
-            if name in orders.without:
+            if name in settings.without:
                 continue
             keys = QueueKeys(app.config.prefix, name)
-            settler = Settler(driver, keys, orders.session, window_ms)
-            desk = QueueContext(name, keys, app.runtime, orders.session, app.config.max_result)
+            settler = Settler(driver, keys, settings.session, window_ms)
+            queue_context = QueueContext(name, keys, app.runtime, settings.session, app.config.max_result)
             limits = TimeLimits(reporter, name)
             executor = Executor(
-                desk,
+                queue_context,
                 app.registry,
                 app.config,
                 settler,
                 threads,
                 caller,
-                self.lanes,
+                self.slots,
                 self.job_log,
-                self.processes,
+                self.runner_pool,
                 limits,
             )
-            listening = cancel(driver, desk, self.lanes, executor)
-            self.hearing.append(asyncio.create_task(listening, name="lockwork-cancel"))
+            listening = cancel(driver, queue_context, self.slots, executor)
+            self.listeners.append(asyncio.create_task(listening, name="lockwork-cancel"))
             self.settlers.append(settler)
             self.executors.append(executor)
             # each process begins with another partition
             turn = random()  # noqa: S311 - no secret
-            sources.append(QueueState(name, keys, executor, weight, family, turn, settler=settler))
+            queues.append(QueueState(name, keys, executor, weight, family, turn, settler=settler))
         self.fetcher: Fetcher = Fetcher(
             driver,
-            sources,
-            orders.session,
-            heard,
-            self.lanes,
+            queues,
+            settings.session,
+            wakeup_channel,
+            self.slots,
             window_ms,
             fetch_order.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
-            at_most=1 if options.once else None,
+            max_jobs=1 if options.once else None,
             settled=self.settled if options.burst else None,
-            worn_after=options.max_jobs,
-            on_worn=lambda: reporter.tell(WORN),
-            alone=control.alone,
+            recycle_after=options.max_jobs,
+            on_recycle=lambda: reporter.report(RECYCLE),
+            orphaned=control.orphaned,
         )
-        desks = {executor.desk.queue: executor.desk for executor in self.executors}
-        self.listener: HookListener = HookListener(control.ended, desks, app.registry.context.hooks)
+        queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}
+        self.listener: HookListener = HookListener(control.ended, queue_contexts, app.registry.context.hooks)
 
     async def settled(self) -> bool:
-        """Wait until all outcomes are on the server; then it is true."""
+        """Wait until all outcomes are on the server; returns True."""
         for settler in self.settlers:
             await settler.drained()
         return True
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
-        while self.lanes.running:
-            await self.lanes.freed()
+        while self.slots.running:
+            await self.slots.freed()
         await self.listener.idle()
 
     def hurry(self) -> None:
@@ -144,14 +144,14 @@ class Wiring:
 
     async def give_up(self, *, counted: bool) -> None:
         """End what still runs, and give it back; `counted`: only what has not begun; the rest counts as an attempt."""
-        for listening in self.hearing:
+        for listening in self.listeners:
             listening.cancel()
-        await asyncio.gather(*self.hearing, return_exceptions=True)
+        await asyncio.gather(*self.listeners, return_exceptions=True)
         for executor in self.executors:
             executor.giving_back, executor.counting = True, counted
-        self.lanes.cancel()
-        await self.lanes.close()
-        await self.processes.close()
+        self.slots.cancel()
+        await self.slots.close()
+        await self.runner_pool.close()
         self.job_log.close()
         self._loop_watch.close()
         with contextlib.suppress(TimeoutError):
@@ -159,27 +159,29 @@ class Wiring:
                 await self.settled()
 
     async def close(self) -> None:
-        """Tell hooks of others' jobs nothing more."""
+        """Call no more hooks for jobs of other processes."""
         await self.listener.close()
 
     async def end_session(self) -> None:
-        """End it as a supervisor does for a process that has died, if it is certain that no job runs here any more."""
+        """End the session as the supervisor would, if no job can still be running here."""
         if any(executor.abandoned for executor in self.executors) or any(settler.busy for settler in self.settlers):
             return  # its lease runs out
         await asyncio.sleep(_MOMENT)
         try:
             for executor in self.executors:
-                await self._recover(executor.desk)
+                await self._recover(executor.queue_context)
         except LockworkError as error:
             log.error("the jobs of this worker process could not be given back: %s", error)
 
-    async def _recover(self, desk: QueueContext) -> None:
+    async def _recover(self, queue_context: QueueContext) -> None:
         dead: list[Buried] = []
-        ending = leases.recover(desk.keys, desk.session, self._window_ms, gone=True, on_buried=dead.extend)
+        ending = leases.recover(
+            queue_context.keys, queue_context.session, self._window_ms, gone=True, on_buried=dead.extend
+        )
         await self._driver.run(sessions.within(1.0, ending))
         if dead:
-            log_buried(desk.queue, desk.session, dead)
-            await self.listener.tell_buried(desk.queue, dead)
+            log_buried(queue_context.queue, queue_context.session, dead)
+            await self.listener.notify_buried(queue_context.queue, dead)
 
 
 def _warn_of_large_batches(app: Lockwork, options: WorkerOptions) -> None:

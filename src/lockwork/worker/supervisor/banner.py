@@ -1,4 +1,4 @@
-"""What a worker logs at its start: for which app, on which server, and with what it works."""
+"""What a worker logs at its start: the app, the server, tasks, queues, and processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 20
 """Names that are listed; of an app with more tasks, the log says how many there are."""
 
 
-def say_what_runs(app: Lockwork, options: WorkerOptions) -> None:
+def log_start(app: Lockwork, options: WorkerOptions) -> None:
     """Log three lines; raises a LockworkError if an embedded server is needed and cannot be started."""
     log.info("lockwork %s runs %s on %s", version("lockwork"), options.app, app.runtime.server)
     names = sorted(task.name for task in app.registry.of(options.queues))

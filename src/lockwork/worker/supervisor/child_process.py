@@ -1,4 +1,4 @@
-"""One child process, as its supervisor knows it."""
+"""One worker process, as its supervisor sees it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class WorkerProcess:
     session: str
     started: float
     ready: bool = False
-    worn: str = ""
-    """Why it has to be replaced; it works until another is ready."""
+    replace_reason: str = ""
+    """Why it is replaced, empty if it is not; it works until its successor is ready."""
     retiring: bool = False
-    """Whether it was told to end what it has and go."""
+    """Whether it is to finish its jobs and exit."""
     killed: bool = False
     """Whether it was killed because it had to end."""
     without: list[str] = field(default_factory=list)
     """Queues that have refused its session: it does not ask them for jobs."""
     limit: int | None = None
-    """Bytes of memory beyond which it is worn."""
-    verdicts: list[HardTimeout] = field(default_factory=list)
+    """Bytes of memory beyond which it is replaced."""
+    hard_timeouts: list[HardTimeout] = field(default_factory=list)
     """On the jobs that were over their hard time-out, for which it was killed."""
     told: list[EndedJob] = field(default_factory=list)
-    """What it was told of other children's jobs before it was ready."""
+    """Jobs of other children that were sent to it before it was ready."""
     runners: dict[int, None] = field(default_factory=dict)
     """The runner processes that it has reported, by their numbers."""
 
@@ -50,21 +50,21 @@ class WorkerProcess:
         return self.process.pid
 
     @property
-    def fresh(self) -> bool:
-        """Whether it is to go on working."""
-        return not self.worn and not self.retiring
+    def active(self) -> bool:
+        """Whether it is neither being replaced nor retiring."""
+        return not self.replace_reason and not self.retiring
 
     @property
     def orderly(self) -> bool:
-        """Whether it has ended as it was told to, so that what it did not finish is no attempt."""
+        """Whether it ended on request, so its unfinished jobs do not count as attempts."""
         return self.killed or self.process.returncode == DONE
 
     def memory(self) -> int | None:
-        """Bytes that it has in memory, None when that cannot be told."""
+        """Its resident memory in bytes; None if the system does not say."""
         return resident(self.pid)
 
     def memory_of_runners(self) -> list[int]:
-        """The same of each of its runners, as far as it can be told."""
+        """The resident memory of each of its runners, where known."""
         sizes = map(resident, list(self.runners))
         return [size for size in sizes if size is not None]
 
@@ -73,14 +73,14 @@ class WorkerProcess:
         self.killed = True
         self.process.kill()
 
-    def can_hear(self) -> bool:
-        """Whether it can be told a line of 4 KiB without waiting until it has read others."""
+    def writable(self) -> bool:
+        """Whether its standard input takes a line of 4 KiB without blocking."""
         assert self.process.stdin is not None
         poll = select.poll()
         poll.register(self.process.stdin, select.POLLOUT)
         return poll.poll(0) == [(self.process.stdin.fileno(), select.POLLOUT)]
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Write a line to its standard input."""
         assert self.process.stdin is not None
         try:
@@ -89,7 +89,7 @@ class WorkerProcess:
         except OSError:
             pass  # it has ended: its watcher says so
 
-    def let_go(self) -> None:
+    def close_input(self) -> None:
         """Close our end of its standard input."""
         assert self.process.stdin is not None
         # orders that it did not live to read are still in the buffer, and closing tries to send them
@@ -98,7 +98,7 @@ class WorkerProcess:
 
     @property
     def fate(self) -> str:
-        """How it ended."""
+        """The exit status or the signal that ended it."""
         return fate(self.process.returncode)
 
 

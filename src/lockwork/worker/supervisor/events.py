@@ -15,7 +15,7 @@ from lockwork.runtime.clock import now
 Event = TypeVar("Event")
 
 _LONGEST = 3600.0
-"""Seconds that a socket surely can wait."""
+"""The longest timeout, in seconds, that a socket takes."""
 
 
 class EventQueue(Generic[Event]):
@@ -28,18 +28,18 @@ class EventQueue(Generic[Event]):
     def __init__(self) -> None:
         self._events: deque[Event] = deque()
         self._due: list[tuple[float, Event]] = []
-        self._rung, self._bell = socket.socketpair()
-        self._bell.setblocking(False)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_writer.setblocking(False)
         self._previous = -1
 
     def post(self, event: Event) -> None:
         """Add an event, from any thread or signal handler."""
         self._events.append(event)
         with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits any more
-            self._bell.send(b"!")
+            self._wake_writer.send(b"!")
 
     def later(self, seconds: float, event: Event) -> None:
-        """Let an event come after so many seconds, by no thread, of which there may be none; for the reader only."""
+        """Post an event after so many seconds, without a thread; only the reader may call this."""
         self._due.append((now() + seconds, event))
         self._due.sort(key=lambda due: due[0])
 
@@ -53,18 +53,18 @@ class EventQueue(Generic[Event]):
                 return self._due.pop(0)[1]
             if until <= at:
                 return None
-            self._rung.settimeout(min(until, first, at + _LONGEST) - at)
+            self._wake_reader.settimeout(min(until, first, at + _LONGEST) - at)
             with contextlib.suppress(TimeoutError):
-                self._rung.recv(4096)
+                self._wake_reader.recv(4096)
         return self._events.popleft()
 
     def __enter__(self) -> Self:
-        self._previous = signal.set_wakeup_fd(self._bell.fileno(), warn_on_full_buffer=False)
+        self._previous = signal.set_wakeup_fd(self._wake_writer.fileno(), warn_on_full_buffer=False)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         signal.set_wakeup_fd(self._previous)
-        self._bell.close()
-        self._rung.close()
+        self._wake_writer.close()
+        self._wake_reader.close()

@@ -24,15 +24,15 @@ from lockwork.worker.ipc.hard_timeouts import HardTimeout
 log: Log = Log("lockwork.worker")
 
 _PAUSE = 5.0
-"""Seconds between two looks when everything is within the bounds."""
+"""Seconds between two trims when the dead set is within its bounds."""
 _LAST = 1.0
-"""Seconds that the last look may take, at all queues together."""
+"""Seconds that the last trim may take, for all queues together."""
 _TROUBLED = 60.0
 """Seconds until the next try after an error: a key of another type is not mended soon."""
 
 
-class LeaseRenewals:
-    """Keeps the dead sets of one worker's queues."""
+class DeadSetTrimmer:
+    """Keeps the dead sets of one worker's queues within their bounds."""
 
     def __init__(self, runtime: Runtime, bounds: Bounds) -> None:
         self._runtime = runtime
@@ -40,7 +40,7 @@ class LeaseRenewals:
         self._next: dict[str, float] = {}
 
     def keep(self, name: str, keys: QueueKeys) -> bool:
-        """Make one call if it is time for one; whether there is more to do. Never raises a LockworkError."""
+        """Trim once if it is time; return whether there is more to trim. Raises no LockworkError."""
         if now() < self._next.get(name, 0.0):
             return False
         try:
@@ -55,7 +55,7 @@ class LeaseRenewals:
         return more
 
     def finish(self, queues: dict[str, QueueKeys]) -> None:
-        """Keep the bounds once more: the next worker of these queues may come late, or never."""
+        """Trim a last time: the next worker of these queues may start late, or never."""
         end = now() + _LAST
         for name, keys in queues.items():
             self._next.pop(name, None)
@@ -70,10 +70,10 @@ _PATIENCE = 0.5
 class Heartbeat:
     """Beats from a thread of its own, so that nothing the supervisor does can delay it.
 
-    `on_over(session)` is called when the server counts one of our sessions as dead; `on_judged(verdict)`, on the thread
-    that says `leave`, when the job of a verdict has been settled; `on_possible(session)` when a queue that refused to
-    let the session begin would let it now. `on_buried(queue, jobs)` is called, on any thread, with jobs
-    that went to the dead set because their worker died.
+    `on_over(session)` is called when the server counts one of our sessions as dead, `on_timeout_settled(hard_timeout)`
+    when the job of a hard time-out has been settled (on the thread that calls `leave`), `on_accepted(session)` when a
+    queue that refused the session would accept it now, and `on_buried(queue, jobs)`, on any thread, with the jobs that
+    went to the dead set because their worker died.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class Heartbeat:
         lease: float,
         window_ms: int,
         on_over: Callable[[str], None],
-        on_judged: Callable[[HardTimeout], None],
-        keeper: LeaseRenewals,
-        on_possible: Callable[[str], None] = lambda _: None,
+        on_timeout_settled: Callable[[HardTimeout], None],
+        trimmer: DeadSetTrimmer,
+        on_accepted: Callable[[str], None] = lambda _: None,
         on_buried: Callable[[str, list[Buried]], None] = lambda _queue, _jobs: None,
     ) -> None:
         self._runtime = runtime
@@ -93,9 +93,9 @@ class Heartbeat:
         self._lease = lease
         self._window_ms = window_ms
         self._on_over = on_over
-        self._on_judged = on_judged
-        self._keeper = keeper
-        self._on_possible = on_possible
+        self._on_timeout_settled = on_timeout_settled
+        self._trimmer = trimmer
+        self._on_accepted = on_accepted
         self._on_buried = on_buried
         self._sessions: dict[str, Collection[str]] = {}
         """By name, each with the queues on which it could not begin."""
@@ -131,7 +131,7 @@ class Heartbeat:
         return refused
 
     def forget(self, session: str) -> None:
-        """Beat no more for a session; what it has goes back when its lease has run out."""
+        """Stop renewing a session; its jobs return when its lease expires."""
         with self._lock:
             self._sessions.pop(session, None)
 
@@ -141,25 +141,25 @@ class Heartbeat:
         patience: float,
         *,
         counted: bool,
-        verdicts: Sequence[HardTimeout] = (),
+        hard_timeouts: Sequence[HardTimeout] = (),
         without: Collection[str] = (),
     ) -> int:
         """End a session whose process is gone, and give its jobs back at once; returns how many those were.
 
-        `counted`: the process died of itself, so its jobs' deliveries count. `verdicts` are on jobs for which it
-        was killed; `on_judged` is told of each that had not ended before. `without`: queues on which it never began. A
-        ServerRefused of one queue is raised when all others have been asked; said again, it ends the session there.
+        `counted`: the process died of itself, so its jobs' deliveries count. `hard_timeouts`: the jobs for which it was
+        killed; `on_timeout_settled` is called with each that had not ended before. `without`: queues on which the
+        session never began. If a queue raises ServerRefused, it is raised after all others were asked; call again.
         """
         self.forget(session)
         given = 0
         refused: dict[str, ServerRefused] = {}
-        for verdict in verdicts:
+        for hard_timeout in hard_timeouts:
             try:
-                self._judge(session, verdict, patience)
+                self._settle_timeout(session, hard_timeout, patience)
             except ServerRefused as error:
-                refused[verdict.queue] = error
+                refused[hard_timeout.queue] = error
         for name, keys in self._queues.items():
-            if name in without or name in refused:  # a job goes back with its verdict, or not at all
+            if name in without or name in refused:  # a job goes back as its hard time-out says, or not at all
                 continue
             try:
                 given += self._recover(session, keys, patience, gone=True, counted=counted)
@@ -179,15 +179,15 @@ class Heartbeat:
         ending = leases.recover(keys, session, self._window_ms, gone=gone, counted=counted, ended=ended, on_buried=bury)
         return self._runtime.run(sessions.within(patience, ending))
 
-    def _judge(self, session: str, verdict: HardTimeout, patience: float) -> None:
-        keys, outcome, run = self._queues[verdict.queue], verdict.outcome, self._runtime.run
-        # whatever the verdict says, a job that was to be cancelled has been
+    def _settle_timeout(self, session: str, hard_timeout: HardTimeout, patience: float) -> None:
+        keys, outcome, run = self._queues[hard_timeout.queue], hard_timeout.outcome, self._runtime.run
+        # whatever the hard time-out says, a job that was to be cancelled has been
         asking = control.asked(keys, session, [Leased(outcome.id, outcome.token, b"", 0, 0)])
         if run(sessions.within(patience, asking)):
             outcome = outcome._replace(kind="c")
         (settled,) = run(sessions.within(patience, leases.settle(keys, session, [outcome], self._window_ms)))
         if settled:
-            self._on_judged(verdict._replace(outcome=outcome))
+            self._on_timeout_settled(hard_timeout._replace(outcome=outcome))
 
     def stop(self) -> None:
         """Stop beating."""
@@ -205,7 +205,7 @@ class Heartbeat:
                 self.turned = now()
                 try:
                     pause = min(pause, self._beat(name, keys))
-                    if self._keeper.keep(name, keys):
+                    if self._trimmer.keep(name, keys):
                         pause = 0.0
                 except Exception as error:  # noqa: BLE001 - whatever it is, without beats all leases would run out
                     self._complain(name, error)
@@ -217,7 +217,7 @@ class Heartbeat:
             log.warning("no heartbeat for queue %s: %s", name, error, exc_info=unforeseen(error))
 
     def _beat(self, name: str, keys: QueueKeys) -> float:
-        """Beat for one queue; returns seconds until the next beat must come at the latest."""
+        """Send the heartbeat of one queue; returns the seconds within which the next one is due."""
         with self._lock:
             standing = {session: False for session, refused in self._sessions.items() if name not in refused}
             outside = self._sessions.keys() - standing.keys()
@@ -234,7 +234,7 @@ class Heartbeat:
             if not alive and session in self._sessions:
                 self._on_over(session)
         for session in outside:
-            self._on_possible(session)
+            self._on_accepted(session)
         if answer.next_deadline is None:
             return self._lease / 3
         patience = peers.patience(at)

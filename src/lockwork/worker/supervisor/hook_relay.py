@@ -1,7 +1,7 @@
-"""Passes jobs that ended with their process on to another worker process, which calls their hooks.
+"""Sends jobs that ended with their process to another worker process, which calls their hooks.
 
-Each is passed on once. A process that dies before it has called the hooks takes that with it, as it does for its own
-jobs.
+Each is sent once. If the receiving process dies before it has called the hooks, they are not called, like those of its
+own jobs.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ log: Log = Log("lockwork.worker")
 
 
 class HookRelay:
-    """The supervisor's side; jobs are added on any thread, and passed on by the main one."""
+    """The supervisor's side: any thread adds jobs, the main thread sends them to children."""
 
     def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._untold: deque[EndedJob] = deque()
+        self._waiting: deque[EndedJob] = deque()
 
-    def add(self, verdict: HardTimeout) -> None:
-        """Pass on a job that was over its hard time-out, and has been settled."""
-        outcome = verdict.outcome._replace(value=b"")
-        self._untold.append(EndedJob(verdict.queue, verdict.task, outcome, verdict.seconds))
+    def add(self, hard_timeout: HardTimeout) -> None:
+        """Add a job that was killed for its hard time-out and has been settled."""
+        outcome = hard_timeout.outcome._replace(value=b"")
+        self._waiting.append(EndedJob(hard_timeout.queue, hard_timeout.task, outcome, hard_timeout.seconds))
 
     def add_buried(self, queue: str, buried: Sequence[Buried]) -> None:
-        """Pass on jobs that went to the dead set because their worker died, if there are hooks at all."""
+        """Add jobs that went to the dead set because their worker died, if the app has `on_dead` hooks."""
         if self._hooks.on_dead:
-            self._untold.extend(buried_job(queue, job) for job in buried)
+            self._waiting.extend(buried_job(queue, job) for job in buried)
 
-    def pass_on(self, children: Iterable[WorkerProcess]) -> None:
-        """Tell a child of what nobody was told of yet: one that starts, and hears it before any job, else another."""
-        if not self._untold:
+    def forward(self, children: Iterable[WorkerProcess]) -> None:
+        """Send each waiting job to one child, if possible one that starts: it calls the hooks before it runs jobs."""
+        if not self._waiting:
             return
-        for child in sorted(children, key=lambda child: (not child.fresh, child.ready)):
-            while self._untold and not child.killed and child.can_hear():
-                ended = self._untold.popleft()
+        for child in sorted(children, key=lambda child: (not child.active, child.ready)):
+            while self._waiting and not child.killed and child.writable():
+                ended = self._waiting.popleft()
                 if not child.ready:
                     child.told.append(ended)
-                child.tell(ENDED + msgspec.json.encode(ended) + b"\n")
+                child.send(ENDED + msgspec.json.encode(ended) + b"\n")
 
     def gone(self, child: WorkerProcess) -> None:
-        """A child has ended: one that never came to work has told nobody."""
+        """Take back the jobs sent to a child that ended before it was ready: it called no hooks."""
         if not child.ready and not child.orderly:
-            self._untold.extendleft(reversed(child.told))
+            self._waiting.extendleft(reversed(child.told))
 
     def close(self) -> None:
-        """There is nobody left to tell."""
-        if self._untold and self._hooks.in_worker:
-            ids = ", ".join(ended.outcome.id for ended in self._untold)
-            log.warning("no worker process is left to tell the hooks of jobs that ended with their process: %s", ids)
+        """Log the jobs whose hooks no worker process will call."""
+        if self._waiting and self._hooks.in_worker:
+            ids = ", ".join(ended.outcome.id for ended in self._waiting)
+            log.warning("no worker process is left to call the hooks of jobs that ended with their process: %s", ids)

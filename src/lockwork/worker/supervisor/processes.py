@@ -1,4 +1,4 @@
-"""The children of a supervisor: starts those that are missing, and replaces those that died or are worn."""
+"""The worker processes of a supervisor: starts those that are missing, and replaces those that died or are used up."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class NoProcess(LockworkError):
 
 
 class WorkerProcesses:
-    """Keeps as many children as are wanted; `on_exit` is told of one that ended, on a thread of its own.
+    """Keeps `wanted` children running; `on_exit` is called with one that ended, on a thread of its own.
 
-    `again(seconds)` asks for another `fill` after a while.
+    `again(seconds)` requests another `fill` after that time.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class WorkerProcesses:
         self.wanted: int = options.processes
         self.open: bool = True
         """Whether children are started; not any more once the worker is quiet or stops."""
-        self.stillborn: int = 0
+        self.failed_starts: int = 0
         """Children that ended before they were ready, one after the other."""
         self.replaced: Counter[str] = Counter()
         """How many children were replaced, by reason."""
         self.runners_replaced: Counter[str] = Counter()
-        """The same of their runners."""
+        """How many of their runners were replaced, by reason."""
         self._options = options
         self._loop = loop
         self._descriptor = descriptor
@@ -71,21 +71,21 @@ class WorkerProcesses:
         return sum(child.ready and not child.retiring for child in list(self.children.values()))
 
     def memory(self) -> list[list[int]]:
-        """Bytes that each child has in memory, and behind it those of its runners, as far as that can be told."""
+        """For each child, its resident memory in bytes and that of its runners, where known."""
         found = [(child.memory(), child) for child in list(self.children.values())]
         return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
 
-    def hear_of_runner(self, session: str, text: str) -> None:
-        """Hear what a child reports of a runner."""
+    def on_runner_report(self, session: str, text: str) -> None:
+        """Receive a child's report about a runner."""
         child = self.children.get(session)
         reason = "" if child is None else child_process.heard(child, text)
         if reason:
             self.runners_replaced[reason] += 1
 
-    def tell(self, line: bytes) -> None:
+    def send(self, line: bytes) -> None:
         """Write a line to all of them."""
         for child in self.children.values():
-            child.tell(line)
+            child.send(line)
 
     def kill(self) -> None:
         """End all of them at once."""
@@ -93,8 +93,8 @@ class WorkerProcesses:
             child.kill()
 
     def fill(self, *, first: bool = False) -> None:
-        """Start those that are missing; raises a LockworkError only the `first` time, later it is tried again."""
-        while self.open and sum(child.fresh for child in self.children.values()) < self.wanted:
+        """Start missing children; a failure raises LockworkError the `first` time, and is retried later."""
+        while self.open and sum(child.active for child in self.children.values()) < self.wanted:
             try:
                 self._start(first=first)
             except LockworkError as error:
@@ -107,12 +107,12 @@ class WorkerProcesses:
     def gone(self, child: WorkerProcess) -> None:
         """Count one out that has ended."""
         del self.children[child.session]
-        child.let_go()
+        child.close_input()
 
     def replace(self, child: WorkerProcess, reason: str = DIED) -> None:
-        """Start another in place of one that is gone, after a pause if that may fail, too."""
+        """Start another child in place of one that ended, after a pause if it ended early."""
         self.replaced[reason] += 1
-        self.stillborn += not child.ready
+        self.failed_starts += not child.ready
         quick = reason == DIED and now() - child.started < _QUICK
         self._failures = self._failures + 1 if quick else 0
         if self._failures:
@@ -121,18 +121,18 @@ class WorkerProcesses:
             self.fill()
 
     def begun(self, child: WorkerProcess, *, first: bool) -> None:
-        """One fetches jobs now; raises ConfigError if, of the `first`, it takes more memory than it is allowed."""
+        """Note that a child fetches jobs; raises ConfigError if one of the `first` exceeds --max-memory at once."""
         child.ready = True
-        self.stillborn = 0
+        self.failed_starts = 0
         self._measure(child, first=first)
-        self._retire_worn()
+        self._retire_replaced()
 
-    def wear_out(self, session: str, reason: str, text: str) -> None:
-        """Start another in place of one that works until then."""
+    def replace_soon(self, session: str, reason: str, text: str) -> None:
+        """Start a successor of a child, which works until the successor is ready."""
         child = self.children.get(session)
-        if child is None or not child.fresh or not self.open or self._options.once:
+        if child is None or not child.active or not self.open or self._options.once:
             return  # a successor would run another job, and one was wanted
-        child.worn = reason
+        child.replace_reason = reason
         self.replaced[reason] += 1
         log.info("worker process %d is replaced: %s", child.pid, text)
         self.fill()
@@ -140,20 +140,20 @@ class WorkerProcesses:
     def weigh(self) -> None:
         """Replace those that take too much memory."""
         for child in list(self.children.values()):
-            size = child.memory() if child.fresh and child.limit is not None else None
+            size = child.memory() if child.active and child.limit is not None else None
             if size is not None and child.limit is not None and size > child.limit:
-                self.wear_out(child.session, MAX_MEMORY, f"it takes {shown(size)}")
+                self.replace_soon(child.session, MAX_MEMORY, f"it takes {shown(size)}")
 
-    def _retire_worn(self) -> None:
-        """Let worn children go, as far as others have taken their place."""
-        ready = sum(child.ready and child.fresh for child in self.children.values())
-        worn = [child for child in self.children.values() if child.worn and not child.retiring]
-        for child in worn[: max(0, ready + len(worn) - self.wanted)]:
+    def _retire_replaced(self) -> None:
+        """End children that are to be replaced, as far as their successors are ready."""
+        ready = sum(child.ready and child.active for child in self.children.values())
+        replace_reason = [child for child in self.children.values() if child.replace_reason and not child.retiring]
+        for child in replace_reason[: max(0, ready + len(replace_reason) - self.wanted)]:
             child.retiring = True
-            child.tell(RETIRE)
+            child.send(RETIRE)
 
     def _measure(self, child: WorkerProcess, *, first: bool) -> None:
-        """Find out where the limit of a new child's memory is: an app may need more than it is allowed."""
+        """Set the memory limit of a new child: at least a fifth above what it takes at its start."""
         limit, size = self._options.max_memory, child.memory()
         if limit is None or size is None:
             return
@@ -178,14 +178,14 @@ class WorkerProcesses:
         except BaseException as error:
             child.process.kill()
             child.process.wait()
-            child.let_go()
+            child.close_input()
             self._heartbeat.forget(child.session)
             if type(error) is RuntimeError:
                 raise NoProcess(f"the system has no thread to watch it: {error}") from error
             raise
         self.children[child.session] = child
         child.without = list(refused)
-        child.tell(msgspec.json.encode(ProcessSettings(self._options, child.session, child.without)) + b"\n")
+        child.send(msgspec.json.encode(ProcessSettings(self._options, child.session, child.without)) + b"\n")
         log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
         if refused:
             why = next(iter(refused.values()))

@@ -1,97 +1,121 @@
-"""For development: a worker that is started again whenever a source file changes."""
+"""For development: restarts the worker whenever a source file changes. It needs watchfiles (`lockwork[reload]`)."""
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from lockwork.errors import ConfigError
 from lockwork.logs import Log
 from lockwork.worker.settings import heard
 from lockwork.worker.supervisor.events import EventQueue
 
+if TYPE_CHECKING:
+    from watchfiles import Change
+
 log: Log = Log("lockwork.worker")
 
-_LOOK = 0.3
 _PATIENCE = 1.0
 """Seconds that running jobs have when the code has changed; then they are given back, and run with the new code."""
-_MOST = 20_000
-"""Files that are watched."""
+_SKIPPED = ("__pycache__", "node_modules")
 
-_Event = tuple[Literal["signal"], int] | tuple[Literal["exit"], "subprocess.Popen[bytes]"]
+_Event = (
+    tuple[Literal["signal"], int]
+    | tuple[Literal["exit"], "subprocess.Popen[bytes]"]
+    | tuple[Literal["change"], list[str]]
+)
 
 
 class Reloader:
-    """Runs `command` until told to stop; `run` returns its exit status."""
+    """Runs `command` until told to stop; `run` returns its exit status. Raises ConfigError without watchfiles."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
+        if find_spec("watchfiles") is None:
+            raise ConfigError("--reload needs watchfiles, which is not installed: pip install 'lockwork[reload]'")
         self._command = list(command)
         self._folder = folder
         self._events: EventQueue[_Event] = EventQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
-        self._passed_on = heard()
+        self._signals = heard()
+        self._closed = threading.Event()
 
     def run(self) -> int:
         """Start the command, and start it again after each change."""
+        watching = threading.Thread(target=self._watch_files, name="lockwork-reload", daemon=True)
         with self._events:
-            previous = {number: signal.signal(number, self._on_signal) for number in self._passed_on}
+            previous = {number: signal.signal(number, self._on_signal) for number in self._signals}
+            watching.start()
             try:
                 return self._run()
             finally:
+                self._closed.set()
                 if self._process is not None:
                     self._process.kill()
                     self._process.wait()
+                watching.join()
                 for number, handler in previous.items():
                     signal.signal(number, handler)
 
     def _run(self) -> int:
-        known = stamps(self._folder)
         self._start()
         while True:
-            event = self._events.next(_LOOK)
-            if event is not None:
-                if event[0] == "signal":
-                    self._pass_on(event[1])
-                    if self._stopping and self._process is None:
-                        return 0
-                elif event[1] is self._process:
-                    status, self._process = event[1].returncode, None
-                    if self._stopping:
-                        # the signal may have come before it could listen
-                        return 0 if -status in self._passed_on else status
-                    log.warning("the worker ended with status %d: it starts again when a source file changes", status)
+            event = self._events.next()
+            if event is None:
                 continue
-            found = stamps(self._folder)
-            changed = sorted(path for path in found.keys() | known.keys() if found.get(path) != known.get(path))
-            if changed and not self._stopping:
-                known = found
-                log.info("%s changed: the worker starts again", _shown(changed, self._folder))
-                self._stop()
-                self._start()
+            if event[0] == "signal":
+                self._forward_signal(event[1])
+                if self._stopping and self._process is None:
+                    return 0
+            elif event[0] == "change":
+                if not self._stopping:
+                    log.info("%s changed: the worker starts again", _shown(event[1], self._folder))
+                    self._stop()
+                    self._start()
+            elif event[1] is self._process:
+                status, self._process = event[1].returncode, None
+                if self._stopping:
+                    # the signal may have come before it could listen
+                    return 0 if -status in self._signals else status
+                log.warning("the worker ended with status %d: it starts again when a source file changes", status)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._events.post(("signal", number))
 
-    def _pass_on(self, number: int) -> None:
+    def _forward_signal(self, number: int) -> None:
         self._stopping = self._stopping or number != signal.SIGUSR1
         if self._process is not None:
             self._process.send_signal(number)
 
     def _start(self) -> None:
-        # in a group of its own: a terminal's Ctrl-C is for us, and we pass it on
+        # in a group of its own: a terminal's Ctrl-C is for us, and we forward it
         self._process = process = subprocess.Popen(self._command, process_group=0)  # noqa: S603 - our own command
-        threading.Thread(target=self._watch, args=(process,), name="lockwork-watch", daemon=True).start()
+        threading.Thread(target=self._watch_process, args=(process,), name="lockwork-watch", daemon=True).start()
 
-    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+    def _watch_process(self, process: subprocess.Popen[bytes]) -> None:
         process.wait()
         self._events.post(("exit", process))
+
+    def _watch_files(self) -> None:
+        from watchfiles import watch  # noqa: PLC0415 - an extra
+
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)
+        sources = Sources(self._folder)
+        try:
+            for changes in watch(
+                self._folder, watch_filter=sources.concerned, stop_event=self._closed, ignore_permission_denied=True
+            ):
+                self._events.post(("change", sorted(path for _, path in changes)))
+        except Exception:
+            log.exception("source files cannot be watched any more: restart the worker by hand")
 
     def _stop(self) -> None:
         process, self._process = self._process, None
@@ -105,25 +129,45 @@ class Reloader:
             process.wait()
 
 
-def stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return the time and size of each Python file below a folder, hidden folders and virtual environments left out."""
-    found: dict[str, tuple[int, int]] = {}
-    for path in _sources(str(folder)):
-        with contextlib.suppress(OSError):
-            status = os.stat(path)  # noqa: PTH116 - many files, often
-            found[path] = status.st_mtime_ns, status.st_size
-        if len(found) >= _MOST:
-            break
-    return found
+class Sources:
+    """The Python files below a folder, without hidden folders and virtual environments."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder)
+        self._packages = self._below(self._folder)
+        """Folders that have such files: of one that is moved away, the system reports no file."""
 
-def _sources(folder: str) -> Iterator[str]:
-    for place, folders, files in os.walk(folder):
-        if "pyvenv.cfg" in files:
-            folders.clear()
-            continue
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in ("__pycache__", "node_modules"))
-        yield from (f"{place}/{name}" for name in files if name.endswith(".py"))
+    def concerned(self, change: Change, path: str) -> bool:
+        """Return whether a changed path is such a file, or a folder that has or had some."""
+        if path.endswith(".py"):
+            changed = self._watched(os.path.dirname(path))  # noqa: PTH120 - many paths, often
+        else:
+            # a folder is also modified when the worker itself writes its bytecode there
+            moved = change.name != "modified"
+            changed = moved and (path in self._packages or bool(self._watched(path) and self._below(path)))
+        if changed:
+            self._packages = self._below(self._folder)
+        return changed
+
+    def _watched(self, folder: str) -> bool:
+        """Return whether neither a folder nor one that it is in is left out."""
+        while len(folder) > len(self._folder):
+            name = os.path.basename(folder)  # noqa: PTH119
+            if name[0] == "." or name in _SKIPPED or os.path.exists(f"{folder}/pyvenv.cfg"):  # noqa: PTH110
+                return False
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        return True
+
+    @staticmethod
+    def _below(folder: str) -> set[str]:
+        found: set[str] = set()
+        for place, folders, files in os.walk(folder):
+            folders[:] = [] if "pyvenv.cfg" in files else [n for n in folders if n[0] != "." and n not in _SKIPPED]
+            if "pyvenv.cfg" not in files and any(name.endswith(".py") for name in files):
+                while place not in found and len(place) >= len(folder):
+                    found.add(place)
+                    place = os.path.dirname(place)  # noqa: PTH120, PLW2901
+        return found
 
 
 def _shown(changed: Sequence[str], folder: Path) -> str:

@@ -34,7 +34,7 @@ class Scheduler:
         self._thread.start()
 
     def cease(self) -> None:
-        """Begin no more turns, and do not wait: who runs no more jobs leaves the slots to others, or to `misfire`."""
+        """Start no more turns, and do not wait: other workers, or `misfire`, take the slots."""
         self._stop.set()
 
     def stop(self) -> None:
@@ -59,9 +59,9 @@ class Scheduler:
         try:
             return self._runtime.run(self._tickers[queue].turn())
         except LockworkError as error:
-            log.warning("the schedules of queue %s have to wait: %s", queue, error)
+            log.warning("the schedules of queue %s are delayed: %s", queue, error)
             return _RETRY
         except Exception:
             # whatever it is, the other queues' schedules go on
-            log.exception("the schedules of queue %s have to wait", queue)
+            log.exception("the schedules of queue %s are delayed", queue)
             return 5 * _RETRY

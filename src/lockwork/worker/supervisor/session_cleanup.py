@@ -79,7 +79,11 @@ class SessionCleanup:
             return 0
         try:
             given = self._heartbeat.leave(
-                child.session, _PATIENCE, counted=not child.orderly, verdicts=child.verdicts, without=child.without
+                child.session,
+                _PATIENCE,
+                counted=not child.orderly,
+                hard_timeouts=child.hard_timeouts,
+                without=child.without,
             )
         except LockworkError as error:
             self._away = not isinstance(error, ServerRefused)

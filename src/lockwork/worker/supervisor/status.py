@@ -10,19 +10,19 @@ from lockwork.worker.supervisor.processes import WorkerProcesses
 
 
 class WorkerStatus:
-    """What can be said from any thread."""
+    """The worker's status; safe to read from any thread."""
 
-    def __init__(self, crew: WorkerProcesses, heartbeat: Heartbeat, lease: float) -> None:
+    def __init__(self, processes: WorkerProcesses, heartbeat: Heartbeat, lease: float) -> None:
         self.stopping: bool = False
         self.quiet: bool = False
-        """Whether it was told to fetch nothing more."""
-        self._crew = crew
+        """Whether SIGUSR1 has stopped fetching."""
+        self._processes = processes
         self._heartbeat = heartbeat
         self._lease = lease
 
     @property
     def alive(self) -> bool:
-        """Whether the supervisor still turns, server or no server."""
+        """Whether the supervisor's loop still runs, with or without the server."""
         return now() - self._heartbeat.turned < max(self._lease, 10.0)
 
     @property
@@ -32,28 +32,28 @@ class WorkerStatus:
 
     @property
     def trouble(self) -> str:
-        """Why no jobs are taken, or that fewer are; empty when all is well."""
+        """Why the worker takes no jobs, or fewer than it should; empty if all is well."""
         if self.stopping:
             return "it is stopping"
         if self.quiet:
             return "it was told to fetch nothing more"
         if (silence := self.silence) >= self._lease:
             return f"the server has not answered for {silence:.0f} s"
-        working = self._crew.working
-        if working < self._crew.wanted:
-            return f"{working} of {self._crew.wanted} processes work"
+        working = self._processes.working
+        if working < self._processes.wanted:
+            return f"{working} of {self._processes.wanted} processes work"
         return ""
 
     @property
     def replaced(self) -> Counter[str]:
         """How many children were replaced, by reason."""
-        return self._crew.replaced
+        return self._processes.replaced
 
     @property
     def runners_replaced(self) -> Counter[str]:
-        """The same of the runner processes of all children."""
-        return self._crew.runners_replaced
+        """How many runners of all children were replaced, by reason."""
+        return self._processes.runners_replaced
 
     def memory(self) -> list[list[int]]:
-        """Bytes that each child has in memory, and behind it those of its runners, as far as that can be told."""
-        return self._crew.memory()
+        """For each child, its resident memory in bytes and that of its runners, where known."""
+        return self._processes.memory()

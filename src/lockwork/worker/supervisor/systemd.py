@@ -1,4 +1,4 @@
-"""Telling a service manager (systemd) how we are, by its notification socket."""
+"""Reports the worker's state to a service manager (systemd) over its notification socket."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lockwork.runtime.clock import now
 log: Log = Log("lockwork.worker")
 
 _ONCE = {"READY", "STOPPING"}
-"""Facts that nobody says again."""
+"""Facts that are sent only once."""
 _PATIENCE = 2.0
 """Seconds to wait with them for a service manager that has much to read."""
 
 
 class SystemdNotifier:
-    """Does nothing where nobody listens."""
+    """Sends notifications; does nothing without a service manager."""
 
     def __init__(self) -> None:
         self._address = os.environ.get("NOTIFY_SOCKET", "")
@@ -28,7 +28,7 @@ class SystemdNotifier:
 
     @property
     def until_sign(self) -> float | None:
-        """Seconds until a sign of life is due, None when nobody asks for any."""
+        """Seconds until the next watchdog notification; None if the service manager wants none."""
         return None if self.interval is None else self._next_sign - now()
 
     def sign(self) -> None:
@@ -56,6 +56,6 @@ class SystemdNotifier:
         if not wanted or for_whom != str(os.getpid()):
             return None
         if not wanted.isdecimal() or int(wanted) == 0:
-            log.warning("WATCHDOG_USEC is %r, no number of microseconds: no signs of life are sent", wanted)
+            log.warning("WATCHDOG_USEC is %r, not a number of microseconds: no watchdog notifications are sent", wanted)
             return None
         return int(wanted) / 2_000_000

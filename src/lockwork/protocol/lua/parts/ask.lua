@@ -1,7 +1,9 @@
--- Asks for the lock in `lock`, which a script that includes this may point at one key after the other: needs line.
+-- Asks for the lock in `lock`, which a script that includes this may point at one key after the other.
 -- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
 -- `secret` seals the message that hands the lock over.
 -- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time (0: refused).
+-- include: line
+
 local function ask(owner, request, lease, claim, wait, channel, secret)
   local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'u', 'i' .. request, 'h', 't', 'm', 'b', 's', 'l')
   local deadline = deadline_of(held[4], held[12])
@@ -57,7 +59,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
   local keeper = held[2] and deadline > now and string.match(held[2], '^~([^;]*)%.')
   if keeper then publish(channels .. keeper, '! asked ' .. lock) end
 
-  if wait == '0' then
+  if not wait then
     leave(request)
     save_line()
     return {0, more and 1 or 0, now}

@@ -3,16 +3,14 @@
 -- index} of who has passed and was notified; r<number> = {when us, generation, such requests in order}; n the newest and o the
 -- oldest of these that is kept. The places: requests that have arrived, by the end of their place, us; only live ones count.
 -- The order: those that have arrived, or have passed and are yet to be notified, by ticket.
+-- KEYS: barrier: hash, places: zset, order: zset
+-- include: now
 -- include: publish
 -- include: seal
-local barrier, places, order = KEYS[1], KEYS[2], KEYS[3]
 local PLACE = 15000 -- ms that an arrival counts unless its process asks again
 local KEPT = 60000 -- ms that it is remembered who passed, for those who missed their wake-up
 local MANY = 20000 -- passes remembered at most, but always those of the last two generations
 local STEP = 100 -- parties that one call notifies
-redis.call('HLEN', barrier)
-redis.call('ZCARD', places)
-redis.call('ZCARD', order)
 
 -- {generation, index} of a request for which the barrier has opened.
 local function passed(request)

@@ -1,20 +1,17 @@
 -- A delay queue. The entries: id -> when it is due, us. The line: requests of those who wait for entries, by when they came, us.
 -- The books, a hash: w<request> = {channel, end of its place us, when it came us}; k which of the two logs is written, x since
 -- when (us), c how much is in it. The logs: request -> what it did, so that a call that is sent again does nothing more.
+-- KEYS: entries: zset, line: zset, books, logs*2: hash
+-- include: now
 -- include: publish
-local entries, line, books = KEYS[1], KEYS[2], KEYS[3]
 local KEPT = 60000 -- ms that a log is written; then it is kept for as long
 local MANY = 50000 -- entries in a log, after which it is kept no longer, whatever its age
 local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
 local LOOK = 5000 -- ms after which every waiter looks again without a message
-redis.call('ZCARD', entries)
-redis.call('ZCARD', line)
-redis.call('HLEN', KEYS[4])
-redis.call('HLEN', KEYS[5])
 local log = redis.call('HMGET', books, 'k', 'x', 'c')
 
 local function known(request)
-  return redis.call('HGET', KEYS[4], request) or redis.call('HGET', KEYS[5], request)
+  return redis.call('HGET', logs[1], request) or redis.call('HGET', logs[2], request)
 end
 
 -- Remember what a request did; `size` says how much room that takes.
@@ -22,11 +19,11 @@ local function remember(request, done, size)
   local turn, since, count = tonumber(log[1] or 0), tonumber(log[2] or 0), tonumber(log[3] or 0)
   if now - since >= KEPT * 1000 or since > now + KEPT * 1000 or count >= MANY then
     turn, since, count = 1 - turn, now, 0
-    redis.call('UNLINK', KEYS[4 + turn])
+    redis.call('UNLINK', logs[1 + turn])
   end
-  redis.call('HSET', KEYS[4 + turn], request, done)
+  redis.call('HSET', logs[1 + turn], request, done)
   redis.call('HSET', books, 'k', turn, 'x', since, 'c', count + size)
-  for at = 3, 5 do redis.call('PEXPIRE', KEYS[at], 2 * KEPT) end
+  for _, key in ipairs({books, logs[1], logs[2]}) do redis.call('PEXPIRE', key, 2 * KEPT) end
 end
 
 local function leave(request)

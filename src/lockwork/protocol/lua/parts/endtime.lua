@@ -1,5 +1,6 @@
 -- endtime: a lock whose value is the Unix time at which it ends, in seconds or milliseconds, as decimal text.
 -- Ours have nine digits behind the point that tell one acquisition from all others, and so its owner.
+-- include: now
 local OURS = '^%d+%.(%d%d%d%d%d%d%d%d%d)$'
 local MILLISECONDS = 100000000000 -- a number above this is milliseconds: as seconds it were the year 5138
 

@@ -1,11 +1,7 @@
--- Ending jobs. The keys are named by the script that includes this: jobs, tries, dead, errors, results, older, watch, stats,
--- notes
-
--- Keys 8 to 14 are: results, older, tries, run, dead, errors, watch.
-touch('HLEN', 8, 11)
-touch('ZCARD', 12, 12)
-touch('HLEN', 13, 14)
-
+-- Ending jobs.
+-- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, notes
+-- include: now
+-- include: publish
 -- Results live in two generations: when the newer is older than `window` ms it becomes the older one, whose results go.
 -- So a result is kept for one window at least and two at most, without a key or a timer of its own.
 local function turn(window)
@@ -13,8 +9,8 @@ local function turn(window)
   if born and born > now then
     redis.call('HSET', stats, 'turned', now) -- the clock was set back: what is newer stays so for another window
   elseif not born or now - born > window * 1000 then
-    redis.call('UNLINK', older) -- RENAME would free it at once, however large it is
-    if redis.call('EXISTS', results) == 1 then redis.call('RENAME', results, older) end
+    redis.call('UNLINK', results[2]) -- RENAME would free it at once, however large it is
+    if redis.call('EXISTS', results[1]) == 1 then redis.call('RENAME', results[1], results[2]) end
     redis.call('HSET', stats, 'turned', now)
   end
 end
@@ -35,8 +31,8 @@ end
 local function conclude(outcomes, window)
   if #outcomes == 0 then return end
   turn(window)
-  redis.call('HSET', results, unpack(outcomes))
-  redis.call('PEXPIRE', results, 2 * window)
+  redis.call('HSET', results[1], unpack(outcomes))
+  redis.call('PEXPIRE', results[1], 2 * window)
   if redis.call('EXISTS', watch) == 0 then return end
   for at = 1, #outcomes, 2 do
     local channels = redis.call('HGET', watch, outcomes[at])

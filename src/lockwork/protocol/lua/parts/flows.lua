@@ -1,5 +1,4 @@
--- Flows: jobs that wait until others have ended. The keys are named by the script that includes this, as for finish and
--- lines, and: notes, expiry, flows. The header of such a job ends with `>`; its id is FLOW.NUMBER, that of a compensation
+-- Flows: jobs that wait until others have ended. The header of such a job ends with `>`; its id is FLOW.NUMBER, that of a compensation
 -- FLOW.NUMBERu. A script that ends jobs says so with flow_ended, and calls carry_on before it returns.
 --   flows: `#` how many jobs wait for others. Of the flow F: `F` its book, `F a` whose results are its own, `F t` what is left to
 --     do, {number, position, ...}: of that job's children, from this position on; -1: cancel its jobs
@@ -10,6 +9,10 @@
 -- A book: state (b: being stored, r: runs, u: compensations run, e: ended, g: being forgotten, x: the same, never run), jobs,
 -- stored, succeeded, failed, cancelled, the first failure or 0, 1 to cancel, 1 to compensate, compensations to come, the one
 -- under way or 0, done, failed
+-- KEYS: jobs, due, stats, watch, tries, notes, expiry, books, flows: hash
+-- include: push
+-- include: finish
+-- include: lines
 local function flow_engine()
   local STATE, TOTAL, STORED, SUCCEEDED, FAILED, CANCELLED, BAD = 1, 2, 3, 4, 5, 6, 7
   local STOP, UNDO, TOP, UNDOING, UNDONE, LOST = 8, 9, 10, 11, 12, 13

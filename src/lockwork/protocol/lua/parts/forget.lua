@@ -1,10 +1,6 @@
--- Taking dead jobs away. The first keys are: dead, jobs, errors, tries, stats, notes
--- include: touch
-local dead, jobs, errors, tries, stats = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-touch('ZCARD', 1, 1)
-touch('HLEN', 2, 6)
+-- Taking dead jobs away.
+-- KEYS: dead: zset, jobs: hash, errors: hash, tries: hash, stats: hash, notes: hash
 local BYTES = 4194304 -- what one call frees, or a little more: a large record takes its time
-redis.call('HDEL', KEYS[2], '') -- a script that has deleted may go on writing when the server is out of memory
 
 -- How much would be freed with this job.
 local function weight(id)
@@ -17,6 +13,6 @@ local function forget(ids)
   redis.call('HDEL', jobs, unpack(ids))
   redis.call('HDEL', errors, unpack(ids))
   redis.call('HDEL', tries, unpack(ids))
-  redis.call('HDEL', KEYS[6], unpack(ids))
+  redis.call('HDEL', notes, unpack(ids))
   redis.call('HINCRBY', stats, 'forgotten', #ids)
 end

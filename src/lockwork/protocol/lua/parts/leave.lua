@@ -1,5 +1,8 @@
--- Ending a job that waits. The keys are named by the script that includes this, as for finish and lines, and: notes, expiry,
--- withdrawn
+-- Ending a job that waits.
+-- KEYS: jobs, due, tries, notes, expiry, withdrawn
+-- include: push
+-- include: finish
+-- include: lines
 
 -- Take a job out of where it waits. A ready list keeps the id: finding it there would take long. It is noted as void,
 -- and skipped when its turn comes.

@@ -3,8 +3,9 @@
 -- us; e<request> = {slot us, units, then t, u after and before it, channel of its caller};
 -- n newest time that was written (us), o how far these books' clock is ahead of the server's (us).
 -- The log: requests by the count of units booked up to and with them, so also by slot: bookings are served in order.
+-- KEYS: limiter, log
+-- include: now
 -- include: publish
-local limiter, log = KEYS[1], KEYS[2]
 local KEPT = 60000000 -- us that a request is remembered after its slot, so that a call that is sent again takes once
 local MANY = 1000 -- requests remembered only for that; more go early
 local size = redis.call('ZCARD', log)

@@ -3,7 +3,8 @@
 -- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; seal, the secret that seals
 -- offers (offer.lua); and heavy, whether the
 -- queue has had a record or a note of more than HEAVY bytes since it was last empty.
--- The script that includes this names: jobs, due, idle, stats
+-- KEYS: jobs, idle, stats
+-- include: now
 -- include: publish
 local rules = redis.call('HMGET', stats, 'paused', 'concurrency', 'running', 'rate', 'full', 'turn', 'size', 'drain', 'fence', 'heavy', 'seal')
 local HEAVY = 4096
@@ -92,38 +93,4 @@ local function count_freed(count)
     redis.call('HDEL', stats, 'drain')
     for channel in string.gmatch(rules[8], '%S+') do publish(channel, stats) end
   end
-end
-
--- How many workers to wake for so many places that are free again: they sleep although jobs wait when all places are taken.
-local function takers(count, lines)
-  if not at_once or count == 0 then return 0 end
-  -- nobody was woken for what was scheduled while all places were taken
-  local waiting = redis.call('ZCARD', lines) + (was_full and redis.call('ZCARD', due) > 0 and 1 or 0)
-  for level = 2, 4 do waiting = waiting + redis.call('LLEN', KEYS[level]) end
-  return math.min(count, waiting)
-end
-
--- What waits, and the most that may, if `count` more would be too many.
-local function crowded(count, dead)
-  local size = tonumber(rules[7] or nil)
-  if not size then return nil end
-  -- what has a record waits, runs, or is dead
-  local waiting = redis.call('HLEN', jobs) - at_work - redis.call('ZCARD', dead)
-  return waiting + count > size and {waiting, size} or nil
-end
-
--- The same for the jobs in ARGV[from] and after, those left out that are known; and for how many of the first there is room.
--- `again`: as for push; `met`, if given, says of a record whether it would be no new job.
-local function refused(from, again, dead, met)
-  local found = crowded((#ARGV - from + 1) / 3, dead)
-  if not found then return nil end
-  local waiting, size, new, first = found[1], found[2], 0, 0
-  for at = from, #ARGV, 3 do
-    local id = ARGV[at]
-    local known = redis.call('HEXISTS', jobs, id) == 1
-      or (again and (redis.call('HEXISTS', KEYS[8], id) == 1 or redis.call('HEXISTS', KEYS[9], id) == 1))
-    if not known and not (met and met(ARGV[at + 1])) then new = new + 1 end
-    if new == 0 or waiting + new <= size then first = first + 1 end
-  end
-  if new > 0 and waiting + new > size then return found, first end
 end

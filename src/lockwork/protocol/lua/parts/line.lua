@@ -2,18 +2,16 @@
 -- o owner, r request, f fence, d deadline (us, 0: released) of the grant, l its length (ms) when it was set;
 -- u 'deadline channel' of the last hand-over; h, t, m, b, s, w<ticket>, i<request> the line, see places.lua; a waiter is
 -- {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units: 1, secret, deaf}
+-- needs: lock
+-- include: lifetimes
 -- include: places
 -- include: seal
-local lock = KEYS[1]
-local WAITER = 15000 -- ms that a place in the line lasts unless its process asks again
-local MARGIN = 60000 -- ms that a key outlives its last deadline
 local LOOK = 4900 -- ms after which every waiter looks again without a message
 local LATE = 900 -- ms that the next in line may look too late when a grant runs out; a claim (4 s) and that are LOOK
 
--- Deadlines decide; the key's expiry only collects what nobody needs any more. The fence is needed until the clock has passed
--- it: it is ahead of a clock that was set back.
+-- The fence is needed until the clock has passed it: it is ahead of a clock that was set back.
 local function keep(deadline, fence)
-  redis.call('PEXPIRE', lock, math.max(math.ceil((math.max(deadline, fence) - now) / 1000), WAITER) + MARGIN)
+  outlive(lock, math.max(deadline, fence))
 end
 
 -- A grant's deadline. It lies further ahead than its length only when the clock was set back: then that counts from now on.

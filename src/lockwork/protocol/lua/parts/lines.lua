@@ -1,18 +1,14 @@
 -- Jobs with a key (one at a time, in order) or a group (fair turns, limits of its own). Such a job is never in a ready
 -- list without having been admitted here, which happens when it is due; so the enqueuing script puts it into the due set. One
 -- that comes back from a worker is admitted at once.
--- The script that includes this names: lines, books, sleeping, and in `rings` the number of its first ring's key.
 --   lines: sorted by text: `k KEY\nNUMBER ID` waits for its key, `g LEVEL GROUP\nNUMBER ID` for its group's turn; those
 --     without a group are one more group, whose name is empty
 --   books: `h KEY` the job that has the key; of a group: `n GROUP` jobs that run, `l GROUP` limits, `t GROUP` the time at
 --     which its rate is used up, `r LEVEL GROUP` that it is in that level's ring; `@ ID` its number; `#` the last number
 --   sleeping: groups whose rate is used up, `LEVEL GROUP` by the ms at which the next job may run; and `- GROUP` of which
 --     nothing waits and nothing runs, by minus the ms at which its rate is unused again
-
-redis.call('ZCARD', lines)
-redis.call('HLEN', books)
-redis.call('ZCARD', sleeping)
-touch('LLEN', rings, rings + 2)
+-- KEYS: jobs, lines: zset, books: hash, sleeping: zset, rings*3: list
+-- include: now
 -- include: names
 
 -- The header's parts; key is nil when there is none. Limits are `jobs at a time/jobs/per ms`, 0 for no limit.
@@ -43,7 +39,7 @@ end
 
 local function enter_ring(level, group)
   if redis.call('HSETNX', books, 'r ' .. level .. ' ' .. group, 1) == 1 then
-    redis.call('RPUSH', KEYS[rings + level], group)
+    redis.call('RPUSH', rings[1 + level], group)
   end
 end
 
@@ -95,7 +91,7 @@ local function left_key(key, id)
     local entry, next_id = first('k ' .. key)
     if not entry then return redis.call('HDEL', books, 'h ' .. key) end
     step_out(entry, next_id)
-    local record = redis.call('HGET', KEYS[1], next_id)
+    local record = redis.call('HGET', jobs, next_id)
     if record then -- else it was deleted by hand
       redis.call('HSET', books, 'h ' .. key, next_id)
       local level, _, group, limits = header(record)
@@ -151,7 +147,7 @@ end
 -- Up to `want` jobs of this level's groups, one of each in turn; and whether there are groups that were not looked at.
 local passed_over = 0 -- groups of which nothing may run: a call looks at so many at most
 local function take_turns(level, want)
-  local ids, ring = {}, KEYS[rings + level]
+  local ids, ring = {}, rings[1 + level]
   while #ids < want do
     local group = redis.call('LPOP', ring)
     if not group then break end
@@ -160,7 +156,7 @@ local function take_turns(level, want)
     local at = entry and turn_of(group)
     if at == 0 then
       step_out(entry, id)
-      if redis.call('HEXISTS', KEYS[1], id) == 1 then -- else it was deleted by hand
+      if redis.call('HEXISTS', jobs, id) == 1 then -- else it was deleted by hand
         redis.call('HINCRBY', books, 'n ' .. group, 1)
         ids[#ids + 1] = id
       end

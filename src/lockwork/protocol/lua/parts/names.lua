@@ -1,7 +1,8 @@
 -- Unique names. The header of a unique job has a sixth part: `s` (its name is free when it first begins), `d` (when it has
 -- ended) or `p` (after a time, which jobs_push_unique sees to), then the name.
--- In `books`, which the script that includes this names: `u NAME` = `id` of the job that has the name, and, after a space,
+-- In `books`: `u NAME` = `id` of the job that has the name, and, after a space,
 -- the ms at which it is due at the latest.
+-- KEYS: jobs, books
 
 local function unique_name(record)
   return string.match(record, '^[012],[%d/]+,[^,;]*,[^,;]*,[^,;]*,([dsp])([^,;]+)')
@@ -25,7 +26,7 @@ end
 -- Who has the name: a job that has no record any more, or is dead, does not, whatever became of it.
 local function name_holder(name, dead)
   local id, latest = name_owner(name)
-  if id and redis.call('HEXISTS', KEYS[1], id) == 1 and not redis.call('ZSCORE', dead, id) then
+  if id and redis.call('HEXISTS', jobs, id) == 1 and not redis.call('ZSCORE', dead, id) then
     return id, tonumber(latest)
   end
 end

@@ -1,6 +1,7 @@
 -- Handing a new job to a worker that sleeps, along with its wake-up. `idle` then has the worker with minus the fence of that offer:
 -- it is awake, and if the message was lost, it learns of the job when it asks for others.
--- The script that includes this names: jobs, ready, idle, stats; KEYS[6] and KEYS[7] are workers and the session's run hash.
+-- KEYS: jobs, ready, idle, stats, workers, run
+-- include: limits
 -- include: seal
 local LARGE = 16384 -- bytes; a longer record is fetched
 
@@ -9,8 +10,8 @@ local function offer(session, channel, id, record)
   if not session or at_rest() or rate_jobs or #record > LARGE or not rules[11] then return nil end
   if tonumber(redis.call('ZSCORE', idle, channel) or -1) < 0 then return nil end
   -- those that wait are first; and who runs other jobs may be held up by one of them, while others sleep
-  if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', KEYS[7]) ~= 0 then return nil end
-  if tonumber(redis.call('ZSCORE', KEYS[6], session) or 0) <= now / 1000 then return nil end
+  if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', run) ~= 0 then return nil end
+  if tonumber(redis.call('ZSCORE', workers, session) or 0) <= now / 1000 then return nil end
   -- not by what PUBLISH returns: then somebody whom this server does not count would have heard of a job that is not leased
   if not listens(channel) then return nil end
   local fence = math.max(now, tonumber(rules[9] or 0) + 1)
@@ -18,7 +19,7 @@ local function offer(session, channel, id, record)
   local told = redis.pcall('PUBLISH', channel, sealed(rules[11] .. channel, jobs, token .. ' ' .. id .. ' ' .. record))
   if type(told) ~= 'number' then return nil end -- as in publish.lua
   redis.call('ZADD', idle, -fence, channel)
-  redis.call('HSET', KEYS[7], id, token)
+  redis.call('HSET', run, id, token)
   redis.call('HSET', stats, 'fence', string.format('%.0f', fence))
   count_leased(1)
   return channel

@@ -1,9 +1,10 @@
 -- What runs once per period, one hash: s state: r(unning), d(one), f(ailed), l(ost), or none; o, q owner and request of the run;
 -- f its fence; d when its lease ends, us, l how long that is, ms; e when the period ends, us, p how long it is, ms; v its result or failure; w<channel> of a
 -- process in which somebody waits; x, z the requests of the last calls that gave up and of the last resets.
-local once = KEYS[1]
+-- KEYS: once
+-- include: now
+-- include: lifetimes
 local LOOK = 5000 -- ms after which a waiter looks again without a message
-local MARGIN = 75000 -- ms that the key outlives its period and its run
 local MANY = 1000 -- processes that are notified; the callers of others look by themselves
 local found = redis.call('HMGET', once, 's', 'o', 'q', 'f', 'd', 'e', 'l', 'p')
 local state, owner, request, fence = found[1] or '', found[2], found[3], tonumber(found[4] or 0)
@@ -15,7 +16,7 @@ if found[8] then ends = math.min(ends, now + found[8] * 1000) end
 if state == 'r' and deadline <= now then state = 'l' end
 
 local function keep(until_us)
-  redis.call('PEXPIRE', once, math.max(math.ceil((math.max(until_us, fence) - now) / 1000), 0) + MARGIN)
+  outlive(once, math.max(until_us, fence, now) + WAITER * 1000)
 end
 
 -- include: requests

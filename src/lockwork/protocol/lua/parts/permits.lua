@@ -5,28 +5,28 @@
 -- g<fence> = {deadline us, owner, request, units, since us, channel}, the last only until what was handed over is claimed; r<request> =
 -- fence of its grant;
 -- p<1..k> = 'key fence', the holders as a heap: a key is the holder's deadline, which may have grown since; x<fence> = place
+-- include: now
+-- include: lifetimes
 -- include: places
-local books = KEYS[1]
+-- KEYS: permits
 local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
-local MARGIN = 60000 -- ms that a key outlives its last deadline
-local found = redis.call('HMGET', books, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'm', 'b', 's', 'c', 'z')
+local found = redis.call('HMGET', permits, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'm', 'b', 's', 'c', 'z')
 local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
 local count = tonumber(found[5] or 0)
 -- Where the server's clock is set back, the books' goes on: so no deadline ever lies further ahead than its own length.
 local ahead = math.max(tonumber(found[12] or 0), tonumber(found[11] or 0) - now)
 now = now + ahead
-open_line(books, unpack(found, 6, 10))
+open_line(permits, unpack(found, 6, 10))
 local soonest -- the earliest deadline of all holders (us), once sweep() has looked
 
--- Deadlines decide; the key's expiry only collects what nobody needs any more.
 local function save()
   if count == 0 then used, latest = 0, 0 end
-  redis.call('HSET', books, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'c', now, 'z', ahead)
+  redis.call('HSET', permits, 'n', capacity, 'u', used, 'f', last, 'e', latest, 'k', count, 'c', now, 'z', ahead)
   if line.stored or line.count > 0 then save_line() end
   local left = 0
-  if count > 0 or line.count > 0 then left = math.max(math.ceil((latest - now) / 1000), 3 * PLACE) end
+  if count > 0 or line.count > 0 then left = math.max(math.ceil((latest - now) / 1000), WAITER) end
   -- the last fence is needed until the server's clock has passed it
-  redis.call('PEXPIRE', books, math.max(left, math.ceil((last - now + ahead) / 1000)) + MARGIN)
+  redis.call('PEXPIRE', permits, math.max(left, math.ceil((last - now + ahead) / 1000)) + MARGIN)
 end
 
 local function parsed(entry)
@@ -35,13 +35,13 @@ local function parsed(entry)
 end
 
 local function put(at, entry)
-  redis.call('HSET', books, 'p' .. at, entry, 'x' .. string.match(entry, '%d+$'), at)
+  redis.call('HSET', permits, 'p' .. at, entry, 'x' .. string.match(entry, '%d+$'), at)
 end
 
 local function rise(at, key, entry)
   while at > 1 do
     local above = math.floor(at / 2)
-    local other = redis.call('HGET', books, 'p' .. above)
+    local other = redis.call('HGET', permits, 'p' .. above)
     if parsed(other) <= key then break end
     put(at, other)
     at = above
@@ -52,7 +52,7 @@ end
 local function sink(at, key, entry)
   while 2 * at <= count do
     local child = 2 * at
-    local pair = redis.call('HMGET', books, 'p' .. child, 'p' .. (child + 1))
+    local pair = redis.call('HMGET', permits, 'p' .. child, 'p' .. (child + 1))
     local least, lower = parsed(pair[1]), pair[1]
     if pair[2] and parsed(pair[2]) < least then
       least, lower, child = parsed(pair[2]), pair[2], child + 1
@@ -70,25 +70,25 @@ local function grant(owner, request, ms, units, channel)
   local id = string.format('%.0f', last)
   latest, used, count = math.max(latest, ends), used + units, count + 1
   if soonest then soonest = math.min(soonest, ends) end
-  redis.call('HSET', books, 'g' .. id, cmsgpack.pack({ends, owner, request, units, now, channel}), 'r' .. request, id)
+  redis.call('HSET', permits, 'g' .. id, cmsgpack.pack({ends, owner, request, units, now, channel}), 'r' .. request, id)
   rise(count, ends, string.format('%.0f %s', ends, id))
   return last, ends
 end
 
 local function holder(id)
-  local packed = id and redis.call('HGET', books, 'g' .. id)
+  local packed = id and redis.call('HGET', permits, 'g' .. id)
   return packed and cmsgpack.unpack(packed)
 end
 
 -- Take a holder out of the books; its units are free.
 local function drop(id, held)
-  local at = tonumber(redis.call('HGET', books, 'x' .. id))
-  local moved = redis.call('HGET', books, 'p' .. count)
-  redis.call('HDEL', books, 'g' .. id, 'r' .. held[3], 'x' .. id, 'p' .. count)
+  local at = tonumber(redis.call('HGET', permits, 'x' .. id))
+  local moved = redis.call('HGET', permits, 'p' .. count)
+  redis.call('HDEL', permits, 'g' .. id, 'r' .. held[3], 'x' .. id, 'p' .. count)
   used, count = used - held[4], count - 1
   if at > count then return end
   local key = parsed(moved)
-  if at > 1 and parsed(redis.call('HGET', books, 'p' .. math.floor(at / 2))) > key then
+  if at > 1 and parsed(redis.call('HGET', permits, 'p' .. math.floor(at / 2))) > key then
     rise(at, key, moved)
   else
     sink(at, key, moved)
@@ -102,7 +102,7 @@ local function sweep()
   soonest = math.huge
   for _ = 1, 100 do
     if count == 0 then return end
-    local key, id = parsed(redis.call('HGET', books, 'p1'))
+    local key, id = parsed(redis.call('HGET', permits, 'p1'))
     local held = holder(id)
     if held[1] <= now then
       drop(id, held)

@@ -1,5 +1,6 @@
 -- The waiting line of permits: strictly in order: the first waits until its units are free. A waiter is
 -- {deadline us, claim ms, request, owner, channel, looks again us, waits since us, units, secret, deaf}
+-- include: permits
 -- include: seal
 local LOOK = 5000 -- ms after which every waiter looks again without a message
 local OFTEN = 1000 -- ms after which the first in line does
@@ -10,13 +11,13 @@ local LATE = 900 -- ms that one further behind looks later than the first, at mo
 local function alert(mine, now_too)
   local told = 0
   for ticket = line.head, math.min(line.tail, line.head + 99) do
-    local packed = redis.call('HGET', books, 'w' .. ticket)
+    local packed = redis.call('HGET', permits, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
     if waiter and waiter[3] == mine then return end
     if waiter and waiter[1] > now and listening(waiter[5]) then
       if waiter[6] <= now + OFTEN * 1000 and not now_too then return end
       waiter[6] = now + OFTEN * 1000
-      redis.call('HSET', books, 'w' .. ticket, cmsgpack.pack(waiter))
+      redis.call('HSET', permits, 'w' .. ticket, cmsgpack.pack(waiter))
       publish(waiter[5], waiter[3] .. ' look')
       told = told + 1
       if told == 3 then return end

@@ -2,6 +2,7 @@
 -- s MessagePack {channel: us}, processes that left a hand-over unclaimed, since when; w<ticket> = a waiter, whose first entry is the
 -- end of its place, us; i<request> = ticket.
 -- A waiter whose process seems to be gone is passed over: it keeps its place, and is first again when it asks again.
+-- include: now
 -- include: publish
 local REQUEST, CHANNEL, LOOKS, DEAF = 3, 5, 6, 10 -- where in a waiter's array these are: looks again us; nobody listened when it asked
 local DEAF_LOOK = 500 -- ms after which a waiter whose process does not listen looks again

@@ -1,12 +1,10 @@
--- Schedules of a queue. The last two keys are: schedules, seen.
+-- Schedules of a queue.
 -- In the hash: d<name> definition, r<name> record, s<name> state; l ms that the clock of declarations has gone, t when it was read last
-local schedules, seen = KEYS[#KEYS - 1], KEYS[#KEYS]
+-- KEYS: schedules: hash, seen: zset
 -- ms: longest step of the clock of declarations; after how much of it a definition is nobody's any more, and is forgotten
 local TURN, LEASE, KEPT = 20000, 60000, 86400000
 -- a state's fields; times are ms
 local DIGEST, TIMING, CURSOR, PAUSED, JOB, SLOT, ENQUEUED, OVERLAPPED = 1, 2, 3, 4, 5, 6, 7, 8
-redis.call('HLEN', schedules)
-redis.call('ZCARD', seen)
 
 local function load(name)
   local state = redis.call('HGET', schedules, 's' .. name)

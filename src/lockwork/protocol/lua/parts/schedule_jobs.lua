@@ -1,6 +1,7 @@
--- Jobs of schedules. The key before the schedules' own is: dead. The queue's own come first.
-local dead = KEYS[#KEYS - 2]
-redis.call('ZCARD', dead)
+-- Jobs of schedules.
+-- KEYS: jobs, schedules, dead
+-- include: push
+-- include: schedule
 local added, jobs_of = {}, {}
 
 -- Whether a job is waiting, runs, or will run again.

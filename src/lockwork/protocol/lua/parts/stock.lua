@@ -1,39 +1,39 @@
 -- A stock's books, one hash: total, sold, held, expired; f last fence; b<buyer> units held or bought; k<key> reservation of that
 -- key; r<id> = {state h(eld) or c(onfirmed), buyer, units, key, expiry us, fence, hold ms if it was handed over and not yet claimed}.
 -- clock newest time that was written (us), ahead how far this stock's clock is ahead of the server's (us).
--- And the held reservations by expiry. The last two keys are the stock's: books, holds
-local books, holds = KEYS[#KEYS - 1], KEYS[#KEYS]
-redis.call('ZCARD', holds)
+-- And the held reservations by expiry.
+-- KEYS: stock, holds: zset
 -- Where the server's clock is set back, the stock's goes on: so nothing is held for longer than it was reserved for.
-local shown = redis.call('HMGET', books, 'clock', 'ahead')
+-- include: now
+local shown = redis.call('HMGET', stock, 'clock', 'ahead')
 local ahead = math.max(tonumber(shown[2] or 0), tonumber(shown[1] or 0) - now)
 local clock = now + ahead
 
 local function open(total)
-  if redis.call('HSETNX', books, 'total', total) == 1 then
-    redis.call('HSET', books, 'sold', 0, 'held', 0, 'expired', 0)
+  if redis.call('HSETNX', stock, 'total', total) == 1 then
+    redis.call('HSET', stock, 'sold', 0, 'held', 0, 'expired', 0)
   end
 end
 
 local function reservation(id)
-  local packed = redis.call('HGET', books, 'r' .. id)
+  local packed = redis.call('HGET', stock, 'r' .. id)
   return packed and cmsgpack.unpack(packed)
 end
 
 local function store(id, state, buyer, units, key, expiry, fence, claim)
-  redis.call('HSET', books, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence, claim}),
+  redis.call('HSET', stock, 'r' .. id, cmsgpack.pack({state, buyer, units, key, expiry, fence, claim}),
     'clock', clock, 'ahead', ahead)
 end
 
 -- Set units aside for a buyer; returns the reservation's fence, which is higher than any before it.
 local function set_aside(id, buyer, units, key, expiry, claim)
-  local fence = math.max(clock, tonumber(redis.call('HGET', books, 'f') or 0) + 1)
-  redis.call('HSET', books, 'f', fence)
+  local fence = math.max(clock, tonumber(redis.call('HGET', stock, 'f') or 0) + 1)
+  redis.call('HSET', stock, 'f', fence)
   store(id, 'h', buyer, units, key, expiry, fence, claim)
   redis.call('ZADD', holds, expiry, id)
-  redis.call('HINCRBY', books, 'held', units)
-  redis.call('HINCRBY', books, 'b' .. buyer, units)
-  if key ~= '' then redis.call('HSET', books, 'k' .. key, id) end
+  redis.call('HINCRBY', stock, 'held', units)
+  redis.call('HINCRBY', stock, 'b' .. buyer, units)
+  if key ~= '' then redis.call('HSET', stock, 'k' .. key, id) end
   return fence
 end
 
@@ -41,10 +41,10 @@ end
 local function put_back(id, kept)
   local buyer, units, key = kept[2], kept[3], kept[4]
   redis.call('ZREM', holds, id)
-  redis.call('HDEL', books, 'r' .. id)
-  redis.call('HINCRBY', books, kept[1] == 'h' and 'held' or 'sold', -units)
-  if redis.call('HINCRBY', books, 'b' .. buyer, -units) <= 0 then redis.call('HDEL', books, 'b' .. buyer) end
-  if key ~= '' and redis.call('HGET', books, 'k' .. key) == id then redis.call('HDEL', books, 'k' .. key) end
+  redis.call('HDEL', stock, 'r' .. id)
+  redis.call('HINCRBY', stock, kept[1] == 'h' and 'held' or 'sold', -units)
+  if redis.call('HINCRBY', stock, 'b' .. buyer, -units) <= 0 then redis.call('HDEL', stock, 'b' .. buyer) end
+  if key ~= '' and redis.call('HGET', stock, 'k' .. key) == id then redis.call('HDEL', stock, 'k' .. key) end
 end
 
 -- End reservations that ran out, at most 500; returns true when there are more.
@@ -54,6 +54,6 @@ local function expire()
     local kept = reservation(id)
     if kept then put_back(id, kept) else redis.call('ZREM', holds, id) end
   end
-  if #over > 0 then redis.call('HINCRBY', books, 'expired', #over) end
+  if #over > 0 then redis.call('HINCRBY', stock, 'expired', #over) end
   return #over == 500
 end

@@ -1,5 +1,7 @@
 -- Who waits for units, in the books: h, t first and last ticket, if anybody waits; i<id> = ticket;
 -- w<ticket> = {end of the place us, id, channel, buyer, units, hold ms, key, limit, looks again us, deaf: nobody listened when it asked}
+-- KEYS: stock
+-- include: stock
 -- include: publish
 local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
 local CLAIM = 4000 -- ms that units which were handed over are held until their buyer's process claims them
@@ -16,26 +18,26 @@ end
 
 -- Take a ticket out, and move the first one up to who is first now.
 local function drop(ticket, id)
-  redis.call('HDEL', books, 'w' .. ticket, 'i' .. id)
-  local range = redis.call('HMGET', books, 'h', 't')
+  redis.call('HDEL', stock, 'w' .. ticket, 'i' .. id)
+  local range = redis.call('HMGET', stock, 'h', 't')
   local head, tail = tonumber(range[1]), tonumber(range[2])
   if head < ticket then return end
   local last = math.min(tail, head + SCAN)
-  while head <= last and redis.call('HEXISTS', books, 'w' .. head) == 0 do head = head + 1 end
-  if head > tail then redis.call('HDEL', books, 'h', 't') else redis.call('HSET', books, 'h', head) end
+  while head <= last and redis.call('HEXISTS', stock, 'w' .. head) == 0 do head = head + 1 end
+  if head > tail then redis.call('HDEL', stock, 'h', 't') else redis.call('HSET', stock, 'h', head) end
 end
 
 local function leave(id)
-  local ticket = redis.call('HGET', books, 'i' .. id)
+  local ticket = redis.call('HGET', stock, 'i' .. id)
   if ticket then drop(tonumber(ticket), id) end
 end
 
 -- Tell the first in line to look: it watches over the reservation that runs out next.
 local function alert()
-  local range = redis.call('HMGET', books, 'h', 't')
+  local range = redis.call('HMGET', stock, 'h', 't')
   if not range[2] then return end
   for ticket = tonumber(range[1]), math.min(tonumber(range[2]), range[1] + 99) do
-    local packed = redis.call('HGET', books, 'w' .. ticket)
+    local packed = redis.call('HGET', stock, 'w' .. ticket)
     local waiter = packed and cmsgpack.unpack(packed)
     if waiter and waiter[1] > clock and listening(waiter[3]) and tell(waiter[3], waiter[2]) > 0 then return end
   end
@@ -51,7 +53,7 @@ end
 
 -- Hand what is on sale to those in line whose wish can be met, in their order; at most 20 a call.
 local function serve()
-  local found = redis.call('HMGET', books, 'h', 't', 'total', 'sold', 'held')
+  local found = redis.call('HMGET', stock, 'h', 't', 'total', 'sold', 'held')
   if not found[2] then return end
   local free, handed = found[3] - found[4] - found[5], 0
   local ticket, tail, work, places = tonumber(found[1]), tonumber(found[2]), 20 * SCAN, {}
@@ -60,7 +62,7 @@ local function serve()
     if #places == 0 then
       local names = {}
       for next = at, math.min(tail, at + 49) do names[#names + 1] = 'w' .. next end
-      places, ticket = redis.call('HMGET', books, unpack(names)), at
+      places, ticket = redis.call('HMGET', stock, unpack(names)), at
     end
     local packed = places[at - ticket + 1]
     if at - ticket == 49 then places = {} end
@@ -71,8 +73,8 @@ local function serve()
       drop(at, waiter[2])
     elseif claim then
       local id, buyer, units, hold, key, limit = waiter[2], waiter[4], waiter[5], waiter[6], waiter[7], waiter[8]
-      local has = limit > 0 and tonumber(redis.call('HGET', books, 'b' .. buyer) or 0) or 0
-      local met = key ~= '' and redis.call('HEXISTS', books, 'k' .. key) == 1
+      local has = limit > 0 and tonumber(redis.call('HGET', stock, 'b' .. buyer) or 0) or 0
+      local met = key ~= '' and redis.call('HEXISTS', stock, 'k' .. key) == 1
       if met or limit == 0 or has + units <= limit then
         drop(at, id)
         -- who meets a reservation of its key, made meanwhile, is only told

@@ -1,5 +1,7 @@
 -- Wake up to `count` idle workers, if they may lease anything, and return the channel of the last; those that nobody hears do not
 -- count, up to some hundreds. A score below 0 is an offer (offer.lua): such a worker is awake.
+-- KEYS: jobs, idle
+-- include: limits
 local function wake(count)
   if at_rest() then return nil end
   -- while the rate is used up, who was told when to come would come too early; the others learn of it, should that one be killed

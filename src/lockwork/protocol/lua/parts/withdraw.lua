@@ -1,4 +1,6 @@
--- Takes a request out of the lock in `lock`: out of the line if it waits, handed on if it was granted. Needs line.
+-- Takes a request out of the lock in `lock`: out of the line if it waits, handed on if it was granted.
+-- include: line
+
 local function withdraw(owner, request)
   local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't')
   if held[1] == owner and held[2] == request and held[4] ~= '0' then

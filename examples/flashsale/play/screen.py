@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol, Self, TextIO
 
-from lockwork.demo.crowd import Seen
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.protocol.queues.stock import StockStatus
+from play.load import Seen
 
 
 @dataclass(frozen=True, slots=True)

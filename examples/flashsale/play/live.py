@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from lockwork.demo.screen import Moment
+from play.screen import Moment
 
 
 class LiveScreen:

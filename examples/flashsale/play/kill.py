@@ -7,7 +7,7 @@ import signal
 import time
 
 from lockwork import Queue
-from lockwork.demo.evidence import KilledWorker
+from play.evidence import KilledWorker
 
 
 def kill_one_at_work(queue: Queue, least: int = 1) -> KilledWorker | None:

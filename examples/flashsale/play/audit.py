@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lockwork.demo.evidence import Delivery, Evidence
+from play.evidence import Delivery, Evidence
 
 SETTLED = ({"placed", "paid"}, {"placed", "expired"})
 """How an order may end: paid, or closed because nobody paid; never both, and never only placed."""

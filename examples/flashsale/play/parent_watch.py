@@ -1,6 +1,6 @@
-"""Runs a program of the demo, and ends it when the demo's process is gone, however that died.
+"""Run a program of the demo, and end it when the demo's process ends, even by SIGKILL.
 
-Usage: python -m lockwork.demo.tether MODULE|FILE.py [ARGUMENT...]; standard input is a pipe that only the demo's
+Usage: parent_watch.py MODULE|FILE.py [ARGUMENT...]; standard input is a pipe that only the demo's
 process holds open, so its end is the end of that process.
 """
 
@@ -20,9 +20,9 @@ LONGEST = 5.0
 def main() -> None:
     """Run the program as if it had been started itself, in the current directory."""
     program, *arguments = sys.argv[1:]
-    threading.Thread(target=_end_with_the_demo, name="tether", daemon=True).start()
+    threading.Thread(target=_end_with_the_demo, name="parent-watch", daemon=True).start()
     sys.argv = [program, *arguments]
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - an entry of the path is text
+    sys.path[0] = os.getcwd()  # noqa: PTH109 - an entry of the path is text
     if program.endswith(".py"):
         runpy.run_path(program, run_name="__main__")
     else:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-import lockwork
-from lockwork.demo.failure import DemoFailed, Interrupted
-from lockwork.demo.live import LiveScreen
-from lockwork.demo.sale import SalePlan, play
-from lockwork.demo.screen import PlainScreen, Screen
-from lockwork.demo.signals import Signals
-from lockwork.demo.summary import as_json, findings, print_table
 from lockwork.errors import ConfigError, LockworkError
+from play.failure import DemoFailed, Interrupted
+from play.live import LiveScreen
+from play.report import as_json, findings, print_table
+from play.sale import SalePlan, play
+from play.screen import PlainScreen, Screen
+from play.signals import Signals
 
 _PROGRAMS = ("shop.py", "tasks.py", "ledger.py", "load.py")
 _STORY = """\
@@ -46,12 +45,12 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
         if not signals.number:
             raise
         name = signal.Signals(signals.number).name
-        print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)  # noqa: T201 - a command's output
+        print(f"lockwork: stopped by {name}; everything that was started has ended", file=sys.stderr)
         return 128 + signals.number
     if as_object:
-        print(json.dumps(as_json(outcome)))  # noqa: T201 - a command's output
+        print(json.dumps(as_json(outcome)))
         for line in findings(outcome):
-            print(f"lockwork: {line}", file=sys.stderr)  # noqa: T201 - a command's output
+            print(f"lockwork: {line}", file=sys.stderr)
     else:
         print_table(console, outcome)
     if outcome.victim is None:
@@ -60,14 +59,10 @@ def run(buyers: int, stock: int, seed: int, home: Path | None, signals: Signals,
 
 
 def _home(given: Path | None) -> Path:
-    package = Path(lockwork.__file__).resolve().parent
-    # in a wheel inside the package, in the repository beside src
-    ours = [package / "_examples" / "flashsale", package.parents[1] / "examples" / "flashsale"]
-    places = ours if given is None else [given]
-    for place in places:
-        if all((place / program).is_file() for program in _PROGRAMS):
-            return place.resolve()
-    raise ConfigError(f"a shop is a folder with {', '.join(_PROGRAMS)}, which {places[-1]} is not")
+    shop = Path(__file__).parents[1] if given is None else given
+    if not all((shop / program).is_file() for program in _PROGRAMS):
+        raise ConfigError(f"a shop is a folder with {', '.join(_PROGRAMS)}, which {shop} is not")
+    return shop.resolve()
 
 
 def _screen(console: Console, plan: SalePlan, *, quiet: bool) -> Screen:

@@ -8,13 +8,15 @@ from pathlib import Path
 from time import monotonic
 
 from lockwork import Lockwork
-from lockwork.demo.audit import AuditResult, audit
-from lockwork.demo.crowd import Load, Seen
-from lockwork.demo.evidence import Evidence, KilledWorker, count_events, read_ledger, read_told
-from lockwork.demo.screen import Moment, Screen, counted
-from lockwork.demo.signals import Signals
-from lockwork.demo.stage import DemoProgram, Stage
-from lockwork.demo.victim import kill_one_at_work
+from play.audit import AuditResult, audit
+from play.evidence import Evidence, KilledWorker, count_events, read_ledger, read_told
+from play.kill import kill_one_at_work
+from play.load import Load, Seen
+from play.screen import Moment, Screen, counted
+from play.signals import Signals
+from play.stage import DemoProgram, Stage
+
+_SERVE = Path(__file__).with_name("serve.py")
 
 PROCESSES = 2
 CONCURRENCY = 16
@@ -93,7 +95,7 @@ class _Sale:
         self._worker = self._start("worker", "lockwork", "worker", "tasks:lw", *options)
         door = self._stage.door()
         self._url = f"http://127.0.0.1:{door.getsockname()[1]}"
-        self._shop = self._start("shop", "lockwork.demo.serve", str(door.fileno()), keep=door.fileno())
+        self._shop = self._start("shop", str(_SERVE), str(door.fileno()), keep=door.fileno())
 
     def let_buyers_in(self) -> None:
         """Let the buyers come, kill a worker in the middle of it, and stay until the last buyer has gone."""

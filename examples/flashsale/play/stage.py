@@ -16,10 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lockwork.demo.failure import DemoFailed
 from lockwork.runtime.embedded import start_private
+from play.failure import DemoFailed
 
 _SWEEP = Path(__file__).with_name("sweep.py")
+_PARENT_WATCH = Path(__file__).with_name("parent_watch.py")
 _PATIENCE = 4.0
 """Seconds for a program to end after SIGTERM, and again after a second one, by which a worker hurries."""
 
@@ -85,7 +86,7 @@ class Stage:
         log = self.folder / f"{name}.log"
         with log.open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "lockwork.demo.tether", *command],
+                [sys.executable, _PARENT_WATCH, *command],
                 cwd=self._home,
                 env={**os.environ, **environment},
                 stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from lockwork.demo.failure import Interrupted
+from play.failure import Interrupted
 
 
 class Signals:

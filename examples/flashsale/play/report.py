@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lockwork.demo.sale import SaleOutcome
-from lockwork.demo.screen import counted
+from play.sale import SaleOutcome
+from play.screen import counted
 
 _SHOWN = 10
 

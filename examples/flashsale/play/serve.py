@@ -1,6 +1,6 @@
 """Serves the shop on a listening socket that the demo opened: so its port is free, and nobody is refused meanwhile.
 
-Usage: python -m lockwork.demo.serve DESCRIPTOR, in the shop's folder.
+Usage: serve.py DESCRIPTOR, in the shop's folder.
 """
 
 from __future__ import annotations

@@ -1,0 +1,109 @@
+"""The methods of `Lockwork` for flows and schedules: jobs that wait for other jobs, or for the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Unpack, overload
+
+from lockwork.app.state import AppState
+from lockwork.errors import ConfigError
+from lockwork.flows.flow import Flow, Next
+from lockwork.flows.runs import FlowRun
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.queues import schedules as protocol
+from lockwork.protocol.queues.flows import Policy
+from lockwork.schedules.options import ScheduleSettings, checked_schedule
+from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
+from lockwork.tasks.call import ResultCall, TaskCall
+
+
+class PlanningMethods(AppState):
+    """Flows and schedules."""
+
+    @overload
+    def flow(self, *, on_failure: Policy = "fail") -> Flow: ...
+    @overload
+    def flow(self, *, id: str, queue: str = "default") -> FlowRun: ...
+
+    def flow(self, *, on_failure: Policy = "fail", id: str | None = None, queue: str = "default") -> Flow | FlowRun:
+        """Make an empty flow, or with `id` find an enqueued one again.
+
+        `on_failure` ("fail", "continue" or "compensate") is the policy of each job that sets none of its own: see
+        `Flow.add`. `id` and `queue` are those of the enqueued flow, as `FlowRun` has them.
+        """
+        errors = self.registry.context.errors
+        if id is None:
+            return Flow(self.runtime, self.config, errors, on_failure)
+        name = self.config.partitions.single(queue, "a flow")
+        return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
+
+    def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
+        """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
+        flow = self.flow(on_failure=on_failure)
+        return flow.returning(flow.chain(first, *steps))
+
+    def group(self, calls: Iterable[ResultCall[Any]], *, on_failure: Policy = "fail") -> Flow:
+        """A flow of calls that wait for nothing; its result is the list of theirs, [] if there are none."""
+        flow = self.flow(on_failure=on_failure)
+        return flow.returning(flow.group(calls))
+
+    def chord(self, calls: Iterable[ResultCall[Any]], callback: Next[Any, Any], *, on_failure: Policy = "fail") -> Flow:
+        """A flow of calls, and a job that gets the list of their results; its result is that job's."""
+        flow = self.flow(on_failure=on_failure)
+        return flow.returning(flow.chord(calls, callback))
+
+    @overload
+    def schedule(self, call: TaskCall, /, *, name: str, **options: Unpack[ScheduleSettings]) -> Schedule: ...
+    @overload
+    def schedule(self, name: str, /, *, queue: str = "default") -> Schedule: ...
+
+    def schedule(self, what: TaskCall | str, /, **options: Any) -> Schedule:
+        """Enqueue a call, such as `send.call(42)`, by the clock: `cron="0 9 * * mon-fri", tz=...` or `every="10m"`.
+
+        Each slot is enqueued once in the whole cluster, by the first worker of the queue that has this line in its
+        code. For the options see `cron` to `overlap` of `lw.task`. With the name of a schedule instead of a
+        call, return the handle of a schedule that was declared elsewhere; a task's own schedule has the task's name.
+        Raises ConfigError.
+        """
+        if isinstance(what, TaskCall):
+            name = options.pop("name", None)
+            return self._schedule(name, self.plans.declare(what, name, options))
+        if isinstance(what, str):
+            queue = options.pop("queue", "default")
+            if options:
+                shown = ", ".join([f"name={what!r}", *(f"{option}=..." for option in options if option != "name")])
+                raise ConfigError(
+                    f"lw.schedule({what!r}) finds a schedule again, and has no option but queue=: to make one, give a "
+                    f"call of a task, such as lw.schedule(send.call(42), {shown})"
+                )
+            return self._named(what, queue)
+        raise ConfigError(
+            f"a schedule needs a call of a task, such as send.call(42), or a schedule's name, not {what!r:.60}"
+        )
+
+    def schedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
+        """List the schedules that living workers have in their code, each with its next `count` slots.
+
+        Those of one queue, or else of all queues for which this app has tasks.
+        """
+        return self.runtime.run(self._listed(queue, count))
+
+    async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
+        """Async version of `schedules`."""
+        return await self.runtime.arun(self._listed(queue, count))
+
+    def _named(self, name: str, queue: str = "default") -> Schedule:
+        queue, name = checked_queue(queue), checked_schedule(name)
+        return self._schedule(name, self.plans.partition(queue, name))
+
+    def _schedule(self, name: str, partition: str) -> Schedule:
+        return Schedule(self.runtime, self.config.prefix, name, partition, self.registry.context.errors)
+
+    def _listed(self, queue: str | None, count: int) -> Protocol[list[ScheduleStatus]]:
+        found, slots = list[ScheduleStatus](), checked_count(count)
+        queues = self.registry.queues() if queue is None else [checked_queue(queue)]
+        for each in (name for one in queues for name in self.config.partitions.names(one)):
+            now, known = yield from protocol.listed(QueueKeys(self.config.prefix, each))
+            found += [status(each, row, now, slots) for row in known]
+        return found

@@ -1,0 +1,72 @@
+"""The methods of `Lockwork` for queues, stocks and delay queues, and for one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockwork.app.state import AppState
+from lockwork.jobs.job import FoundJob, Job, Origin
+from lockwork.protocol.keys import QueueKeys, checked
+from lockwork.protocol.queues import browse
+from lockwork.queues.delay_queue import DelayQueue
+from lockwork.queues.queue import Queue
+from lockwork.queues.stock import Stock
+
+
+class QueueMethods(AppState):
+    """Handles of queues, jobs, stocks and delay queues."""
+
+    def stock(self, name: str, quantity: int, *, limit: int | None = None, queue: str = "default") -> Stock:
+        """A stock of units that buyers reserve, confirm or release; it never oversells.
+
+        Args:
+            name: names the stock.
+            quantity: units for sale when the stock is first used.
+            limit: units that one buyer may have; None (default): no limit.
+            queue: the queue of jobs that are enqueued in one step with a reservation. Default "default".
+        """
+        return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
+
+    def delay_queue(self, name: str) -> DelayQueue:
+        """A queue of unique ids in order of time; each is taken by one caller when it is due.
+
+        Args:
+            name: names the delay queue.
+        """
+        return DelayQueue(self.runtime, self.config.prefix, name)
+
+    def queue(self, name: str = "default") -> Queue:
+        """The handle of a queue: its status, workers and dead jobs; pause, limit, drain or clear it; its locks.
+
+        Args:
+            name: names the queue. Default "default".
+        """
+        return Queue(self.runtime, self.config, name, self.registry.context.errors)
+
+    def queues(self) -> list[str]:
+        """The names of the queues, and of partitions, that ever had a job on this server."""
+        return self.runtime.run(browse.find(self.config.prefix))
+
+    async def aqueues(self) -> list[str]:
+        """Async version of `queues`."""
+        return await self.runtime.arun(browse.find(self.config.prefix))
+
+    def job(self, id: str, queue: str | None = None) -> Job[Any]:
+        """Find a job again by its id. `task.job(id)` also knows the type of the result.
+
+        Args:
+            id: the job's id.
+            queue: the queue of the job; None (default): look in the queues of the app's tasks, and in "default". A job
+                that was enqueued with a stock or a lock, or by a flow, is in the queue of those.
+        """
+        partitions, errors = self.config.partitions, self.registry.context.errors
+        if queue is None:
+            found = [
+                name
+                for each in {"default": 0, **dict.fromkeys(self.registry.queues())}
+                for name in partitions.names(each)
+            ]
+        else:
+            found = [partitions.single(queue, "a job")]
+        keys = [QueueKeys(self.config.prefix, name) for name in found]
+        return FoundJob([Origin(self.runtime, each, errors=errors) for each in keys], checked(id, "a job's id"))

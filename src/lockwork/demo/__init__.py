@@ -1,1 +1,0 @@
-"""`lockwork demo`: plays the flash sale of examples/flashsale, kills a worker in the middle, and audits the end."""

@@ -1,0 +1,259 @@
+"""What this process holds: one `Hold` for each grant of a thread or task, from its keeping to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from lockwork.durations import Duration, milliseconds
+from lockwork.errors import LockLost, LockworkError, NotHeld
+from lockwork.locks.options import LockOptions, Steps
+from lockwork.logs import Log
+from lockwork.owners import Owner
+from lockwork.protocol.effects import Protocol
+from lockwork.protocol.locks import grants
+from lockwork.protocol.locks.grants import Granted, Renewal, Request
+from lockwork.protocol.locks.leases import Lease
+from lockwork.runtime.clock import now
+from lockwork.runtime.engine import Engine
+from lockwork.runtime.runtime import Runtime
+from lockwork.runtime.sync_driver import no_running_loop
+
+log: Log = Log("lockwork")
+G = TypeVar("G")
+Ended = tuple[Lease, bool]
+"""The lease of a hold that was forgotten, and whether the lease still ran then."""
+
+
+class CancellableBody:
+    """The `async with` body that is cancelled when the lease is lost."""
+
+    __slots__ = ("cancelled", "level", "loop", "task")
+
+    def __init__(self, task: asyncio.Task[Any], level: int) -> None:
+        self.loop: asyncio.AbstractEventLoop = asyncio.get_running_loop()
+        self.task: asyncio.Task[Any] = task
+        self.level: int = level
+        """How many bodies had begun, this one included."""
+        self.cancelled: bool = False
+
+
+class Hold(Generic[G]):
+    """One lock in the hands of one thread or task, and the grant that its user has of it."""
+
+    __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_lost", "options", "owner", "since")
+
+    def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float) -> None:
+        self.options: LockOptions = options
+        self.owner: Owner = owner
+        self.lease: Lease | None = lease
+        """None when the hold has ended."""
+        self.since: float = since
+        self.fence: int = lease.renewal.fence
+        self.depth: int = 1
+        """How often the owner acquired it and has not released it."""
+        self.bodies: int = 0
+        """How many `with` bodies have begun under this hold, or under one before it, and have not ended."""
+        self.body: CancellableBody | None = None
+        self.on_lost: Callable[[G], object] | None = options.on_lost
+        self.grant: G | None = self.new_grant()
+        """None when the hold has ended, so that the two do not keep each other in memory."""
+
+    def new_grant(self) -> G:
+        """Return a grant of this hold."""
+        raise NotImplementedError
+
+    # -- its lease ----------------------------------------------------------------------------------------------------
+
+    @property
+    def lost(self) -> bool:
+        """Whether the lease has ended, by release or by time."""
+        lease = self.lease  # once: another thread may end it meanwhile
+        return lease is None or lease.lost or now() >= lease.deadline
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that the lease lasts unless it is renewed; 0 when it is lost."""
+        lease = self.lease
+        return 0.0 if lease is None or lease.lost else max(0.0, lease.deadline - now())
+
+    def check(self) -> None:
+        """Raise LockLost if the lease has ended."""
+        if self.lost:
+            raise LockLost(f"the lease of {self.shown} has ended: somebody else may hold it now")
+
+    @property
+    def shown(self) -> str:
+        """The lock as errors name it."""
+        return f"{self.options.noun} {self.options.name!r}"
+
+    def extend(self, lease: Duration | None) -> Steps[None]:
+        """Let the lease last for `lease` from now on at least (None: as long as when acquired). Raises LockLost."""
+        kept = self.lease  # before the check: another thread may release it at any time
+        self.check()
+        assert kept is not None
+        lease_ms = self.options.lease_ms if lease is None else milliseconds(lease, "lease")
+        if not (yield from extend(self.options.runtime.engine, [kept], lease_ms)):
+            raise LockLost(f"the lease of {self.shown} ended before it was extended")
+
+    def notify_lost(self) -> None:
+        """Cancel the body, and call `on_lost`; on the engine's thread."""
+        body, grant = self.body, self.grant or self.new_grant()
+        if body is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: its tasks are over
+                body.loop.call_soon_threadsafe(self._cancel_body)
+        if self.on_lost is not None:
+            # on a thread of its own: however long it takes, the engine goes on renewing other leases
+            try:
+                threading.Thread(target=self._call_on_lost, args=(grant,), name="lockwork-on-lost", daemon=True).start()
+            except RuntimeError as error:  # the system allows no more threads
+                log.error("on_lost of %s could not be called: %s", self.shown, error)
+
+    def _call_on_lost(self, grant: G) -> None:
+        assert self.on_lost is not None
+        try:
+            self.on_lost(grant)
+        except Exception:
+            log.exception("on_lost of %s failed", self.shown)
+
+    def _cancel_body(self) -> None:
+        body = self.body
+        if body is not None and not body.cancelled:
+            body.cancelled = True
+            body.task.cancel(f"the lease of {self.shown} was lost")
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """End the hold, however often it was entered. Raises NotHeld or LockLost."""
+        no_running_loop()
+        ending = self.end()
+        if ending is not None:
+            self.options.runner.run(ending)
+
+    async def arelease(self) -> None:
+        """Async version of `release`."""
+        ending = self.end()
+        if ending is not None:
+            await self.options.runner.arun(ending)
+
+    def end(self) -> Steps[None] | None:
+        """Forget the hold, and return what must still be sent to the server, if anything. Raises NotHeld."""
+        extra = self.release_arguments()
+        return self._end_on_server(*self._forgotten(), extra)
+
+    def release_arguments(self) -> tuple[int, ...]:
+        """What the release script wants to know besides: how long a lock with `at_least` stays taken."""
+        left = self.since + self.options.at_least - now() if self.options.at_least else 0
+        return (round(left * 1000),) if left >= 0.001 else ()
+
+    def give_up(self) -> None:
+        """End the hold without waiting: the engine tells the server, which may count on a later end."""
+        ended = self.forget()
+        if ended is not None:
+            self.options.runtime.engine.give_back(ended[0])
+
+    def keep(self) -> None:
+        """Note the hold in this process, and let the engine renew its lease."""
+        lease, runtime, place = self.lease, self.options.runtime, (self.options.key, self.owner)
+        assert lease is not None
+        lease.on_lost = self.notify_lost
+        before = runtime.holds.get(place)
+        if before is not None:
+            self.bodies = before.bodies  # the earlier hold was given up inside a body, which has not ended
+        runtime.live[self] = None
+        runtime.holds[place] = self
+        runtime.engine.keep(lease)
+
+    def forget(self) -> Ended | None:
+        """Take the hold out of this process's books; None when it had ended before."""
+        in_time, lease, runtime = not self.lost, self.lease, self.options.runtime
+        try:
+            if runtime.live.pop(self, self) is not None or lease is None:
+                return None
+            self._strike_out(lease)
+            runtime.engine.drop(lease)
+        except BaseException:
+            # interrupted: without this the engine would renew the lease for ever
+            if lease is not None and self not in runtime.live:
+                self._strike_out(lease)
+                runtime.engine.give_back(lease)
+            raise
+        return lease, in_time
+
+    def _forgotten(self) -> Ended:
+        ended = self.forget()
+        if ended is None:
+            raise self._not_held()
+        return ended
+
+    def _not_held(self) -> NotHeld:
+        return NotHeld(f"{self.shown} was released before")
+
+    def _strike_out(self, lease: Lease) -> None:
+        self.lease = self.grant = None  # code that still looks at the grant must not take it for held
+        if not self.bodies:  # else the end of the body will look for it
+            self.options.runtime.holds.pop((lease.renewal.key, self.owner), None)
+
+    def _end_on_server(self, lease: Lease, in_time: bool, extra: tuple[int, ...]) -> Steps[None]:
+        self._check_released((yield from release(lease, extra, self.options.kind)) and in_time)
+
+    def _check_released(self, kept: bool) -> None:
+        if not kept:
+            raise LockLost(f"the lease of {self.shown} ended before it was released: somebody else may have held it")
+
+
+def new_lease(options: LockOptions, asked: Request, granted: Granted, since: float) -> Lease:
+    """The lease of a grant that the server has just given."""
+    renewal = Renewal(asked.key, asked.owner, granted.fence, asked.lease_ms, f"{options.kind}_renew")
+    return Lease(renewal, granted, since, renewed=asked.renewed, on_lost=nothing)
+
+
+def release(lease: Lease, extra: tuple[int, ...], kind: str) -> Protocol[bool]:
+    """End a lease on the server; False when it was over."""
+    renewal = lease.renewal
+    return grants.release(renewal.key, renewal.owner, renewal.fence, *extra, kind=kind)
+
+
+def disown(runtime: Runtime, asked: Request, granted: Granted) -> None:
+    """Forget what an interrupted `keep` has noted."""
+    for hold in list(runtime.live):
+        lease: Lease | None = hold.lease  # once: another thread may release it at any time
+        renewal = lease and lease.renewal
+        if renewal and (renewal.key, renewal.owner, renewal.fence) == (asked.key, asked.owner, granted.fence):
+            hold.forget()
+
+
+def extend(engine: Engine, leases: Sequence[Lease], lease_ms: int) -> Protocol[bool]:
+    """Let these leases last for `lease_ms` from now on; False when one was over.
+
+    Interrupted, it is sent once more: the next caller must know for how long the server keeps them.
+    """
+    renewals = [replace(lease.renewal, lease_ms=lease_ms) for lease in leases]
+    try:
+        deadlines = yield from grants.renew(renewals, None)
+    except (GeneratorExit, LockworkError):
+        raise
+    except BaseException:
+        with contextlib.suppress(LockworkError):
+            _note(engine, leases, (yield from grants.renew(renewals, 1)))
+        raise
+    return _note(engine, leases, deadlines)
+
+
+def nothing() -> None:
+    """The `on_lost` of a lease whose holder need not be notified."""
+    return
+
+
+def _note(engine: Engine, leases: Sequence[Lease], deadlines: Sequence[float | None]) -> bool:
+    kept = True
+    for lease, deadline in zip(leases, deadlines, strict=True):
+        if deadline is None:
+            engine.lost(lease)
+        kept = deadline is not None and engine.prolong(lease, deadline) and kept
+    return kept

@@ -1,0 +1,36 @@
+"""Control flows above protocols, which call the user's functions: a generator of actions, for threads and asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lockwork.runtime.async_driver import adrive
+from lockwork.runtime.sync_driver import drive
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step of a control flow that threads and asyncio tasks share: how each of them does it.
+
+    It must not raise StopIteration, which a generator cannot receive.
+    """
+
+    blocking: Callable[[], Any]
+    awaiting: Callable[[], Awaitable[Any]]
+
+
+Actions = Generator[Action, Any, T]
+
+
+def perform(actions: Actions[T]) -> T:
+    """Do the actions on this thread."""
+    return drive(actions, lambda action: action.blocking())
+
+
+def aperform(actions: Actions[T]) -> Coroutine[Any, Any, T]:
+    """Async version of `perform`; when the task is cancelled, the clean-up is done first."""
+    return adrive(actions, lambda action: action.awaiting())

@@ -1,0 +1,64 @@
+"""The schedules that an app's code declares: what its workers enqueue by the clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockwork.errors import ConfigError
+from lockwork.partitions import Partitions, routing_name
+from lockwork.protocol.queues.schedules import SchedulePlan
+from lockwork.schedules.options import ScheduleRules, ScheduleSettings, call_without_arguments
+from lockwork.tasks.call import TaskCall
+from lockwork.tasks.task import Task
+
+
+class SchedulePlans(dict[str, dict[str, SchedulePlan]]):
+    """The plans of one app, by queue or partition, and by name."""
+
+    def __init__(self, partitions: Partitions) -> None:
+        super().__init__()
+        self._partitions = partitions
+        self._own: dict[str, tuple[str, SchedulePlan]] = {}
+        """The plans that are options of a task, by the task's name, with their queue or partition."""
+
+    def declare(self, call: TaskCall, name: Any, settings: Any) -> str:
+        """Plan a call; returns its queue or partition. Raises ConfigError if another plan has the name."""
+        plan = ScheduleRules.read(settings).plan(name, call)
+        home = self._home(call, plan)
+        self.setdefault(home, {}).setdefault(name, plan)
+        return home
+
+    def declare_own(self, task: Task[Any, Any, Any], settings: ScheduleSettings, *, reloaded: bool) -> None:
+        """Plan a task by its own options, if any; raises ConfigError, and then nothing has changed.
+
+        `reloaded`: the task's module was loaded again, so the plan of its former options is dropped.
+        """
+        name, former = task.name, self._own.get(task.name) if reloaded else None
+        own: tuple[str, SchedulePlan] | None = None
+        if settings:
+            call = call_without_arguments(task)
+            plan = ScheduleRules.read(settings).plan(name, call)
+            own = self._home(call, plan, None if former is None else former[1]), plan
+        if former is not None:
+            del self[former[0]][name], self._own[name]
+        if own is not None and self.setdefault(own[0], {}).setdefault(name, own[1]) is own[1]:
+            self._own[name] = own
+
+    def partition(self, queue: str, name: str) -> str:
+        """Where the schedule of that name belongs, declared here or elsewhere: a partition of `queue`, or `queue`."""
+        return self._declared(queue, name) or self._partitions.place(queue, name)
+
+    def _home(self, call: TaskCall, plan: SchedulePlan, former: SchedulePlan | None = None) -> str:
+        """Where a plan belongs; raises ConfigError if a plan other than `former` has its name."""
+        known = self._declared(call.queue, plan.name)
+        if known is None or self[known][plan.name] is former:
+            return self._partitions.place(call.queue, routing_name(call.record) or plan.name)
+        if self[known][plan.name].digest != plan.digest:
+            raise ConfigError(
+                f"two schedules of queue {call.queue!r} are named {plan.name!r}: give one of them another name"
+            )
+        return known
+
+    def _declared(self, queue: str, name: str) -> str | None:
+        """The partition of a queue, or the queue, in which this app's code has a schedule of that name."""
+        return next((home for home in self._partitions.names(queue) if name in self.get(home, ())), None)

@@ -1,0 +1,108 @@
+"""The headers of the server scripts declare keys and arguments once, and every call is checked against its header."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+
+import lockwork.protocol
+from lockwork.protocol import keys
+from lockwork.protocol.declarations import DeclarationError
+from lockwork.protocol.effects import script_call
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.scripts import assemble, script
+
+LUA = Path(lockwork.protocol.__file__).parent / "lua"
+SCRIPTS = sorted(file.stem for file in LUA.glob("*.lua"))
+QUEUE = QueueKeys("lw", "mail")
+OBJECTS = (
+    QUEUE,
+    QUEUE.stock("phone"),
+    keys.limiter("lw", "a"),
+    keys.barrier("lw", "a"),
+    keys.latch("lw", "a"),
+    keys.delay_queue("lw", "a"),
+)
+_LOCALS = 200
+"""What Lua 5.1 allows in one function."""
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_is_assembled_and_compiles(name: str, admin: redis.Redis) -> None:
+    made = script(name)
+    assert admin.script_load(made.source) == made.sha
+    assert len(re.findall(r"^local ", made.source, re.MULTILINE)) + len(made.declared.names) < _LOCALS
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_declared_key_belongs_to_one_keys_object(name: str) -> None:
+    own = script(name).declared.own
+    if len(own) > 1:
+        fits = [object for object in OBJECTS if all(hasattr(object, key.name) for key in own)]
+        assert len(fits) == 1, own
+
+
+@pytest.mark.parametrize("file", sorted(LUA.rglob("*.lua")), ids=lambda file: file.stem)
+def test_no_key_or_argument_has_a_number(file: Path) -> None:
+    assert not re.findall(r"KEYS\[|KEYS \[|#KEYS|unpack\(KEYS|\bARGV\[\d", _without_pushed(file.read_text()))
+
+
+def _without_pushed(text: str) -> str:
+    """One script writes the job that is pushed next over its own arguments."""
+    return text.replace("ARGV[1], ARGV[2], ARGV[3] = id, record, delay", "")
+
+
+def test_keys_of_a_queue_are_taken_by_name() -> None:
+    call = script_call("jobs_asked", QUEUE, ["j1", b"1 5 r"], run=QUEUE.run("s"))
+    assert call.keys == (QUEUE.notes, QUEUE.run("s"))
+    assert not call.marked
+    assert script_call("jobs_revive", QUEUE, [0, "j1", 0]).marked, "its first argument is `again`"
+
+
+def test_call_with_wrong_keys_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="jobs_asked: the key 'run' is missing"):
+        script_call("jobs_asked", QUEUE, ["j1", b"1 5 r"])
+    with pytest.raises(DeclarationError, match="jobs_beat: no keys run"):
+        script_call("jobs_beat", QUEUE, [1000], run="r")
+    with pytest.raises(DeclarationError, match="jobs_beat: StockKeys has no key 'workers'"):
+        script_call("jobs_beat", QUEUE.stock("phone"), [1000])
+    with pytest.raises(DeclarationError, match="barrier_leave: one key was given for"):
+        script_call("barrier_leave", "lw:{barrier:a}", ["r1"])
+    with pytest.raises(DeclarationError, match="does not fit the key 'lock'"):
+        script_call("lock_state", ["a", "b"], [0])
+    with pytest.raises(DeclarationError, match="does not fit the key 'locks'"):
+        script_call("multi_abandon", "a", ["owner", "request"])
+
+
+def test_call_with_wrong_arguments_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"lock_raise: 2 arguments for owner, request, fence"):
+        script_call("lock_raise", "a", ["owner", "request"])
+    with pytest.raises(DeclarationError, match=r"jobs_push: 4 arguments for again, some, \(id, record, delay\)"):
+        script_call("jobs_push", QUEUE, [0, 0, "j1", b""])
+    script_call("lock_release", "a", [0, "owner", 1])
+    script_call("lock_release", "a", [0, "owner", 1, 500])
+    with pytest.raises(DeclarationError, match=r"lock_release: 5 arguments for again, owner, fence, at_least\?"):
+        script_call("lock_release", "a", [0, "owner", 1, 500, 2])
+
+
+def test_part_without_its_key_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="jobs_heads: parts/names needs the key 'jobs'"):
+        assemble("jobs_heads", {"jobs_heads": "-- KEYS: ready*3\n-- include: names\n"})
+
+
+def test_part_without_a_name_that_it_needs_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="lock_state: parts/step needs step"):
+        assemble("lock_state", {"lock_state": "-- KEYS: log\n-- include: step\n"})
+
+
+def test_part_that_hides_an_argument_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="lock_state: parts/now hides time"):
+        assemble("lock_state", {"lock_state": "-- KEYS: lock\n-- ARGV: time\n-- include: now\n"})
+
+
+def test_header_that_declares_a_name_twice_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="lock_state: declared twice: lock"):
+        assemble("lock_state", {"lock_state": "-- KEYS: lock\n-- ARGV: lock\n"})
