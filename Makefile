@@ -8,7 +8,7 @@ DIR ?=
 JOBS ?= 200000
 SECONDS ?= 120
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: help demo test quick mutants chaos check bench clean
 

@@ -12,6 +12,7 @@ from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
 from lockwork.partitions import Partitions
 from lockwork.protocol.keys import checked
+from lockwork.validation import whole, yes_or_no
 
 
 class Settings(TypedDict, total=False):
@@ -41,6 +42,7 @@ _OTHERS = {
 }
 """Names of our options in other libraries."""
 _CLOSE = 0.65
+_MOST = 1 << 40
 
 
 def check_names(
@@ -109,14 +111,9 @@ class Config:
         if "patience" in given:
             given["patience"] = seconds(given["patience"], "patience", zero=True)
         for name in ("max_payload", "max_result"):
-            bytes = given.get(name, 1)
-            if isinstance(bytes, bool) or not isinstance(bytes, int) or bytes < 1:
-                raise ConfigError(f"{name} must be a number of bytes, at least 1, not {bytes!r}")
-        limit = given.get("dead_limit", 0)
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-            raise ConfigError(f"dead_limit must be a number of jobs, 0 or more, not {limit!r}")
-        if not isinstance(given.get("allow_eviction", False), bool):
-            raise ConfigError(f"allow_eviction must be True or False, not {given['allow_eviction']!r}")
+            whole(given.get(name, 1), f"{name}, in bytes,", 1, _MOST)
+        whole(given.get("dead_limit", 0), "dead_limit", 0, _MOST)
+        yes_or_no(given.get("allow_eviction", False), "allow_eviction")
         if "partitions" in given:
             given["partitions"] = Partitions.read(given["partitions"])
         config = cls(**given)

@@ -198,7 +198,7 @@ def test_an_interrupted_pop_puts_back_what_it_took(lw: Lockwork) -> None:
         (lambda queue: queue.add("a", at=datetime(2020, 1, 1)), "at must be a datetime with a time zone"),  # noqa: DTZ001 - refused
         (lambda queue: queue.add("a", at=datetime(1960, 1, 1, tzinfo=UTC)), "between 1970 and 2255"),
         (lambda queue: queue.add("a", 5, at=datetime(2020, 1, 1, tzinfo=UTC)), "a delay or a time, not both"),
-        (lambda queue: queue.add("a", on_duplicate="drop"), "on_duplicate is 'keep' or 'replace'"),
+        (lambda queue: queue.add("a", on_duplicate="drop"), "on_duplicate must be one of keep, replace"),
         (lambda queue: queue.pop(0), "limit must be a whole number from 1 to 10,000"),
         (lambda queue: queue.peek(10_001), "limit must be a whole number"),
         (lambda queue: queue.pop(wait=-1), "wait must be between 0"),

@@ -77,7 +77,7 @@ def test_a_lock_is_given_back_by_an_engine_that_outlives_it(
     """What could not be given back ends with its lease; what comes later is given back at once."""
     for name in ("early", "late"):
         app.lock(name).acquire()
-    held = {grant.name: grant for grant in app.runtime.live}
+    held = {hold.options.name: hold for hold in app.runtime.live}
     passwords.left = _FOR_EVER
     _cut_off(admin)
     app.runtime.engine.give_back(_lease(held["early"]))
@@ -155,8 +155,8 @@ def test_the_engine_goes_on_after_a_fault_of_ours(
     }
 
 
-def _lease(grant: Any) -> Lease:
-    lease: Lease = grant._hold.forget()[0]
+def _lease(hold: Any) -> Lease:
+    lease: Lease = hold.forget()[0]
     return lease
 
 

@@ -14,7 +14,7 @@ from cancelling import nothing_here, swept, turns
 from lock.kinds import HANDLES
 from lockwork import LockLost, Lockwork
 from lockwork.locks.handle import Handle
-from lockwork.runtime import driver
+from lockwork.runtime import async_driver
 
 
 @pytest.fixture
@@ -155,6 +155,6 @@ async def test_the_sweep_sees_what_is_left(alw: Lockwork, rival: Lockwork, monke
         nothing_here(alw, where)
 
     await alw.lock("x").ainspect()
-    monkeypatch.setattr(driver, "_clean_up", skipped)
+    monkeypatch.setattr(async_driver, "_clean_up", skipped)
     with pytest.raises(AssertionError, match="cancelled at turn"):
         await swept(alw.lock("x", lease="1h").aacquire, clean)

@@ -44,7 +44,6 @@ def collected() -> Iterator[None]:
 _ACQUIRE = (
     "protocol/locks/grants.py",
     "protocol/locks/multilock.py",
-    "runtime/driver.py",
     "runtime/sync_driver.py",
     "runtime/sync_connection.py",
     "runtime/wakeups.py",

@@ -80,7 +80,7 @@ def test_the_command_line_knows_partitions(sorting: Any, own_url: str, tmp_path:
     assert all(part.status().paused for part in sorting.lw.queue("mail").partitions)
     refused = command(own_url, "queue", "limit", "mail", "--partitions", "4", "--rate", "5/s")
     assert refused.exit_code == 1
-    assert "nobody counts" in str(refused.exception)
+    assert "no server counts" in str(refused.exception)
     assert command(own_url, "queue", "limit", "mail/1", "--rate", "5/s").exit_code == 0
     assert sorting.lw.queue("mail/1").limits().rate == "5/s"
     assert command(own_url, "dead", "--queue", "mail/2").stdout == "no dead jobs\n"

@@ -103,7 +103,7 @@ def test_peek_shows_jobs_of_all(four: Lockwork) -> None:
 
 @pytest.mark.parametrize("limits", [{"rate": "5/s"}, {"concurrency": 5}, {"size": 5}, {"size": None, "rate": "1/s"}])
 def test_what_nobody_counts_for_all_is_refused(four: Lockwork, limits: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"has 4 partitions, and nobody counts.*lw.queue\('mail/0'\).limit\("):
+    with pytest.raises(ConfigError, match=r"has 4 partitions, and no server counts.*lw.queue\('mail/0'\).limit\("):
         four.queue("mail").limit(**limits)
     assert four.queue("mail").limits() == QueueLimits(None, None, None), "nothing was set anywhere"
 
@@ -187,7 +187,7 @@ async def test_the_same_for_a_task(url: str, admin: object) -> None:
         await queue.aresume()
         assert await queue.alimit(size=0) == await queue.alimits() == QueueLimits(None, None, 0)
         await queue.adrain(0)
-        with pytest.raises(ConfigError, match="nobody counts"):
+        with pytest.raises(ConfigError, match="no server counts"):
             await queue.alimit(rate="1/s")
 
 

@@ -74,7 +74,7 @@ class _Line:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.told.append(text)
 
 

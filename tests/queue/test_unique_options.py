@@ -26,7 +26,7 @@ def report(app: Lockwork, **options: Any) -> Any:
         ({"unique": "a,b"}, "must not hold a comma or a semicolon"),
         ({"unique": 7}, "a job's unique name must be 1 to 200 characters"),
         ({"unique_until": "5x"}, "unique_until is 'start', 'done' or a time such as '10m', not '5x'"),
-        ({"on_duplicate": "drop"}, "on_duplicate is 'keep' or 'replace', not 'drop'"),
+        ({"on_duplicate": "drop"}, "on_duplicate must be one of keep, replace, not 'drop'"),
         ({"on_duplicate": "debounce"}, "give debounce='2s' instead"),
         ({"on_duplicate": "keep", "debounce": "2s"}, "always becomes the last call"),
         ({"debounce_max": "2s"}, "give debounce=..., too"),

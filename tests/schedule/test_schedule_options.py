@@ -98,6 +98,9 @@ def test_what_is_no_call(app: Lockwork) -> None:
     wrong: Any = plain
     with pytest.raises(ConfigError, match="needs a call of a task"):
         app.schedule(wrong, name="s", every="1h")
+    again: Any = app.schedule
+    with pytest.raises(ConfigError, match=r"such as lw.schedule\(send.call\(42\), name='s', every=\.\.\.\)$"):
+        again("s", every="1h")
     with pytest.raises(ConfigError, match="delay"):
         app.schedule(plain.options(delay="1m").call(), name="s", every="1h")
 

@@ -100,9 +100,9 @@ def test_sent_again_it_is_not_taken_for_replicated(pair: Pair) -> None:
 
 
 def test_after_a_batch_that_too_few_have_it_does_not_wait_any_more() -> None:
-    jobs = [NewJob(f"j{number}", b"1,1,,;[]") for number in range(3500)]
+    jobs = [NewJob(f"j{number}", b"1,1,,;[]") for number in range(1750)]
     pushing = push(QueueKeys("lw", "q"), jobs, 2)
-    answers = iter([(1000, 2), (1000, 1), 1000, 500])
+    answers = iter([(500, 2), (500, 1), 500, 250])
     waits = []
     effect = next(pushing)
     with pytest.raises(JobNotReplicated) as caught:
@@ -111,7 +111,7 @@ def test_after_a_batch_that_too_few_have_it_does_not_wait_any_more() -> None:
             waits.append(effect.replicas)
             effect = pushing.send(next(answers))
     assert waits == [2, 2, 0, 0]
-    assert caught.value.ids == tuple(job.id for job in jobs[1000:])
+    assert caught.value.ids == tuple(job.id for job in jobs[500:])
 
 
 def test_the_error_travels() -> None:

@@ -70,7 +70,14 @@ class PlanningMethods(AppState):
             name = options.pop("name", None)
             return self._schedule(name, self.plans.declare(what, name, options))
         if isinstance(what, str):
-            return self._named(what, **options)
+            queue = options.pop("queue", "default")
+            if options:
+                shown = ", ".join([f"name={what!r}", *(f"{option}=..." for option in options if option != "name")])
+                raise ConfigError(
+                    f"lw.schedule({what!r}) finds a schedule again, and has no option but queue=: to make one, give a "
+                    f"call of a task, such as lw.schedule(send.call(42), {shown})"
+                )
+            return self._named(what, queue)
         raise ConfigError(
             f"a schedule needs a call of a task, such as send.call(42), or a schedule's name, not {what!r:.60}"
         )

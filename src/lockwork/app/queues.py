@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lockwork.app.state import AppState
-from lockwork.jobs.found import FoundJob
-from lockwork.jobs.job import Job, Origin
+from lockwork.jobs.job import FoundJob, Job, Origin
 from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
 from lockwork.queues.delay_queue import DelayQueue
-from lockwork.queues.queue import PartitionedQueue, Queue
+from lockwork.queues.queue import Queue
 from lockwork.queues.stock import Stock
 
 
@@ -42,8 +41,7 @@ class QueueMethods(AppState):
         Args:
             name: names the queue. Default "default".
         """
-        kind = PartitionedQueue if name in self.config.partitions else Queue
-        return kind(self.runtime, self.config, name, self.registry.context.errors)
+        return Queue(self.runtime, self.config, name, self.registry.context.errors)
 
     def queues(self) -> list[str]:
         """The names of the queues, and of partitions, that ever had a job on this server."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from inspect import get_annotations
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, Unpack, overload
 
 from lockwork.app.state import AppState
 from lockwork.config import check_names
@@ -19,10 +19,11 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.schedules.options import ScheduledTaskSettings, split
 from lockwork.tasks import registry
 from lockwork.tasks.batch import Batching, BatchSettings
-from lockwork.tasks.batch_task import BatchTask
 from lockwork.tasks.options import CallSettings, TaskOptions
-from lockwork.tasks.placement import PartitionedBatchTask, PartitionedTask
 from lockwork.tasks.task import Task
+
+if TYPE_CHECKING:
+    from lockwork.tasks.task import BatchTask
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,27 +108,15 @@ class TaskMethods(AppState):
 
         def register(function: Callable[..., Any]) -> Task[Any, Any, Any]:
             called = registry.task_name(function, name)
-            task = self._made(called, function, chosen, batching)
+            keys = [QueueKeys(self.config.prefix, each) for each in self.config.partitions.names(chosen.queue)]
+            batchers = [self.registry.batcher(self.runtime, each) for each in keys]
+            context = self.registry.context
+            task: Task[..., Any, Any] = Task(batchers, self.config, called, function, chosen, context, batching)
             self.plans.declare_own(task, timing, reloaded=self.registry.check(task))
             self.registry.add(task)
             return task
 
         return register if function is None else register(function)
-
-    def _made(
-        self, name: str, function: Callable[..., Any], options: TaskOptions, batching: Batching | None
-    ) -> Task[Any, Any, Any]:
-        partitions, context = self.config.partitions, self.registry.context
-        places = [
-            self.registry.batcher(self.runtime, QueueKeys(self.config.prefix, each))
-            for each in partitions.names(options.queue)
-        ]
-        parts = self.config, name, function, options, context
-        if options.queue in partitions:
-            if batching is None:
-                return PartitionedTask(places, *parts)
-            return PartitionedBatchTask(places, *parts, batching)
-        return Task(places[0], *parts) if batching is None else BatchTask(places[0], *parts, batching)
 
     @property
     def hooks(self) -> Hooks:

@@ -18,7 +18,7 @@ _COMMANDS = {
     "run": "Run a program under a lock.",
     "worker": "Run the jobs of an app.",
 }
-"""Each is the object of that name in the module of that name, here; and what the list of them says."""
+"""The help text of each command; its module here has the same name."""
 
 
 class _Commands(click.Group):

@@ -60,7 +60,7 @@ def show_groups(found: Mapping[str, Sequence[DeadGroup]], console: Console | Non
 
 
 def show_job(job: DeadJob, console: Console | None = None) -> None:
-    """Print all of one job, its arguments and traceback included."""
+    """Print one job with its arguments and traceback."""
     out = console or Console(highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
@@ -107,7 +107,7 @@ def _error(job: DeadJob) -> str:
 
 
 def jobs_json(pages: Mapping[str, DeadPage]) -> str:
-    """The jobs of each queue, and where the next page begins."""
+    """Return the jobs of each queue, and where the next page begins, as JSON."""
     return _document(
         {
             queue: {"jobs": [_job(job) for job in page.jobs], "next": page.next, "problem": page.problem}
@@ -117,12 +117,12 @@ def jobs_json(pages: Mapping[str, DeadPage]) -> str:
 
 
 def groups_json(groups: Mapping[str, Sequence[DeadGroup]]) -> str:
-    """The groups of each queue."""
+    """Return the groups of each queue as JSON."""
     return _document({queue: {"groups": [_group(group) for group in found]} for queue, found in groups.items()})
 
 
 def job_json(job: DeadJob) -> str:
-    """All of one job."""
+    """Return one job as JSON."""
     return json.dumps(_job(job), indent=2)
 
 
@@ -170,7 +170,7 @@ _ONLY_WITH = {
     "--one-more": ("retry",),
     "--yes": ("retry", "delete"),
 }
-"""What would be ignored with any other action, and so is an error there."""
+"""The actions that use an option; with any other action it is an error."""
 
 
 @click.command()

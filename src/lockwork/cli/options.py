@@ -1,4 +1,4 @@
-"""Which server and which app's keys a command is about: the options that these commands share."""
+"""The options that several commands share: the server, the key prefix, partitions, durations and sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def partitions_option(command: F) -> F:
     return click.option(
         "--partitions",
         type=click.IntRange(1, MOST_PARTITIONS),
-        help="How many partitions the queue has, to mean all of them; one is named as NAME/2.",
+        help="Number of partitions. Use NAME/2 to select one.",
     )(command)
 
 
@@ -32,10 +32,10 @@ def partitions_option(command: F) -> F:
 def opened(
     url: str | None, prefix: str, queue: str | None, partitions: int | None, *, looks: bool, create: bool | None = None
 ) -> Iterator[Lockwork]:
-    """An app that knows the partitions of this queue.
+    """Open an app that knows the partitions of this queue.
 
-    Raises ConfigError for a queue that does not exist, unless it shall be created, and for one of which only partitions
-    exist, unless the command only `looks`: then it says so. `create` is None where that makes no sense.
+    Raises ConfigError for a queue that does not exist, unless `create`, and if only partitions of it exist, unless the
+    command only `looks`: then it prints a warning. `create` is None for commands that cannot create a queue.
     """
     if partitions is not None and queue is None:
         raise click.UsageError("--partitions goes with the name of a queue")
@@ -47,7 +47,7 @@ def opened(
 
 
 def _exists(lw: Lockwork, name: str) -> bool:
-    """Whether a queue ever had a job, has limits, is paused, or is served by a worker."""
+    """Return True if a queue ever had a job, has limits, is paused, or is served by a worker."""
     queue = lw.queue(name)
     status, limits = queue.status(), queue.limits()
     return bool(status.enqueued or status.paused or limits != QueueLimits(None, None, None) or queue.workers())
@@ -84,7 +84,7 @@ _POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def duration(text: str) -> float | str:
-    """A bare number on the command line is seconds."""
+    """Read a duration; a bare number on the command line is seconds."""
     try:
         return float(text)
     except ValueError:
@@ -104,7 +104,7 @@ def size(text: str, what: str) -> int:
 
 
 _PATIENCE = 3.0
-"""Seconds to wait for a server that is away: somebody sits in front of this."""
+"""Seconds to wait for a server that does not answer: a person waits."""
 _OPTIONS = (
     click.option("--url", envvar="LOCKWORK_URL", help="The server. [default: LOCKWORK_URL, else the embedded one]"),
     click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with."),
@@ -119,5 +119,5 @@ def names_the_app(command: F) -> F:
 
 
 def connected(url: str | None, prefix: str, partitions: Mapping[str, int] | None = None) -> Lockwork:
-    """The app that they name, for a `with`; `partitions` by queue."""
+    """Open the app that the options name, for a `with`; `partitions` by queue."""
     return Lockwork(url, prefix=prefix, patience=_PATIENCE, partitions=partitions or {})

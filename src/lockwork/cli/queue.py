@@ -18,7 +18,7 @@ from lockwork.queues.queue import Queue
 
 
 def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
-    """Print where its jobs are, and what holds for it."""
+    """Print a queue's jobs by place, and its limits."""
     click.echo(f"queue {printable(name)}: {'paused' if status.paused else 'open'}")
     places = [("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running)]
     if status.blocked:  # only flows have such jobs
@@ -34,7 +34,7 @@ def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
 
 
 def show_queues(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> None:
-    """Print all of them."""
+    """Print several queues."""
     for each in seen:
         show_queue(*each)
     if not seen:
@@ -42,12 +42,12 @@ def show_queues(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> None:
 
 
 def queue_json(name: str, status: QueueStatus, limits: QueueLimits) -> str:
-    """Its jobs by place, its counters, whether it is paused, and its limits, null where there is none."""
+    """Return a queue's jobs by place, counters, pause and limits as JSON; null: no limit."""
     return json.dumps(_queue(name, status, limits), indent=2)
 
 
 def queues_json(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> str:
-    """The same of all queues, in a list."""
+    """Return several queues as one JSON document."""
     return json.dumps({"queues": [_queue(*each) for each in seen]}, indent=2)
 
 
@@ -57,7 +57,7 @@ def _queue(name: str, status: QueueStatus, limits: QueueLimits) -> dict[str, Any
 
 _ACTIONS = ("status", "pause", "resume", "limit", "drain")
 _CREATING = ("pause", "limit")
-"""What is of use for a queue that does not exist yet."""
+"""Actions that may create a queue."""
 _NONE = "none"
 _NUMBER = re.compile(r"\d{1,15}")
 
@@ -110,7 +110,7 @@ def queue(
 
 
 def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
-    """What is to be done, and to which queue; None: all are to be looked at."""
+    """Read the action and the queue's name; None: all queues."""
     if words in ((), ("status",)):
         return "status", None
     *verbs, name = words

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from lockwork.errors import ConfigError
 from lockwork.tasks import on_commit
-from lockwork.tasks.pending_jobs import PendingJob, asend, deliver, send
+from lockwork.tasks.on_commit import PendingJob, asend, deliver, send
 
 
 class SessionJobs:
@@ -28,9 +28,9 @@ class SessionJobs:
         # not at `after_commit`: if enqueuing fails, the session must be in its state after a commit
         listen(session, "after_transaction_end", self._ended)
 
-    def add(self, session: Any, kept: Sequence[PendingJob]) -> None:
+    def add(self, session: Any, pending: Sequence[PendingJob]) -> None:
         """Keep jobs for the innermost transaction; begin one if there is none, so that a rollback can drop them."""
-        self._of.setdefault(_innermost(session) or session.begin(), []).extend(kept)
+        self._of.setdefault(_innermost(session) or session.begin(), []).extend(pending)
 
     def _after_commit(self, session: Any) -> None:
         self._committed = _innermost(session)
@@ -39,16 +39,16 @@ class SessionJobs:
         committed = self._committed is transaction
         if committed:
             self._committed = None
-        kept = self._of.pop(transaction, None)
-        if not kept or not committed:
+        pending = self._of.pop(transaction, None)
+        if not pending or not committed:
             return
         around = transaction.parent
         while around is not None and around.parent is not None and not around.nested:
             around = around.parent
         if around is None:
-            _deliver(kept)
+            _deliver(pending)
         else:
-            self._of.setdefault(around, []).extend(kept)
+            self._of.setdefault(around, []).extend(pending)
 
 
 class ConnectionJobs:
@@ -76,16 +76,16 @@ class ConnectionJobs:
                 raise ConfigError("this version of SQLAlchemy does not report commits of a connection: use a session")
             setattr(connection, name, _followed(method, then))
 
-    def add(self, connection: Any, kept: Sequence[PendingJob]) -> None:
+    def add(self, connection: Any, pending: Sequence[PendingJob]) -> None:
         """Keep jobs for the transaction; raises ConfigError if there is none: no rollback could drop them."""
         if not connection.in_transaction():
             raise ConfigError("this connection is in no transaction: begin one before a job waits for its commit")
-        self._jobs.extend(kept)
+        self._jobs.extend(pending)
 
     def _committed(self, _: object) -> None:
-        kept, self._jobs = self._jobs, []
-        if kept:
-            _deliver(kept)
+        pending, self._jobs = self._jobs, []
+        if pending:
+            _deliver(pending)
 
     def _over(self, *_: object) -> None:
         self._jobs, self._marks = [], []
@@ -141,18 +141,18 @@ def _innermost(session: Any) -> Any:
     return session.get_nested_transaction() or session.get_transaction()
 
 
-def _deliver(kept: Sequence[PendingJob]) -> None:
+def _deliver(pending: Sequence[PendingJob]) -> None:
     if asyncio._get_running_loop() is None:  # noqa: SLF001 - documented, and much cheaper than an exception
-        send(kept)
+        send(pending)
         return
     if "greenlet" not in sys.modules:
-        deliver(kept)
+        deliver(pending)
         return
     try:
         # AsyncSession and AsyncConnection commit in a greenlet, from which the asyncio task can await
-        import_module("sqlalchemy.util").await_only(asend(kept))
+        import_module("sqlalchemy.util").await_only(asend(pending))
     except import_module("sqlalchemy.exc").MissingGreenlet:
-        deliver(kept)  # a blocking session on the thread of an event loop
+        deliver(pending)  # a blocking session on the thread of an event loop
 
 
 _SCOPED = (("sqlalchemy.orm", "scoped_session"), ("sqlalchemy.ext.asyncio", "async_scoped_session"))
@@ -170,16 +170,16 @@ class SQLAlchemyTransactions:
             return True
         return False if _is(where, *_MAKERS) else None
 
-    def keep(self, where: Any, kept: Sequence[PendingJob]) -> None:
+    def keep(self, where: Any, pending: Sequence[PendingJob]) -> None:
         """See TransactionAdapter."""
         if _is(where, *_SCOPED):
             where = where.registry()
         if _is(where, *_SESSIONS):
             session = getattr(where, "sync_session", where)
-            _of_session(session).add(session, kept)
+            _of_session(session).add(session, pending)
         else:
             connection = getattr(where, "sync_connection", where)
-            _of_connection(connection).add(connection, kept)
+            _of_connection(connection).add(connection, pending)
 
 
 def _is(where: object, *classes: tuple[str, str]) -> bool:

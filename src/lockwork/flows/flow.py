@@ -17,23 +17,23 @@ from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues.flows import MOST_JOBS, MOST_LINKS, FlowJob, Policy
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.call import ResultCall
-from lockwork.tasks.result_refs import ResultRef
+from lockwork.tasks.call import ResultCall, ResultRef
 from lockwork.tasks.task import Task
+from lockwork.validation import one_of
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPlacement:
-    """What is known of it from the calls that the flow has so far; its jobs end and begin in one atomic step."""
+    """The queue and partition of a flow, as far as its calls decide them; all its jobs live there."""
 
     partitions: Partitions
     queue: str | None = None
     place: str | None = None
-    """The partition, once it is decided."""
+    """The partition, once a key or group decides it."""
     decided_by: str = ""
 
     def with_call(self, call: object) -> FlowPlacement:
-        """The same for a flow that has this call, too; raises ConfigError for one that belongs elsewhere."""
+        """Return the placement with this call added; raises ConfigError for a call of another queue or partition."""
         if not isinstance(call, ResultCall):
             raise ConfigError(f"a flow is made of calls, such as fetch.call(1), not {call!r:.60}")
         if self.queue is not None and call.queue != self.queue:
@@ -54,18 +54,18 @@ class FlowPlacement:
         return self if self.place is not None else replace(self, queue=call.queue, place=place, decided_by=name)
 
     def chosen(self) -> str:
-        """The queue, or partition, of one run; that of an empty flow is the one in which flows are looked for."""
+        """Return the queue or partition of one run; an empty flow goes to the default queue."""
         return self.place or self.partitions.random(self.queue or "default")
 
 
 R = TypeVar("R")
 S = TypeVar("S")
 Next = Task[[R], S, Any] | Callable[[R], ResultCall[S]] | ResultCall[S]
-"""What comes after a job: a task that takes its result, a function that makes a call of it, or a call without it."""
+"""The next step of a chain: a task that takes the result, a function that makes a call of it, or a call without it."""
 
 
 class Node(ResultRef, Generic[R]):
-    """A job of a flow, to be used as an argument of calls that are added later: they get its result."""
+    """A job of a flow; as an argument of a call that is added later, it is replaced by its result."""
 
     __slots__ = ("flow", "may_fail", "number", "task")
 
@@ -77,7 +77,7 @@ class Node(ResultRef, Generic[R]):
 
     @property
     def value(self) -> R:
-        """The node itself; for type checkers it is what its job will return."""
+        """The node itself; to type checkers, the result of its job."""
         return cast("R", self)
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Node(ResultRef, Generic[R]):
 
 
 class Flow:
-    """A plan of jobs that wait for each other; nothing is sent before `enqueue`, and each `enqueue` is a new run."""
+    """A plan of jobs that wait for each other; `enqueue` sends it, and each `enqueue` is a new run."""
 
     def __init__(self, runtime: Runtime, config: Config, errors: Errors, on_failure: Policy = "fail") -> None:
         self.on_failure: Policy = _policy(on_failure)
@@ -110,9 +110,9 @@ class Flow:
     ) -> Node[R]:
         """Add a call; its job runs when the jobs whose results it uses, and those in `after`, have ended.
 
-        `on_failure`: what its failure means, "fail" (those that wait for it are cancelled), "ignore" (they get None for
-        its result) or "compensate" (as "fail"; and once all have ended, what succeeded is compensated, the latest
-        first). `compensate`: what undoes it. Raises ConfigError.
+        `on_failure`: what its failure does: "fail" cancels the jobs that wait for it, "ignore" gives them None as its
+        result, "compensate" is "fail" and then runs the compensations of the jobs that succeeded, the latest first.
+        `compensate`: a call, or a task, that undoes this job. Raises ConfigError.
         """
         number = len(self._jobs) + 1
         policy = self.on_failure if on_failure is None else _policy(on_failure)
@@ -135,7 +135,7 @@ class Flow:
             compensation = self._undo(node, compensate, own)
             home = home.with_call(compensation)
             undo = compensation.record
-        # from here on nothing is refused: a plan has nothing of a call that was
+        # nothing below raises: a call that is refused leaves no trace in the plan
         self._home, self._links = home, links
         self._jobs.append(FlowJob(call.record, sorted(parents), call.delay_ms, policy, undo))
         self._returns[number] = call.returns
@@ -145,15 +145,15 @@ class Flow:
         return node
 
     def chain(self, first: ResultCall[Any] | Any, *steps: Next[Any, Any]) -> Node[Any]:
-        """Add calls of which each waits for the one before; returns the last one's node.
+        """Add calls that each wait for the one before; return the last node.
 
-        `first` is a call, a node, or a list of nodes; each step is a task that takes the result before as its argument,
-        a function that gets it and returns a call, or a call that does without it.
+        `first` is a call, a node, or a list of nodes. Each step is a task that takes the previous result, a function
+        that takes it and returns a call, or a call that does not use it.
         """
         if isinstance(first, ResultCall):
             last: Any = self.add(first)
         elif isinstance(first, Node) or (steps and isinstance(first, list | tuple)):
-            self._numbers(first)  # raises for what is no job of this flow
+            self._numbers(first)  # raises for a node of another flow
             last = first
         else:
             raise ConfigError(f"a chain begins with a call, such as fetch.call(1), not {first!r:.60}")
@@ -162,9 +162,9 @@ class Flow:
         return cast("Node[Any]", last)
 
     def group(self, calls: Iterable[Any]) -> list[Any]:
-        """Add calls that wait for nothing; returns their nodes, to be used as an argument: a list of results.
+        """Add calls that wait for nothing; return their nodes, an argument that becomes the list of results.
 
-        Nodes, and lists of nodes, among the calls stay as they are: so groups can have chains and groups in them.
+        Nodes, and lists of nodes, among the calls are returned unchanged, so a group can contain chains and groups.
         """
         if isinstance(calls, ResultCall | ResultRef):
             raise ConfigError("a group is a list of calls, such as [fetch.call(1), fetch.call(2)], and this is one")
@@ -175,7 +175,7 @@ class Flow:
         return cast("Node[R]", self.chain(self.group(calls), callback))
 
     def returning(self, answer: Any) -> Flow:
-        """Say what the flow's result is: a node's, or that of each node in a list; returns the flow."""
+        """Choose the flow's result: a node's, or that of each node in a list; return the flow."""
         self._answer = self._numbers(answer)
         return self
 
@@ -227,7 +227,9 @@ class Flow:
 
     def _number(self, node: ResultRef) -> int:
         if not isinstance(node, Node) or node.flow is not self:
-            raise ConfigError(f"{node!r:.60} is no job of this flow: what waits for it must be added to the same flow")
+            raise ConfigError(
+                f"{node!r:.60} is no job of this flow: add jobs that wait for each other to the same flow"
+            )
         return node.number
 
     def _numbers(self, answer: Any) -> Any:
@@ -236,7 +238,7 @@ class Flow:
         return self._number(answer)
 
     def _needs_results(self, call: ResultCall[Any], own: int = 0) -> None:
-        """Raise ConfigError when a result that it uses is not kept; that of number `own` is."""
+        """Raise ConfigError if the call uses a result that is not stored, except that of number `own`."""
         for used in call.uses:
             if isinstance(used, Node) and used.number != own and used.number not in self._kept:
                 raise ConfigError(f"{call.task!r} uses the result of {used.task!r}, whose task has keep_result=False")
@@ -246,13 +248,11 @@ class Flow:
 
 
 def _policy(given: object) -> Policy:
-    if given not in get_args(Policy):
-        raise ConfigError(f"on_failure must be one of {', '.join(get_args(Policy))}, not {given!r}")
-    return cast("Policy", given)
+    return one_of(given, "on_failure", get_args(Policy))
 
 
 def _made(step: Any, last: Any) -> ResultCall[Any]:
-    """The call that a task, or a function, makes of what comes before it."""
+    """Return the call that a task, or a function, makes of the previous result."""
     call = step.call(last) if isinstance(step, Task) else step(last) if callable(step) else step
     if not isinstance(call, ResultCall):
         raise ConfigError(

@@ -16,7 +16,7 @@ from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.flows import FlowSight
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.result_refs import ResultRef
+from lockwork.tasks.call import ResultRef
 
 R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
@@ -24,7 +24,7 @@ FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """How a flow stands: how many jobs it has, and how many of them have ended in which way."""
+    """The state of a flow, and its jobs by outcome."""
 
     state: FlowState
     jobs: int = 0
@@ -43,7 +43,7 @@ class FlowStatus:
 
 
 class FlowRun:
-    """An enqueued flow; `id` and `queue` are all one needs to find it again, with `lw.flow(id=...)`."""
+    """An enqueued flow; `lw.flow(id=..., queue=...)` finds it again."""
 
     __slots__ = ("_errors", "_keys", "_returns", "_runtime", "id", "queue")
 
@@ -76,7 +76,7 @@ class FlowRun:
         return self._read(*await self._runtime.arun(self._outcome(timeout)))
 
     def inspect(self) -> FlowStatus:
-        """Read how the flow stands."""
+        """Read the flow's state, and count its jobs by outcome."""
         return _status(self._runtime.run(protocol.look(self._keys, self.id)))
 
     async def ainspect(self) -> FlowStatus:
@@ -84,9 +84,9 @@ class FlowRun:
         return _status(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
     def cancel(self) -> bool:
-        """Cancel all of its jobs that have not ended; False when the flow has ended, or is unknown.
+        """Cancel all of its jobs that have not ended; False if the flow has ended, or is unknown.
 
-        Jobs that run are cancelled by their workers. What has succeeded stays done, or is compensated, if it shall be.
+        Workers cancel running jobs. Jobs that succeeded are compensated if the policy says so.
         """
         return self._runtime.run(self._cancel())
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lockwork.injection.depends import INJECTED, Depends
-from lockwork.injection.overriding import Overrides
+from lockwork.injection.depends import INJECTED, Depends, Overrides
 from lockwork.injection.plan import Injection
 from lockwork.injection.scopes import WorkerScope
 

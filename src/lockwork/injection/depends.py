@@ -1,8 +1,9 @@
-"""How a parameter says that it is injected."""
+"""What users write: parameters that are injected, and providers that replace others in tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 from lockwork.errors import ConfigError
@@ -54,3 +55,34 @@ INJECTED: Any = _Injected()
 def named(function: Callable[..., Any]) -> str:
     """A function's name for messages."""
     return str(getattr(function, "__qualname__", None) or repr(function)).replace("<locals>.", "")
+
+
+class Overrides:
+    """Providers that replace others, in tests; `version` changes with each replacement."""
+
+    def __init__(self) -> None:
+        self.version: int = 0
+        self._instead: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+    def chosen(self, provider: Callable[..., Any]) -> Callable[..., Any]:
+        """The provider to use for this one."""
+        return self._instead.get(provider, provider)
+
+    @contextmanager
+    def put(self, provider: Callable[..., Any], instead: Callable[..., Any]) -> Iterator[None]:
+        """Use `instead` within the block; it has the scope of the one that it replaces."""
+        if not callable(provider) or not callable(instead):
+            raise ConfigError("a provider is overridden by another function")
+        before = self._instead.get(provider)
+        self._set(provider, instead)
+        try:
+            yield
+        finally:
+            self._set(provider, before)
+
+    def _set(self, provider: Callable[..., Any], instead: Callable[..., Any] | None) -> None:
+        if instead is None:
+            self._instead.pop(provider, None)
+        else:
+            self._instead[provider] = instead
+        self.version += 1

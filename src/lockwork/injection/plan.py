@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from lockwork.errors import ConfigError
-from lockwork.injection.depends import Depends, Scope, named
-from lockwork.injection.overriding import Overrides
+from lockwork.injection.depends import Depends, Overrides, Scope, named
 from lockwork.injection.reading import check_provider, dependencies
 
 Kind = Literal["value", "awaited", "generator", "async generator"]

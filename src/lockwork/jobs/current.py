@@ -1,4 +1,4 @@
-"""What a running job knows about itself, and what it may say while it runs."""
+"""The current job inside a worker: what it knows about itself, and what it can report while it runs."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class JobContext:
         self.tags: tuple[str, ...] = tags
         self.thread: Interruptible | None = None
         self.cancelled: bool = False
-        """Whether the job is being cancelled: for a thread to look at, where it cannot be interrupted."""
+        """True if the job is being cancelled; for threads that cannot be interrupted."""
         self.over: bool = False
-        """Whether only hooks are still told of it, so that there is nothing to cancel."""
+        """True if only its hooks still run, so that there is nothing to cancel."""
 
     @property
     def id(self) -> str:
@@ -172,7 +172,7 @@ class SlotContext:
         """The lane's own task."""
 
     def stop(self) -> None:
-        """Cancel the job in hand, once: a coroutine where it waits, a thread where it is."""
+        """Cancel the current job, once: a coroutine at its `await`, a thread between two instructions."""
         job = self.job
         if job is None or job.over:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast
@@ -20,7 +20,7 @@ from lockwork.errors import (
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
-from lockwork.jobs.snapshot import ENDINGS, JobError, JobSnapshot, State, snapshot
+from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state_of, whereabouts
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
@@ -30,27 +30,26 @@ from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import several
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 _ASK = 0.5
-"""Seconds to find out where a job is, once the time for its result is over."""
+"""Seconds to find out where a job is, after its result timed out."""
 
 
 class Origin(NamedTuple):
-    """What the handles of one task's jobs have in common."""
+    """What the handles of one task's jobs in one queue share."""
 
     runtime: Runtime
     keys: QueueKeys
     returns: Any = Any
-    """What its function returns, as annotated."""
+    """The annotated return type of its function."""
     errors: Errors | None = None
 
 
 class Job(Generic[R]):
-    """An enqueued call of a task; `id` and `queue` are all one needs to find it again."""
+    """An enqueued call of a task; `lw.job(id, queue)` finds it again."""
 
     __slots__ = ("_from", "arrival", "id")
 
@@ -95,7 +94,7 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._at(self._state))
 
     def inspect(self) -> JobSnapshot:
-        """Read all that is known of the job: state, attempts, progress, error, tags, and when it is due or expires."""
+        """Read the job's state, attempts, progress, error and tags, and when it is due or expires."""
         return self._seen(self._from.runtime.run(self._placed()))
 
     async def ainspect(self) -> JobSnapshot:
@@ -103,7 +102,7 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._placed()))
 
     def attempts(self) -> int | None:
-        """How many attempts have ended; None when that is not known any more, as of a job that succeeded."""
+        """How many attempts have ended, by one call; None if unknown, for instance after success."""
         return self._seen(self._from.runtime.run(self._look())).attempts
 
     async def aattempts(self) -> int | None:
@@ -111,7 +110,7 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._look())).attempts
 
     def progress(self) -> Any:
-        """What the job last told of its progress; None if nothing, or if it ended while it waited."""
+        """What the job last reported as its progress, by one call; None if nothing, or if it ended while it waited."""
         return self._seen(self._from.runtime.run(self._look())).progress
 
     async def aprogress(self) -> Any:
@@ -119,7 +118,7 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._look())).progress
 
     def error(self) -> JobError | None:
-        """Why the job is dead: `type`, `text` and `traceback` of its error; None when it is not."""
+        """`type`, `text` and `traceback` of a dead job's error, by one call; None if the job is not dead."""
         return self._seen(self._from.runtime.run(self._look())).error
 
     async def aerror(self) -> JobError | None:
@@ -166,7 +165,7 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._cancel()) in ("cancelled", "running")
 
     def retry(self, delay: Duration = 0) -> bool:
-        """Let a job that is dead, cancelled or expired run again, with all its attempts; False for any other.
+        """Run a dead, cancelled or expired job again, with all its attempts; False for any other.
 
         A dead one keeps its checkpoints. A unique one takes its name again; False when another job has it by now. For
         one of a flow that was cancelled while it waited for others: False until these have ended.
@@ -178,9 +177,9 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
-        """Move a job that waits to another time, `delay` from now or `at` a moment with a zone.
+        """Move a waiting job to another time, `delay` from now or `at` a datetime with a time zone.
 
-        False when it does not wait (any more): it runs, has ended, or is unknown.
+        False if it does not wait: it runs, has ended, or is unknown.
         """
         return self._from.runtime.run(self._reschedule(delay, at)) == "scheduled"
 
@@ -192,24 +191,24 @@ class Job(Generic[R]):
         """Run a protocol on the job's queue."""
         return made(self._from.keys)
 
-    def _look(self, told: str = "") -> Protocol[control.JobSight]:
-        return self._at(lambda keys: control.look(keys, self.id, told, self._from.runtime.window_ms))
+    def _look(self, channel: str = "") -> Protocol[control.JobSight]:
+        return self._at(lambda keys: control.look(keys, self.id, channel, self._from.runtime.window_ms))
 
     def _placed(self) -> Protocol[control.JobSight]:
-        """Look, and tell ready from running: that takes another call."""
+        """Inspect the job; a second call distinguishes ready from running."""
         while True:
             sight = yield from self._look()
             if sight.state != "active":
                 return sight
             found = yield from self._at(lambda keys: control.where(keys, self.id))
-            if found.state != "gone":  # it has ended between the two
+            if found.state != "gone":  # else it has ended between the two calls
                 return replace(sight, state=found.state)
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
             found = yield from protocol.job_state(keys, self.id)
             if found.state != "active":
-                return _state(found)
+                return state_of(found)
             place = yield from control.where(keys, self.id)
             if place.state != "gone":
                 return cast("State", place.state)
@@ -229,7 +228,7 @@ class Job(Generic[R]):
         given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
         due = job_options.moment(given)
         if due is None:
-            raise ConfigError("say when the job shall run: reschedule(delay=...) or reschedule(at=...)")
+            raise ConfigError("say when the job should run: reschedule(delay=...) or reschedule(at=...)")
         return self._at(lambda keys: control.reschedule(keys, self.id, due))
 
     def _outcome(self, timeout: Duration | None) -> Protocol[tuple[JobState, control.Whereabouts | None]]:
@@ -264,7 +263,7 @@ class Job(Generic[R]):
             error = found.blob if found.state == "dead" else found.blob[1:]
             self._raise(Failure.read(error))
         if found.state != "ended":
-            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{_whereabouts(place)}")
+            raise ResultTimeout(f"job {self.id} in queue {self.queue!r} has not ended yet{whereabouts(place)}")
         if len(found.blob) == 1:
             raise ResultUnavailable(
                 f"job {self.id} in queue {self.queue!r} succeeded, and has no result: its task keeps none, or its time "
@@ -283,30 +282,41 @@ class Job(Generic[R]):
 
     @property
     def _searched(self) -> str:
-        """Where it was looked for."""
+        """The queues in which the job was looked for."""
         return f"queue {self.queue!r}"
 
     def __repr__(self) -> str:
         return f"<Job {self.id} queue={self.queue!r}>"
 
 
-def _state(found: JobState) -> State:
-    if found.state == "overdue":
-        return "expired"
-    if found.state == "ended":
-        return ENDINGS.get(found.blob[:1], "unknown")
-    return found.state  # type: ignore[return-value]  # the script has the same words for the others
+class FoundJob(Job[R]):
+    """A job that is found again by its id: the first call to the server looks for it in each of several queues.
 
+    Until then, and if it is in none of them, `queue` is the first one.
+    """
 
-def _whereabouts(place: control.Whereabouts | None) -> str:
-    if place is None or place.state == "gone":
-        return ""
-    said = f": it is {place.state}"
-    if place.state != "running" and place.paused:
-        return f"{said}, and the queue is paused"
-    served = (
-        several(place.workers, "worker process serves", "worker processes serve")
-        if place.workers
-        else "no worker serves"
-    )
-    return f"{said}, and {served} the queue"
+    __slots__ = ("_left", "_queues")
+
+    def __init__(self, origins: Sequence[Origin], id: str) -> None:
+        super().__init__(origins[0], id, "kept")
+        self._left: Sequence[Origin] = origins
+        """The queues to look in; empty once the job is found."""
+        self._queues = [origin.keys.name for origin in origins]
+
+    def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
+        if len(self._left) > 1:
+            yield from self._find()
+        return (yield from made(self._from.keys))
+
+    def _find(self) -> Protocol[None]:
+        for origin in self._left:
+            found = yield from protocol.job_state(origin.keys, self.id)
+            if found.state != "unknown":
+                self._from, self._left = origin, ()
+                return
+
+    @property
+    def _searched(self) -> str:
+        return (
+            f"queue {self._queues[0]!r}" if len(self._queues) == 1 else f"any of the queues {', '.join(self._queues)}"
+        )

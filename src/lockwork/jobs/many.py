@@ -62,7 +62,7 @@ _Rows = Iterable[tuple[Any, Any, Any, Any, Any, *tuple[Any, ...]]]
 
 
 class EnqueuesMany:
-    """What has `enqueue`, and enqueues many calls at once."""
+    """Enqueues many calls at once; a mixin for classes that have `enqueue`."""
 
     @overload
     def enqueue_many(self: _Takes1[A, R], arguments: Iterable[tuple[A]]) -> list[Job[R]]: ...
@@ -93,7 +93,7 @@ class EnqueuesMany:
 
 
 class AEnqueuesMany:
-    """The same in asyncio tasks."""
+    """Async version of `EnqueuesMany`."""
 
     @overload
     async def aenqueue_many(self: _Takes1[A, R], arguments: Iterable[tuple[A]]) -> list[Job[R]]: ...

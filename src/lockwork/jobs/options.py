@@ -1,6 +1,6 @@
-"""The rarer options of tasks and jobs: how they are checked, and how those of single jobs travel with them.
+"""How one job runs: the options that tasks and single jobs share, checked, and how a job carries its own.
 
-What is given for a single job goes into its body, as a fourth element, and a plain job's body has none.
+The options of a single job are the fourth element of its body; the body of a plain job has three at most.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _FAR = 366 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How one job is run, and what becomes of it; durations in seconds."""
+    """How one job runs, retries and stores its result; durations in seconds."""
 
     retries: int = 3
     backoff: Policy = 1.0
     timeout: float | None = None
     hard_timeout: float | None = None
     retry_on: tuple[str, ...] | None = None
-    """Names of the exception classes after which it is tried again; None: all."""
+    """Names of the exception classes after which it is retried; None: all."""
     give_up_on: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     result_ms: int = 0
-    """How long its result is kept, if not as long as all others."""
+    """How long its result is stored, in ms; 0: the app's `result_ttl`."""
     max_deliveries: int | None = None
 
     def again(self, error: BaseException) -> bool:
-        """Whether a job that failed like this is tried again."""
+        """Return True if a job that failed with this error is retried."""
         if self.retry_on is None and not self.give_up_on:
             return True
         names = {_name(known) for known in type(error).__mro__}
@@ -50,7 +50,7 @@ class RunOptions:
 
     @property
     def budget(self) -> Budget:
-        """How often it may fail, and be delivered at all."""
+        """Attempts and deliveries that the job may have."""
         return Budget(self.retries + 1, self.max_deliveries or 0)
 
 
@@ -58,7 +58,7 @@ Options = TypeVar("Options", bound=RunOptions)
 
 
 def read(given: Mapping[str, Any], options: Options) -> Options:
-    """Return the options with those that are given, checked; raises ConfigError."""
+    """Return the options with the given changes, checked; raises ConfigError."""
     changes: dict[str, Any] = {}
     if "retries" in given:
         changes["retries"] = whole(given["retries"], "retries", 0, _MOST)
@@ -83,12 +83,12 @@ def read(given: Mapping[str, Any], options: Options) -> Options:
 
 
 def replicas(given: Mapping[str, Any]) -> int:
-    """How many replicas must have a job; 0 when nothing is said. Raises ConfigError."""
+    """Return how many replicas must have a job; 0 unless given. Raises ConfigError."""
     return whole(given.get("replicas", 0), "replicas", 0, _REPLICAS)
 
 
 def moment(given: Mapping[str, Any]) -> int | None:
-    """When a job is due: ms from now on, or -ms since 1970; None when nothing is said. Raises ConfigError."""
+    """Return when a job is due: ms from now on, or -ms since 1970; None unless given. Raises ConfigError."""
     if "at" in given and "delay" in given:
         raise ConfigError("give delay or at, not both")
     if "delay" in given:
@@ -99,19 +99,19 @@ def moment(given: Mapping[str, Any]) -> int | None:
 
 
 def limit(given: Duration | datetime) -> int:
-    """When a job that has not begun expires, as `moment`."""
+    """Return when a job that has not started expires, in the form of `moment`."""
     return at(given, "expires") if isinstance(given, datetime) else milliseconds(given, "expires")
 
 
 def check_order(due: int, expires: int | None) -> None:
-    """Raise ConfigError for a job that could never run; a moment and a time from now on cannot be compared yet."""
+    """Raise ConfigError for a job that would expire first; a moment and a duration cannot be compared yet."""
     if due and expires is not None and (due < 0) == (expires < 0) and abs(expires) <= abs(due):
         both = ", since its delay and its expires both count from when it is enqueued" if due > 0 else ""
         raise ConfigError(f"the job would expire before it may begin{both}: give a later expires, or None")
 
 
 def at(given: object, what: str) -> int:
-    """A moment, which has a zone, as -ms since 1970; raises ConfigError."""
+    """Return a datetime with a time zone as -ms since 1970; raises ConfigError."""
     if not isinstance(given, datetime):
         raise ConfigError(f"{what} must be a datetime, not {given!r}")
     if given.utcoffset() is None:
@@ -126,7 +126,7 @@ def at(given: object, what: str) -> int:
 
 
 def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What a job must carry for its own options, besides what is `known`; raises ConfigError for what cannot travel."""
+    """Return what a job must carry for its options, added to `known`; raises ConfigError for a function as backoff."""
     extra: dict[str, Any] = dict(known or {})
     if "backoff" in given:
         extra.pop("pauses", None)
@@ -150,9 +150,9 @@ def sent(given: Mapping[str, Any], options: RunOptions, known: Mapping[str, Any]
 
 
 def carried(extra: object, options: Options) -> Options:
-    """The options of a job that brought some of its own; raises ValueError for what cannot be read."""
+    """Return the options of a job that carries some of its own; raises ValueError if they cannot be read."""
     if not isinstance(extra, dict):
-        raise ValueError("its options are not an object")  # noqa: TRY004 - what the wire brings has no type yet
+        raise ValueError("its options are not an object")  # noqa: TRY004 - stored data has no type yet
     try:
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in extra.items()}
         pauses = changes.pop("pauses", None)

@@ -1,4 +1,4 @@
-"""A job as it was seen at one moment."""
+"""What the server said of a job at one moment, as users read it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from lockwork.protocol.queues import record_header, records
-from lockwork.protocol.queues.job_control import JobSight
+from lockwork.protocol.queues.job_control import JobSight, Whereabouts
+from lockwork.protocol.queues.leases import JobState
+from lockwork.validation import several
 
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}
-"""What the first byte of an outcome says."""
+"""The states by the first byte of an outcome."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class JobError:
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """What was known of a job; what is not known is None."""
+    """A job at one moment; an unknown value is None."""
 
     id: str
     queue: str
@@ -59,6 +61,30 @@ def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
         expires=_moment(sight.expires),
         tags=tags,
     )
+
+
+def state_of(found: JobState) -> State:
+    """Return the state of a job that is not active."""
+    if found.state == "overdue":
+        return "expired"
+    if found.state == "ended":
+        return ENDINGS.get(found.blob[:1], "unknown")
+    return found.state  # type: ignore[return-value]  # the script has the same words for the others
+
+
+def whereabouts(place: Whereabouts | None) -> str:
+    """Say where a job is that has not ended, and whether a worker serves its queue."""
+    if place is None or place.state == "gone":
+        return ""
+    said = f": it is {place.state}"
+    if place.state != "running" and place.paused:
+        return f"{said}, and the queue is paused"
+    served = (
+        several(place.workers, "worker process serves", "worker processes serve")
+        if place.workers
+        else "no worker serves"
+    )
+    return f"{said}, and {served} the queue"
 
 
 def _error(stored: bytes) -> JobError:

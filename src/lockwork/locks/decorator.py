@@ -1,4 +1,4 @@
-"""A handle as a decorator: the function runs while it is held, under a name that may come from its arguments."""
+"""A handle as a decorator: each call goes through the handle, whose name may come from the call's arguments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ R = TypeVar("R")
 
 
 class Decorating:
-    """For handles that `with` and `async with` hold; `_template` makes the name of a call, if the name has braces."""
+    """For handles that decorate functions; `_template` makes the name of a call, if the name has braces.
+
+    Each call holds the handle, with `with` or `async with`; a subclass may do something else.
+    """
 
     name: str
     _template: Template | None
-
-    def _named(self, name: str) -> Self:
-        raise NotImplementedError
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
@@ -29,30 +29,49 @@ class Decorating:
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
 
     def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]:
-        """Decorate `function`, `async def` or `def`: each call holds this handle while it runs. Raises ConfigError."""
+        """Decorate `function`, `async def` or `def`: each call holds this handle, or runs through it.
+
+        Raises ConfigError.
+        """
+        self._check_decorated(function)
+        naming = None if self._template is None else self._template.bind(function)
+        chosen = self._chosen
+
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+
+            @wraps(function)
+            async def through(*args: Any, **kwargs: Any) -> Any:
+                return await chosen(naming, args, kwargs)._acall(function, args, kwargs)  # noqa: SLF001 - like this one
+
+            return through
+
+        @wraps(function)
+        def through_blocking(*args: Any, **kwargs: Any) -> Any:
+            return chosen(naming, args, kwargs)._call(function, args, kwargs)  # noqa: SLF001 - a handle like this one
+
+        return through_blocking
+
+    def _check_decorated(self, function: Callable[..., Any]) -> None:
         if not callable(function):
             raise ConfigError(f"{self!r} decorates functions, not {function!r}")
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(
                 f"{function.__qualname__} is a generator, which runs after its call: hold {self!r} inside it"
             )
-        naming = None if self._template is None else self._template.bind(function)
 
-        def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return self if naming is None else self._named(naming(*args, **kwargs))
+    def _chosen(self, naming: Callable[..., str] | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Self:
+        return self if naming is None else self._named(naming(*args, **kwargs))
 
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    def _named(self, name: str) -> Self:
+        """The same handle for another name."""
+        raise NotImplementedError
 
-            @wraps(function)
-            async def held(*args: Any, **kwargs: Any) -> Any:
-                async with chosen(args, kwargs):
-                    return await function(*args, **kwargs)
+    def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        held: Any = self
+        with held:
+            return function(*args, **kwargs)
 
-            return held
-
-        @wraps(function)
-        def held_blocking(*args: Any, **kwargs: Any) -> Any:
-            with chosen(args, kwargs):
-                return function(*args, **kwargs)
-
-        return held_blocking
+    async def _acall(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        held: Any = self
+        async with held:
+            return await function(*args, **kwargs)

@@ -1,1 +1,1 @@
-"""Queues as their operators see them."""
+"""Queues: limits, dead jobs, locks and stocks that live with a queue, and delay queues."""

@@ -1,10 +1,10 @@
-"""The dead set of a queue as its operators see it: search it, group it by error, run its jobs again, or delete them."""
+"""The dead jobs of a queue: search them, group them by error, run them again, or delete them."""
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict, Unpack
 
 import msgspec
@@ -15,14 +15,15 @@ from lockwork.errors import ConfigError
 from lockwork.ids import new_id
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked
-from lockwork.protocol.queues import dead
 from lockwork.protocol.queues import dead as protocol
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage, Filter
+from lockwork.queues.limits import MOST
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import whole
 
 
 class Matching(TypedDict, total=False):
-    """Which dead jobs are meant; what is left out does not matter."""
+    """Which dead jobs match; an option that is left out matches all."""
 
     task: str
     """The task's name."""
@@ -37,15 +38,15 @@ class Matching(TypedDict, total=False):
 
 
 class DeadSet:
-    """A handle to the dead jobs of one queue.
+    """A handle to the dead jobs of one queue, in all its partitions.
 
-    What is done to many jobs is done in steps, so that the server never stops for it; interrupted, it has been done to
-    some of them, and can be done again.
+    A change of many jobs is made in steps, so that it never blocks the server. If it is interrupted, some of the jobs
+    are changed, and you can repeat it.
     """
 
-    def __init__(self, runtime: Runtime, keys: QueueKeys, queue: str) -> None:
+    def __init__(self, runtime: Runtime, partitions: Sequence[QueueKeys], queue: str) -> None:
         self._runtime = runtime
-        self._keys = keys
+        self._partitions = partitions
         self._queue = queue
 
     def count(self, **matching: Unpack[Matching]) -> int:
@@ -59,13 +60,13 @@ class DeadSet:
     def search(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """Read up to `limit` jobs that match, the newest first; `after` is the `next` of the page before.
 
-        Of a job with a long record its arguments are left out; `get` has them, and the traceback.
+        The arguments of a job with a long record are left out; `get` returns them, and the traceback.
         """
-        return self._runtime.run(self._page(checked_filter(matching), after, positive(limit, "limit")))
+        return self._runtime.run(self._page(checked_filter(matching), after, _most(limit)))
 
     async def asearch(self, *, limit: int = 100, after: str = "", **matching: Unpack[Matching]) -> DeadPage:
         """Async version of `search`."""
-        return await self._runtime.arun(self._page(checked_filter(matching), after, positive(limit, "limit")))
+        return await self._runtime.arun(self._page(checked_filter(matching), after, _most(limit)))
 
     def get(self, id: str) -> DeadJob | None:
         """Read all of one job; None when it is not dead."""
@@ -97,13 +98,13 @@ class DeadSet:
     def retry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Make all jobs that match ready to run again, or `limit` of them, the oldest first; returns how many.
 
-        Those that die while this goes on are not meant.
+        Jobs that die meanwhile are left.
         """
-        return self._runtime.run(self._retry_all(checked_filter(matching), _most(limit), anew))
+        return self._runtime.run(self._retry_all(checked_filter(matching), _all_or(limit), anew))
 
     async def aretry_all(self, *, anew: bool = True, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Async version of `retry_all`."""
-        return await self._runtime.arun(self._retry_all(checked_filter(matching), _most(limit), anew))
+        return await self._runtime.arun(self._retry_all(checked_filter(matching), _all_or(limit), anew))
 
     def delete(self, id: str) -> bool:
         """Delete one job; False when it is not dead."""
@@ -115,72 +116,138 @@ class DeadSet:
 
     def delete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Delete all jobs that match, or `limit` of them, the oldest first; returns how many."""
-        return self._runtime.run(self._delete_all(checked_filter(matching), _most(limit)))
+        return self._runtime.run(self._delete_all(checked_filter(matching), _all_or(limit)))
 
     async def adelete_all(self, *, limit: int | None = None, **matching: Unpack[Matching]) -> int:
         """Async version of `delete_all`."""
-        return await self._runtime.arun(self._delete_all(checked_filter(matching), _most(limit)))
+        return await self._runtime.arun(self._delete_all(checked_filter(matching), _all_or(limit)))
 
     def _count(self, wanted: Filter) -> Protocol[int]:
-        return protocol.count(self._keys, wanted)
+        found = 0
+        for partition in self._partitions:
+            found += yield from protocol.count(partition, wanted)
+        return found
 
     def _groups(self, wanted: Filter) -> Protocol[list[DeadGroup]]:
-        return protocol.groups(self._keys, wanted)
+        same: defaultdict[tuple[str, str], list[DeadGroup]] = defaultdict(list)
+        for partition in self._partitions:
+            for group in (yield from protocol.groups(partition, wanted)):
+                same[group.error, group.task or ""].append(group)
+        return [_merged(same[kind]) for kind in sorted(same, key=lambda kind: (-_jobs(same[kind]), kind))]
 
     def _get(self, id: str) -> Protocol[DeadJob | None]:
-        return protocol.get(self._keys, id)
+        for partition in self._partitions:
+            job = yield from protocol.get(partition, id)
+            if job is not None:
+                return job
+        return None
 
     def _retry(self, id: str, anew: bool) -> Protocol[bool]:
-        return dead.retry_one(self._keys, id, new_id(), anew=anew)
+        for partition in self._partitions:
+            if (yield from protocol.retry_one(partition, id, new_id(), anew=anew)):
+                return True
+        return False
 
     def _delete(self, id: str) -> Protocol[bool]:
-        return dead.delete_one(self._keys, id, new_id())
-
-    def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:
-        return protocol.page(self._keys, wanted, _cursor(after), most, newest=True)
+        for partition in self._partitions:
+            if (yield from protocol.delete_one(partition, id, new_id())):
+                return True
+        return False
 
     def _retry_all(self, wanted: Filter, most: int | None, anew: bool) -> Protocol[int]:
-        return dead.retry(self._keys, wanted, new_id(), most, anew=anew)
+        return self._up_to(most, lambda keys, left: protocol.retry(keys, wanted, new_id(), left, anew=anew))
 
     def _delete_all(self, wanted: Filter, most: int | None) -> Protocol[int]:
-        return dead.delete(self._keys, wanted, new_id(), most)
+        return self._up_to(most, lambda keys, left: protocol.delete(keys, wanted, new_id(), left))
+
+    def _up_to(self, most: int | None, change: Callable[[QueueKeys, int | None], Protocol[int]]) -> Protocol[int]:
+        """Change `most` jobs, partition by partition; returns how many."""
+        done = 0
+        for partition in self._partitions:
+            if most is None or done < most:
+                done += yield from change(partition, None if most is None else most - done)
+        return done
+
+    def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:
+        """Read a page of each partition, and show the newest jobs of all of them."""
+        cursors = _cursors(after, len(self._partitions))
+        found: list[tuple[DeadJob, int]] = []
+        pages: dict[int, DeadPage] = {}
+        for number, cursor in enumerate(cursors):
+            if cursor is not None:  # None: that partition was read to its end
+                page = pages[number] = yield from protocol.page(
+                    self._partitions[number], wanted, cursor, most, newest=True
+                )
+                found += [(job, number) for job in page.jobs]
+        found.sort(key=lambda each: -float(each[0].died))  # jobs of one partition stay in their order
+        shown = found[:most]
+        for number, page in pages.items():
+            mine = [job for job, whose in shown if whose == number]
+            if len(mine) == len(page.jobs):
+                cursors[number] = page.next
+            elif mine:
+                cursors[number] = protocol.behind(page, mine[-1])
+            elif not cursors[number]:
+                cursors[number] = protocol.begun(page)
+        problem = next((page.problem for page in pages.values() if page.problem), None)
+        read_at = max((page.at_ms for page in pages.values()), default=0)
+        return DeadPage([job for job, _ in shown], _next(cursors), problem, read_at)
 
     def __repr__(self) -> str:
         return f"<DeadSet of queue {self._queue!r}>"
 
 
-def positive(number: object, what: str) -> int:
-    """Return a count of 1 or more; raises ConfigError."""
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise ConfigError(f"{what} must be a whole number of 1 or more, not {number!r}")
-    return number
+def _most(limit: object) -> int:
+    return whole(limit, "limit", 1, MOST)
 
 
-def _most(limit: int | None) -> int | None:
-    return None if limit is None else positive(limit, "limit")
+def _all_or(limit: int | None) -> int | None:
+    return None if limit is None else _most(limit)
 
 
 def _id(id: object) -> str:
-    # not only ids that we give out: whatever came into the dead set can be taken out of it
+    # other programs may have put a job with any id into the dead set
     if not isinstance(id, str) or not id:
         raise ConfigError(f"a job's id is text, not {id!r}")
     return id
 
 
-def _cursor(after: object) -> str:
-    """Return the `next` of a page, or ''; raises ConfigError."""
-    if after != "":
-        try:
-            if not isinstance(after, str):
-                raise TypeError(after)
-            protocol.check_cursor(after)
-        except (ValueError, TypeError):
-            raise ConfigError(f"after is the `next` of an earlier page, not {after!r}") from None
-    return str(after)
+_decode = msgspec.json.Decoder(list[str | None]).decode
+
+
+def _cursors(after: object, partitions: int) -> list[str | None]:
+    """Read the `next` of a page: where each partition continues, "" at its beginning, None when it was read to its end.
+
+    Raises ConfigError.
+    """
+    if after == "":
+        return [""] * partitions
+    try:
+        if not isinstance(after, str):
+            raise TypeError(after)
+        cursors: list[str | None] = [after] if partitions == 1 else _decode(urlsafe_b64decode(after))
+        for cursor in cursors:
+            if cursor:
+                protocol.check_cursor(cursor)
+        if len(cursors) != partitions:
+            raise ValueError(after)
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        of = f" of a queue of {partitions} partitions" if partitions > 1 else ""
+        raise ConfigError(f"after is the `next` of an earlier page{of}, not {after!r:.80}") from None
+    return cursors
+
+
+def _next(cursors: Sequence[str | None]) -> str | None:
+    """Return the `next` of a page that leaves the partitions here; None when all were read to their end."""
+    if len(cursors) == 1:
+        return cursors[0]
+    if not any(cursor is not None for cursor in cursors):
+        return None
+    return urlsafe_b64encode(msgspec.json.encode(cursors)).decode()
 
 
 def checked_filter(matching: Matching) -> Filter:
-    """Return what is searched by, if usable; raises ConfigError."""
+    """Check what to search by; raises ConfigError."""
     check_names(matching, Matching, "dead jobs cannot be searched by")
     task, error, text = matching.get("task"), matching.get("error"), matching.get("text")
     for name, given in (("error", error), ("text", text)):
@@ -199,114 +266,12 @@ def _age(given: Duration | None, what: str) -> int | None:
     return None if given is None else milliseconds(given, what, zero=True)
 
 
-class PartitionedDeadSet(DeadSet):
-    """What DeadSet is for one queue."""
-
-    def __init__(self, runtime: Runtime, keys: Sequence[QueueKeys], queue: str) -> None:
-        super().__init__(runtime, keys[0], queue)
-        self._all = keys
-
-    def _count(self, wanted: Filter) -> Protocol[int]:
-        found = 0
-        for each in self._all:
-            found += yield from protocol.count(each, wanted)
-        return found
-
-    def _groups(self, wanted: Filter) -> Protocol[list[DeadGroup]]:
-        same: defaultdict[tuple[str, str], list[DeadGroup]] = defaultdict(list)
-        for each in self._all:
-            for group in (yield from protocol.groups(each, wanted)):
-                same[group.error, group.task or ""].append(group)
-        return [_one(same[kind]) for kind in sorted(same, key=lambda kind: (-_jobs(same[kind]), kind))]
-
-    def _get(self, id: str) -> Protocol[DeadJob | None]:
-        for each in self._all:
-            job = yield from protocol.get(each, id)
-            if job is not None:
-                return job
-        return None
-
-    def _retry(self, id: str, anew: bool) -> Protocol[bool]:
-        for each in self._all:
-            if (yield from dead.retry_one(each, id, new_id(), anew=anew)):
-                return True
-        return False
-
-    def _delete(self, id: str) -> Protocol[bool]:
-        for each in self._all:
-            if (yield from dead.delete_one(each, id, new_id())):
-                return True
-        return False
-
-    def _retry_all(self, wanted: Filter, most: int | None, anew: bool) -> Protocol[int]:
-        done = 0
-        for each in self._all:
-            if most is None or done < most:
-                left = None if most is None else most - done
-                done += yield from dead.retry(each, wanted, new_id(), left, anew=anew)
-        return done
-
-    def _delete_all(self, wanted: Filter, most: int | None) -> Protocol[int]:
-        done = 0
-        for each in self._all:
-            if most is None or done < most:
-                left = None if most is None else most - done
-                done += yield from dead.delete(each, wanted, new_id(), left)
-        return done
-
-    def _page(self, wanted: Filter, after: str, most: int) -> Protocol[DeadPage]:
-        places = _read(after, len(self._all))
-        found: list[tuple[DeadJob, int]] = []
-        pages: dict[int, DeadPage] = {}
-        for number, place in enumerate(places):
-            if place is not None:  # None: all of that partition has been seen
-                pages[number] = yield from protocol.page(self._all[number], wanted, place, most, newest=True)
-                found += [(job, number) for job in pages[number].jobs]
-        found.sort(key=lambda each: -float(each[0].died))  # those of one partition stay in their order
-        shown = found[:most]
-        for number, page in pages.items():
-            mine = [job for job, whose in shown if whose == number]
-            if len(mine) == len(page.jobs):
-                places[number] = page.next
-            elif mine:
-                places[number] = protocol.behind(page, mine[-1])
-            elif not places[number]:
-                places[number] = protocol.begun(page)
-        problems = [page.problem for page in pages.values() if page.problem]
-        more = any(place is not None for place in places)
-        return DeadPage([job for job, _ in shown], _token(places) if more else None, problems[0] if problems else None)
-
-
 def _jobs(groups: Sequence[DeadGroup]) -> int:
     return sum(group.count for group in groups)
 
 
-def _one(groups: Sequence[DeadGroup]) -> DeadGroup:
-    """One group of those of several partitions."""
+def _merged(groups: Sequence[DeadGroup]) -> DeadGroup:
+    """Make one group of the same groups of several partitions."""
     newest = min(groups, key=lambda group: group.newest)
     oldest = max(group.oldest for group in groups)
     return DeadGroup(newest.error, newest.task, _jobs(groups), oldest, newest.newest, newest.example)
-
-
-def _token(places: Sequence[str | None]) -> str:
-    """Where each partition goes on: '' at its beginning, None when all of it has been seen."""
-    return urlsafe_b64encode(msgspec.json.encode(places)).decode()
-
-
-def _read(after: object, partitions: int) -> list[str | None]:
-    if after == "":
-        return [""] * partitions
-    try:
-        if not isinstance(after, str):
-            raise TypeError(after)
-        places = msgspec.json.decode(urlsafe_b64decode(after), type=list[str | None])
-        for place in places:
-            if place:
-                protocol.check_cursor(place)
-        if len(places) != partitions:
-            raise ValueError(after)
-    except (ValueError, TypeError, msgspec.MsgspecError):
-        raise ConfigError(
-            f"after is the `next` of an earlier page of a queue of {partitions} partitions, not {after!r:.80}"
-        ) from None
-    return places

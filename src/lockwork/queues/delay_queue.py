@@ -1,4 +1,4 @@
-"""A delay queue as users hold it: `lw.delay_queue("orders").add("42", delay="30m")`."""
+"""The handle of a delay queue: `lw.delay_queue("orders").add("42", delay="30m")`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lockwork.protocol.effects import Protocol
 from lockwork.protocol.queues import delay_queue as protocol
 from lockwork.protocol.queues.delay_queue import Entry
 from lockwork.runtime.runtime import Runtime
-from lockwork.validation import whole
+from lockwork.validation import one_of, whole
 
 OnDuplicate = Literal["keep", "replace"]
 MOST = 10_000
@@ -25,9 +25,9 @@ _LATEST = 1 << 53
 
 
 class DelayQueue:
-    """Ids in the order of the times from which they may be taken, each at most once; threads and tasks may share it.
+    """Unique ids in order of the time from which they may be taken; threads and asyncio tasks may share it.
 
-    Taken means gone: what must survive the death of its taker belongs into a queue of jobs.
+    An id is taken at most once, and is lost if its taker crashes; use a queue of jobs for work that must survive.
     """
 
     def __init__(self, runtime: Runtime, prefix: str, name: str) -> None:
@@ -82,7 +82,7 @@ class DelayQueue:
         return await self._runtime.arun(protocol.peek(self._keys, _most(limit), due=due))
 
     def remove(self, id: str, score: int | None = None) -> bool:
-        """Remove an entry, whenever it is due; with the `score` that was read, only if nobody moved it since."""
+        """Remove an entry, whenever it is due; with the `score` that was read, only if it was not moved since."""
         return self._runtime.run(self._remove(id, score))
 
     async def aremove(self, id: str, score: int | None = None) -> bool:
@@ -115,13 +115,12 @@ class DelayQueue:
         self, ids: str | Iterable[str], delay: Duration, at: datetime | None, on_duplicate: OnDuplicate
     ) -> Protocol[int]:
         checked = [_id(ids)] if isinstance(ids, str) or not isinstance(ids, Iterable) else [_id(id) for id in ids]
-        if on_duplicate not in ("keep", "replace"):
-            raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {on_duplicate!r}")
+        chosen = one_of(on_duplicate, "on_duplicate", ("keep", "replace"))
         delay_us = round(seconds(delay, "delay", zero=True) * 1_000_000)
         if at is not None and delay_us:
             raise ConfigError("give a delay or a time, not both")
         moment = None if at is None else _moment(at)
-        return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=on_duplicate == "replace")
+        return protocol.add(self._keys, new_id(), checked, moment, delay_us, replace=chosen == "replace")
 
     def _pop(self, limit: int, wait: Duration | None) -> Protocol[list[Entry]]:
         patience = None if wait is None else seconds(wait, "wait", zero=True)

@@ -1,4 +1,4 @@
-"""The limits of a whole queue as people write and read them: rate, concurrency, size."""
+"""The limits of a whole queue, as users write and read them: rate, concurrency, size."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _UNITS = {1000: "s", 60_000: "m", 3_600_000: "h", 86_400_000: "d"}
 
 
 class LimitSettings(TypedDict, total=False):
-    """What `queue.limit` can set; None takes a limit away, and what is not given stays as it is."""
+    """The options of `queue.limit`; None removes a limit, and a limit that is not given stays."""
 
     rate: str | None
-    """How many jobs may begin in a time, over all workers: "100/s", "5/m", "10/30s"."""
+    """How many jobs may start in a time, over all workers: "100/s", "5/m", "10/30s"."""
     concurrency: int | None
     """How many jobs may run at once, over all workers."""
     size: int | None
@@ -28,7 +28,7 @@ class LimitSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """The limits in force; None is no limit."""
+    """The limits in force; None: no limit."""
 
     rate: str | None
     concurrency: int | None
@@ -36,15 +36,15 @@ class QueueLimits:
 
     @classmethod
     def of(cls, rules: QueueRules) -> QueueLimits:
-        """Write the server's rules as people do."""
+        """Return the server's rules in the form that users write."""
         return cls(None if rules.rate is None else _text(*rules.rate), rules.concurrency, rules.size)
 
 
 def changes(given: LimitSettings) -> dict[str, Argument]:
-    """Check what was given, and return it as the server keeps it; raises ConfigError."""
+    """Check the limits, and return them in the server's form; raises ConfigError."""
     check_names(given, LimitSettings, "a queue has no limit")
     if not given:
-        raise ConfigError("limit() sets rate, concurrency or size: give one of them, or None to take it away")
+        raise ConfigError("limit() sets rate, concurrency or size: give one of them, or None to remove it")
     found: dict[str, Argument] = {}
     if "rate" in given:
         found["rate"] = "" if given["rate"] is None else _rate(given["rate"])

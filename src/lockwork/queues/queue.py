@@ -1,4 +1,4 @@
-"""A queue as its operators see it: what is where, who works, what failed for good; and what holds for all of it."""
+"""The handle of a queue: its status, workers and dead jobs; pause, limit, drain or clear it; its locks."""
 
 from __future__ import annotations
 
@@ -23,32 +23,38 @@ from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.browse import WaitingJob
 from lockwork.protocol.queues.limits import QueueRules
 from lockwork.protocol.queues.status import QueueStatus, WorkerInfo
-from lockwork.queues.dead import DeadSet, PartitionedDeadSet, positive
-from lockwork.queues.limits import LimitSettings, QueueLimits, changes
+from lockwork.queues.dead import DeadSet
+from lockwork.queues.limits import MOST, LimitSettings, QueueLimits, changes
 from lockwork.queues.queue_lock import QueueLock
 from lockwork.runtime.runtime import Runtime
+from lockwork.validation import one_of, whole
+
+T = TypeVar("T")
 
 
 class Queue:
-    """A handle to one named queue."""
+    """A handle to one named queue, which has one partition or more.
+
+    Partitions are read and changed one after the other, so figures of several are not of one moment.
+    """
 
     def __init__(self, runtime: Runtime, config: Config, name: str, errors: Errors | None = None) -> None:
         self.name: str = checked_queue(name)
         self._errors = errors
         self._runtime = runtime
         self._config = config
-        self._keys = QueueKeys(config.prefix, name)
+        self._partitions = [QueueKeys(config.prefix, each) for each in config.partitions.names(name)]
         self._window_ms = in_milliseconds(config.result_ttl)
 
     @property
     def partitions(self) -> list[Queue]:
-        """Its partitions, each a queue of its own; of a queue that has none, the queue itself."""
-        return [self]
+        """Its partitions, each a queue of its own; a queue without partitions is its only one."""
+        return [Queue(self._runtime, self._config, each.name, self._errors) for each in self._partitions]
 
     @property
     def dead(self) -> DeadSet:
         """The jobs that failed for good."""
-        return DeadSet(self._runtime, self._keys, self.name)
+        return DeadSet(self._runtime, self._partitions, self.name)
 
     def lock(
         self,
@@ -63,12 +69,13 @@ class Queue:
     ) -> QueueLock:
         """A lock that lives with this queue: `grant.release_and_enqueue(task.call(...))` is one step.
 
-        Otherwise it is what `lw.lock` gives, with the same options, but of its own name: it does not exclude that one.
+        Its options are those of `lw.lock`. It does not exclude an `lw.lock` of the same name. If the queue has
+        partitions, the lock's name decides its partition.
         """
         return QueueLock(
             self._runtime,
             self._config,
-            self.name,
+            self._config.partitions.place(self.name, checked(name, "a lock's name")),
             name,
             wait=wait,
             lease=lease,
@@ -108,9 +115,9 @@ class Queue:
         return await self._runtime.arun(self._peek(limit, place, skip))
 
     def clear(self) -> int:
-        """Take away all jobs that wait, ready or scheduled, and return how many; what runs or is dead is left.
+        """Delete all jobs that wait, ready or scheduled, and return how many; running and dead jobs are left.
 
-        It is done in steps, so that the server never stops for it. A caller that waits for such a job's result gets
+        It works in steps, so that it never blocks the server. A caller that waits for such a job's result gets
         JobFailed.
         """
         return self._runtime.run(self._clear())
@@ -120,7 +127,7 @@ class Queue:
         return await self._runtime.arun(self._clear())
 
     def pause(self) -> None:
-        """Let no worker begin a job of this queue until `resume`; what runs goes on, and jobs can be enqueued."""
+        """Let no worker start a job of this queue until `resume`; running jobs continue, and jobs can be enqueued."""
         self._runtime.run(self._change({"paused": 1}))
 
     async def apause(self) -> None:
@@ -128,7 +135,7 @@ class Queue:
         await self._runtime.arun(self._change({"paused": 1}))
 
     def resume(self) -> None:
-        """Let the workers go on, at once."""
+        """Let the workers start jobs again, at once."""
         self._runtime.run(self._change({"paused": ""}))
 
     async def aresume(self) -> None:
@@ -136,9 +143,9 @@ class Queue:
         await self._runtime.arun(self._change({"paused": ""}))
 
     def limit(self, **limits: Unpack[LimitSettings]) -> QueueLimits:
-        """Set limits for all workers at once (see LimitSettings), or take them away by None; returns those in force.
+        """Set limits for all workers at once (see LimitSettings), or remove them by None; returns those in force.
 
-        Raises ConfigError.
+        Raises ConfigError, also for a limit but size=0 of a queue with partitions: limit each partition.
         """
         return QueueLimits.of(self._runtime.run(self._change(changes(limits))))
 
@@ -165,101 +172,47 @@ class Queue:
         """Async version of `drain`."""
         await self._runtime.arun(self._drain(_patience(timeout), delayed))
 
-    def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
-        return queue_status.status(self._keys)
-
-    def _clear(self) -> Protocol[int]:
-        return browse.clear(self._keys, new_id(), self._window_ms)
-
-    def _change(self, changed: dict[str, Argument]) -> Protocol[QueueRules]:
-        return rules.change(self._keys, changed)
-
-    def _rules(self) -> Protocol[QueueRules]:
-        return rules.rules(self._keys)
-
-    def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
-        return rules.drain(self._keys, self._runtime.channel, limit, delayed=delayed)
-
-    def _peek(self, limit: int, place: str, skip: int) -> Protocol[list[WaitingJob]]:
-        if place not in ("ready", "scheduled"):
-            raise ConfigError(f"place is 'ready' or 'scheduled', not {place!r}")
-        if isinstance(skip, bool) or not isinstance(skip, int) or skip < 0:
-            raise ConfigError(f"skip must be a number of jobs, 0 or more, not {skip!r}")
-        return self._peeked(place, skip, positive(limit, "limit"))
-
-    def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
-        return browse.peek(self._keys, place, skip, most)
-
-    def __repr__(self) -> str:
-        return f"<Queue {self.name!r}>"
-
-
-def _patience(timeout: Duration | None) -> float | None:
-    return None if timeout is None else seconds(timeout, "timeout", zero=True)
-
-
-T = TypeVar("T")
-
-
-class PartitionedQueue(Queue):
-    """A handle to a partitioned queue; what it says of several partitions is not of one moment."""
-
-    def __init__(self, runtime: Runtime, config: Config, name: str, errors: Errors | None = None) -> None:
-        super().__init__(runtime, config, name, errors)
-        self._all = [QueueKeys(config.prefix, each) for each in config.partitions.names(name)]
-
-    @property
-    def partitions(self) -> list[Queue]:
-        """Its partitions, each a queue of its own."""
-        return [Queue(self._runtime, self._config, each.name, self._errors) for each in self._all]
-
-    @property
-    def dead(self) -> DeadSet:
-        """The jobs of all partitions that failed for good."""
-        return PartitionedDeadSet(self._runtime, self._all, self.name)
-
-    def lock(self, name: str, **options: Any) -> QueueLock:
-        """A lock that lives on the partition that its name decides; see `Queue.lock`."""
-        home = self._config.partitions.place(self.name, checked(name, "a lock's name"))
-        return Queue(self._runtime, self._config, home, self._errors).lock(name, **options)
-
-    def _in_turn(self, ask: Callable[[QueueKeys], Protocol[T]]) -> Protocol[list[T]]:
+    def _each(self, ask: Callable[[QueueKeys], Protocol[T]]) -> Protocol[list[T]]:
+        """Ask each partition; returns their answers."""
         found: list[T] = []
-        for each in self._all:
-            answer = yield from ask(each)
+        for partition in self._partitions:
+            answer = yield from ask(partition)
             found.append(answer)
         return found
 
     def _status(self) -> Protocol[tuple[QueueStatus, list[WorkerInfo]]]:
-        found = yield from self._in_turn(queue_status.status)
+        found = yield from self._each(queue_status.status)
         return _sum([status for status, _ in found]), _workers([one for _, some in found for one in some])
 
     def _clear(self) -> Protocol[int]:
-        return sum((yield from self._in_turn(lambda each: browse.clear(each, new_id(), self._window_ms))))
+        return sum((yield from self._each(lambda keys: browse.clear(keys, new_id(), self._window_ms))))
 
     def _change(self, changed: dict[str, Argument]) -> Protocol[QueueRules]:
         for name, value in changed.items():
-            if name != "paused" and value != "" and (name, value) != ("size", 0):
+            if len(self._partitions) > 1 and name != "paused" and value != "" and (name, value) != ("size", 0):
                 raise ConfigError(
-                    f"queue {self.name!r} has {len(self._all)} partitions, and nobody counts for all of them at "
-                    f"once: give each a {name} of its own, lw.queue({self._all[0].name!r}).limit({name}=...), or "
-                    "limit groups"
+                    f"queue {self.name!r} has {len(self._partitions)} partitions, and no server counts for all of "
+                    f"them: give each a {name} of its own, lw.queue({self._partitions[0].name!r}).limit({name}=...), "
+                    "or limit groups"
                 )
-        return _in_force((yield from self._in_turn(lambda each: rules.change(each, changed))))
+        return _in_force((yield from self._each(lambda keys: rules.change(keys, changed))))
 
     def _rules(self) -> Protocol[QueueRules]:
-        return _in_force((yield from self._in_turn(rules.rules)))
+        return _in_force((yield from self._each(rules.rules)))
 
     def _drain(self, limit: float | None, delayed: bool) -> Protocol[bool]:
-        """Wait for one after the other, until all of them were found empty in turn: jobs may enqueue to any."""
+        """Wait for each partition in turn, until a round finds all of them empty: a job may enqueue to any of them."""
+        channel = self._runtime.channel
+        if len(self._partitions) == 1:
+            return (yield from rules.drain(self._partitions[0], channel, limit, delayed=delayed))
         began = yield Clock()
         at_once = True
         while True:
             waited = False
-            for each in self._all:
+            for partition in self._partitions:
                 left = None if limit is None else max(0.0, limit - ((yield Clock()) - began))
                 try:
-                    waited |= not (yield from rules.drain(each, self._runtime.channel, left, delayed=delayed))
+                    waited |= not (yield from rules.drain(partition, channel, left, delayed=delayed))
                 except WaitTimeout as error:
                     raise WaitTimeout(
                         f"queue {self.name!r} was not drained within {limit:g} s; of its partitions, {error}"
@@ -268,8 +221,14 @@ class PartitionedQueue(Queue):
                 return at_once
             at_once = False
 
+    def _peek(self, limit: int, place: str, skip: int) -> Protocol[list[WaitingJob]]:
+        one_of(place, "place", ("ready", "scheduled"))
+        return self._peeked(place, whole(skip, "skip", 0, MOST), whole(limit, "limit", 1, MOST))
+
     def _peeked(self, place: str, skip: int, most: int) -> Protocol[list[WaitingJob]]:
-        found = yield from self._in_turn(lambda each: browse.peek(each, place, 0, skip + most))
+        if len(self._partitions) == 1:
+            return (yield from browse.peek(self._partitions[0], place, skip, most))
+        found = yield from self._each(lambda keys: browse.peek(keys, place, 0, skip + most))
         if place == "scheduled":
             jobs = sorted((job for some in found for job in some), key=lambda job: job.due_in or 0.0)
         else:
@@ -278,7 +237,12 @@ class PartitionedQueue(Queue):
         return jobs[skip : skip + most]
 
     def __repr__(self) -> str:
-        return f"<Queue {self.name!r} of {len(self._all)} partitions>"
+        count = len(self._partitions)
+        return f"<Queue {self.name!r} of {count} partitions>" if count > 1 else f"<Queue {self.name!r}>"
+
+
+def _patience(timeout: Duration | None) -> float | None:
+    return None if timeout is None else seconds(timeout, "timeout", zero=True)
 
 
 def _sum(found: list[QueueStatus]) -> QueueStatus:
@@ -292,7 +256,7 @@ def _sum(found: list[QueueStatus]) -> QueueStatus:
 
 
 def _workers(found: list[WorkerInfo]) -> list[WorkerInfo]:
-    """One for each session, with its jobs of all partitions."""
+    """Merge the entries of each session, whose jobs are of several partitions."""
     same: defaultdict[str, list[WorkerInfo]] = defaultdict(list)
     for info in found:
         same[info.session].append(info)
@@ -303,7 +267,7 @@ def _workers(found: list[WorkerInfo]) -> list[WorkerInfo]:
 
 
 def _in_force(found: list[QueueRules]) -> QueueRules:
-    """What the limits of all partitions come to together; no limit where one of them has none."""
+    """Add up the limits of all partitions; no limit if one of them has none."""
     pauses = [one.paused for one in found if one.paused is not None]
     rates = [one.rate for one in found if one.rate is not None]
     at_once = [one.concurrency for one in found if one.concurrency is not None]

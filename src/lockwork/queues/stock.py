@@ -1,4 +1,4 @@
-"""A stock of units on sale, as the shop uses it: `phones.reserve(buyer, enqueue=place_order.call(buyer))`."""
+"""The handle of a stock of units on sale: `phones.reserve(buyer, enqueue=place_order.call(buyer))`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MOST = 10**12
 
 
 class Stock:
-    """Units that are reserved, then confirmed or released; a reservation that runs out gives its units back.
+    """Units that are reserved, then confirmed or released; an expired reservation returns its units.
 
-    It lives with a queue, so that a step and the job it enqueues are one: both happen or neither.
+    It lives with a queue, so that a change and the job it enqueues are one atomic step.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Stock:
     ) -> Reservation:
         """Set `n` units aside for `buyer` until `hold` is over, and enqueue a job whose id is the reservation's.
 
-        With `key`, a second call meets the first one's reservation as long as that lives, and enqueues nothing.
-        `wait` is how long to stand in line for units that come back (0: not at all, None: as long as it takes): they go
-        to the first whose wish they meet. Raises SoldOut, LimitReached, or QueueFull when the job has no room; then
+        With `key`, a second call returns the first one's reservation while that lasts, and enqueues nothing.
+        `wait` is how long to wait for returned units (0: not at all, None: without limit): they go to the first waiter
+        whose number they cover. Raises SoldOut, LimitReached, or QueueFull when the job has no room; then
         nothing was reserved or enqueued.
         """
         return self._runtime.run(self._reserve(buyer, n, hold, key, enqueue, wait))
@@ -126,7 +126,7 @@ class Stock:
     def reservations(self, buyer: str | None = None, limit: int = 100) -> list[Reservation]:
         """List up to `limit` reservations, held and confirmed, of one buyer or of all, in no order.
 
-        It looks through the whole stock, a thousand at a time: it is for operators, not for each request of a shop.
+        It reads the whole stock, a thousand at a time: for operators, not for each request of a shop.
         """
         return self._runtime.run(self._reservations(buyer, limit))
 
@@ -159,7 +159,7 @@ class Stock:
         return await self._runtime.arun(protocol.status(self._books, -whole(n, "n", 1, MOST), new_id()))
 
     def delete(self) -> bool:
-        """Forget everything about the stock; False if there was nothing. The next use opens it anew."""
+        """Delete the stock; False if it did not exist. The next use creates it again."""
         return self._runtime.run(protocol.delete(self._books, new_id()))
 
     async def adelete(self) -> bool:

@@ -3,22 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 import hiredis
 
-from lockwork.protocol.effects import Call, Effect, Park, Protocol
+from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
 from lockwork.runtime.async_connection import Mux
-from lockwork.runtime.clock import now
-from lockwork.runtime.driver import adrive
-from lockwork.runtime.endpoint import HEALTHY, REPLICAS, SHORTEST, TIMEOUT, Endpoint, limit
+from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
+from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
 from lockwork.runtime.replies import Failover, NoScript, Retry, acknowledged, raise_error
 from lockwork.runtime.resp import pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
 
+E = TypeVar("E")
 T = TypeVar("T")
+
+
+async def adrive(protocol: Generator[E, Any, T], perform: Callable[[E], Awaitable[Any]]) -> T:
+    """Run `protocol` to its end in this task; when the task is cancelled, the protocol's clean-up is done first."""
+    step: Callable[[Any], E] = protocol.send
+    value: Any = None
+    while True:
+        try:
+            effect = step(value)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        step = protocol.send
+        if type(effect) is Clock:
+            value = now()
+            continue
+        try:
+            value = await perform(effect)
+        except asyncio.CancelledError as cancelled:
+            await _clean_up(protocol, perform, cancelled)
+            raise
+        except BaseException as error:  # noqa: BLE001 - the protocol decides, and raises it again
+            step, value = protocol.throw, error
+
+
+async def _clean_up(
+    protocol: Generator[E, Any, Any], perform: Callable[[E], Awaitable[Any]], cancelled: asyncio.CancelledError
+) -> None:
+    """Let the protocol undo what it began, whatever else is cancelled meanwhile."""
+    task = asyncio.get_running_loop().create_task(_drive_out(protocol, perform, cancelled))
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):  # ours comes again; the task's own ends the loop
+            await asyncio.shield(task)
+    if not task.cancelled():
+        task.result()
+
+
+async def _drive_out(
+    protocol: Generator[E, Any, Any], perform: Callable[[E], Awaitable[Any]], cancelled: asyncio.CancelledError
+) -> None:
+    step: Callable[[Any], E] = protocol.throw
+    value: Any = cancelled
+    while True:
+        try:
+            effect = step(value)
+        except (StopIteration, asyncio.CancelledError):
+            return
+        try:
+            value = now() if type(effect) is Clock else await perform(effect)
+            step = protocol.send
+        except Exception as error:  # noqa: BLE001 - the protocol decides, and raises it again
+            step, value = protocol.throw, error
 
 
 class AsyncDriver:

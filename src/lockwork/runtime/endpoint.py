@@ -20,7 +20,6 @@ from redis.retry import Retry
 
 from lockwork.errors import ConfigError, ServerUnsuitable
 from lockwork.logs import Log
-from lockwork.protocol.effects import Call
 from lockwork.runtime.replies import Demoted, passing, raise_error, read_only
 from lockwork.runtime.resp import pack
 
@@ -120,25 +119,10 @@ TIMEOUT: float = 5.0
 """Seconds that a healthy server may take for a call; then the connection is given up and the call sent again."""
 
 
-REPLICAS: float = 1.0
-"""Seconds that replicas have to acknowledge a grant."""
-
-
 YOUNG: float = 1.0
 """Seconds in which a new connection is not closed for another, unless its server turned out to be a replica."""
-HEALTHY: float = 1.0
-"""Seconds that a healthy server may need for a call, whatever the caller's patience."""
 SHORTEST: float = 0.05
 """Seconds that even the last try of a call has."""
-
-
-def limit(call: Call, patience: float) -> float:
-    """Seconds that a call with this patience may take, all its tries together.
-
-    A healthy server gets a second, unless the call is brief; replicas that the call waits for get their time on top.
-    """
-    usual = patience if call.brief else max(HEALTHY, patience)
-    return usual + REPLICAS if call.replicas else usual
 
 
 class Endpoint:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable, Generator
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, TypeVar
 
 from lockwork.errors import BlockingCallError, LockworkError
 from lockwork.protocol.effects import Call, Clock, Effect, Park, Protocol
-from lockwork.runtime.clock import now
-from lockwork.runtime.driver import drive
-from lockwork.runtime.endpoint import REPLICAS, SHORTEST, TIMEOUT, YOUNG, Endpoint, Identity, limit
+from lockwork.runtime.clock import REPLICAS, limit, now
+from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, YOUNG, Endpoint, Identity
 from lockwork.runtime.reconnect import dial
 from lockwork.runtime.replies import Demoted, Failover, NoScript, Retry, acknowledged
 from lockwork.runtime.resp import pack_wait
@@ -19,7 +20,27 @@ from lockwork.runtime.sync_connection import Wire
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
 
+E = TypeVar("E")
 T = TypeVar("T")
+
+
+def drive(protocol: Generator[E, Any, T], perform: Callable[[E], Any]) -> T:
+    """Run `protocol` to its end on this thread; whatever interrupts it, its clean-up is done first."""
+    step: Callable[[Any], E] = protocol.send
+    value: Any = None
+    while True:
+        try:
+            # The inner loop's jump back is inside of the `try`: a signal may raise there, too.
+            while True:
+                value = perform(step(value))
+                step = protocol.send
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        except BaseException as error:
+            if getgeneratorstate(protocol) == GEN_CLOSED:
+                raise
+            step, value = protocol.throw, error
 
 
 def no_running_loop() -> None:

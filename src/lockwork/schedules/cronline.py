@@ -22,7 +22,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LAST = 0
-"""Stands for the last day of a month among its days."""
+"""The number of the last day of a month, in a set of days."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha1
 from inspect import get_annotations
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
@@ -21,7 +20,7 @@ from lockwork.schedules.timing import Cron, Every, Timing, zone_name
 from lockwork.tasks.call import TaskCall
 from lockwork.tasks.options import TaskSettings
 from lockwork.tasks.task import Task
-from lockwork.validation import whole
+from lockwork.validation import one_of, whole
 
 Misfire = Literal["once", "skip", "all"]
 Overlap = Literal["allow", "skip"]
@@ -39,22 +38,22 @@ class ScheduleSettings(TypedDict, total=False):
     every: Duration
     """Instead of a cron line: a period of 1 s at least, counted from 1970 in UTC."""
     misfire: Misfire
-    """What becomes of slots at whose time no worker was there: "once" (unless given) enqueues the newest however late
-    it is, "skip" only if it is not later than `grace`, "all" each of them, `catch_up` at most."""
+    """Slots that were missed because no worker ran: "once" (unless given) enqueues the newest, "skip" the newest if it
+    is not later than `grace`, "all" each of them, `catch_up` at most."""
     grace: Duration
     """For "skip": how late a slot may be; 1 minute unless given."""
     catch_up: int
     """For "all": how many slots are enqueued at most, the newest; 100 unless given."""
     overlap: Overlap
-    """"skip" leaves a slot out while the last job has not ended; "allow" unless given."""
+    """"skip" omits a slot while the job of the last one has not ended; "allow" unless given."""
 
 
 class ScheduledTaskSettings(TaskSettings, ScheduleSettings, total=False):
-    """The options of `lw.task`, of which `cron` or `every` schedule the task without arguments."""
+    """The options of `lw.task`; `cron` or `every` schedules a call without arguments."""
 
 
 def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]:
-    """Part a task's options from its schedule's; raises ConfigError."""
+    """Separate a task's options from those of its schedule; raises ConfigError."""
     ours = get_annotations(ScheduleSettings)
     timing: Any = {name: value for name, value in given.items() if name in ours}
     own: Any = {name: value for name, value in given.items() if name not in ours}
@@ -64,7 +63,7 @@ def split(given: ScheduledTaskSettings) -> tuple[TaskSettings, ScheduleSettings]
 
 
 def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
-    """The call of a task that is scheduled where it is defined; raises ConfigError."""
+    """Return the call of a task that has a schedule of its own; raises ConfigError."""
     try:
         return task.call()
     except TypeError as error:
@@ -74,7 +73,7 @@ def call_without_arguments(task: Task[Any, Any, Any]) -> TaskCall:
 
 
 class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What others can read of a schedule."""
+    """A schedule as it is stored, for other processes to read."""
 
     task: str
     cron: str = ""
@@ -90,7 +89,7 @@ class _Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRules:
-    """A schedule's options without the call."""
+    """The checked options of a schedule, without its call."""
 
     timing: Timing
     definition: _Definition
@@ -103,7 +102,7 @@ class ScheduleRules:
             raise ConfigError("a schedule has cron= or every=, one of them")
         if "tz" in given and "cron" not in given:
             raise ConfigError("tz= is the time zone of a cron line; every= has none")
-        misfire = _one_of(given, "misfire", Misfire, "once")
+        misfire: Misfire = one_of(given.get("misfire", "once"), "misfire", get_args(Misfire))
         for name, policy in (("grace", "skip"), ("catch_up", "all")):
             if name in given and misfire != policy:
                 raise ConfigError(f'{name}= is for misfire="{policy}", not for misfire="{misfire}"')
@@ -111,7 +110,7 @@ class ScheduleRules:
         definition = _Definition(
             "",
             misfire=misfire,
-            overlap=_one_of(given, "overlap", Overlap, "allow"),
+            overlap=one_of(given.get("overlap", "allow"), "overlap", get_args(Overlap)),
             grace=milliseconds(given.get("grace", 60), "grace") if misfire == "skip" else 0,
             catch_up=count if misfire == "all" else 1,
         )
@@ -125,7 +124,7 @@ class ScheduleRules:
         """Make the plan of this call; raises ConfigError."""
         if call.delay_ms:
             raise ConfigError(f"schedule {name!r} enqueues at its times: a delay of its call would only move them")
-        call.job("")  # raises for one that waits for others
+        call.job("")  # raises for a call that uses results
         definition = msgspec.json.encode(_changed(self.definition, task=_task(call)))
         digest = sha1(b"\0".join((definition, call.record)), usedforsecurity=False).hexdigest()
         rule = self.definition
@@ -145,7 +144,7 @@ class ScheduleRules:
 
 @dataclass(frozen=True, slots=True)
 class StoredRules:
-    """What a stored definition says."""
+    """A stored definition, read."""
 
     task: str
     when: str
@@ -155,7 +154,7 @@ class StoredRules:
 
 
 def describe(stored: bytes) -> StoredRules:
-    """Read a definition that some process has stored; raises ConfigError."""
+    """Read a definition that another process may have stored; raises ConfigError."""
     try:
         found = msgspec.json.decode(stored, type=_Definition)
     except msgspec.MsgspecError as error:
@@ -183,11 +182,3 @@ def _changed(definition: _Definition, **changes: Any) -> _Definition:
 
 def _task(call: TaskCall) -> str:
     return str(codecs.decode(record_header.body(call.record))[0])
-
-
-def _one_of(given: Mapping[str, Any], name: str, literal: Any, usual: str) -> Any:
-    known = literal.__args__
-    value = given.get(name, usual)
-    if value not in known:
-        raise ConfigError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-    return value

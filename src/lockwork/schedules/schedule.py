@@ -39,7 +39,7 @@ class ScheduleStatus:
     next: tuple[datetime, ...]
     """Its next slots; those of a paused schedule pass without a job."""
     last: datetime | None
-    """The newest slot of which a job was enqueued."""
+    """The newest slot whose job was enqueued."""
     last_job: str | None
     """The job that was enqueued last, by a slot or by `run_now`."""
     enqueued: int

@@ -28,7 +28,7 @@ class Timing(Protocol):
     """What has slots; all times are ms since 1970."""
 
     text: str
-    """How it is written; two timings with the same text have the same slots."""
+    """The timing as text; two timings with the same text have the same slots."""
 
     zone: tzinfo
     """The time zone to show times in."""

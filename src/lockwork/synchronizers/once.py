@@ -7,7 +7,7 @@ import copy
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast, overload
 
 from lockwork import codecs, owners
@@ -15,6 +15,7 @@ from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError, LockLost, LockworkError, OnceFailed
 from lockwork.ids import new_id
+from lockwork.locks.decorator import Decorating
 from lockwork.naming import template
 from lockwork.protocol import keys
 from lockwork.protocol.effects import Protocol
@@ -160,7 +161,7 @@ class OnceStatus:
     ends_in: float
 
 
-class Once:
+class Once(Decorating):
     """A handle to one named thing that runs once per period; threads and tasks may share it.
 
     The period begins when the run begins, and lasts until that ends at least.
@@ -246,32 +247,14 @@ class Once:
         """Async version of `reset`."""
         await self._runtime.arun(protocol.reset(self._key(), new_id()))
 
-    @overload
-    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.run(function, *args, **kwargs)
 
-    def __call__(self, function: Callable[..., Any], /) -> Callable[..., Any]:
-        """Decorate `function`, `async def` or `def`; the name may be made of its arguments: "report:{day}"."""
+    async def _acall(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return await self.arun(function, *args, **kwargs)
+
+    def _check_decorated(self, function: Callable[..., Any]) -> None:
         self._check(function, "decorates")
-        naming = None if self._template is None else self._template.bind(function)
-
-        def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Once:
-            return self if naming is None else self._named(naming(*args, **kwargs))
-
-        if inspect.iscoroutinefunction(function):
-
-            @wraps(function)
-            async def run(*args: Any, **kwargs: Any) -> Any:
-                return await chosen(args, kwargs).arun(function, *args, **kwargs)
-
-            return run
-
-        @wraps(function)
-        def run_blocking(*args: Any, **kwargs: Any) -> Any:
-            return chosen(args, kwargs).run(function, *args, **kwargs)
-
-        return run_blocking
 
     def _check(self, function: object, does: str) -> None:
         if not callable(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):

@@ -1,1 +1,1 @@
-"""Tasks: functions that can be enqueued, and what is given with each call."""
+"""Tasks: functions that can be enqueued, their options, and how a call becomes a job."""

@@ -1,4 +1,4 @@
-"""Batch tasks: how many jobs one call takes, and what a function that takes a list looks like to each of its jobs."""
+"""Batch tasks: how many jobs share one call, and the signature of a single job of a function that takes a list."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class BatchSettings(TypedDict, total=False):
     batch: int
     """How many jobs one call takes at most."""
     linger: Duration
-    """How long a call waits for more jobs than there are; 0 unless given: it takes those that are there."""
+    """How long a call waits for more jobs; 0 unless given: it takes the jobs that are ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """How jobs are put together; `linger` in seconds."""
+    """How many jobs share one call; `linger` in seconds."""
 
     size: int
     linger: float = 0.0
 
     @classmethod
     def read(cls, batch: object, linger: Duration | None) -> Batching | None:
-        """Check what was given; None without a batch. Raises ConfigError."""
+        """Check the options; None without `batch`. Raises ConfigError."""
         if batch is None:
             if linger is not None:
                 raise ConfigError("linger is how long a batch waits for more jobs: give batch=..., too")
@@ -53,7 +53,7 @@ class Batching:
 
 
 def of_one(function: Callable[..., Any], injected: frozenset[str]) -> Callable[[Any], Any]:
-    """A stand-in with the signature of one job: it takes an `item`, and returns one result.
+    """Make a function with the signature of one job: it takes an `item`, and returns one result.
 
     Raises ConfigError for a function that does not take one list, or returns neither a list nor None.
     """
@@ -91,7 +91,7 @@ def _unfit(function: Callable[..., Any], why: str) -> ConfigError:
 
 
 def _element(hint: Any, lists: tuple[Any, ...]) -> Any:
-    """What a list is annotated to hold; None when it is no list."""
+    """Return the annotated type of a list's elements; None if the hint is not a list."""
     if any(hint is one for one in _OPEN):
         return Any
     origin = typing.get_origin(hint) or hint
@@ -104,11 +104,11 @@ def _element(hint: Any, lists: tuple[Any, ...]) -> Any:
 
 
 def _without_errors(hint: Any) -> Any:
-    """The type of a result without the exceptions that say that an item failed."""
+    """Return the type of a result without the exceptions that mark an item as failed."""
     if typing.get_origin(hint) not in (Union, types.UnionType):
         return Any if _is_error(hint) else hint
-    kept = tuple(one for one in typing.get_args(hint) if not _is_error(one))
-    return Union[kept] if kept else Any  # noqa: UP007 - put together at run time
+    results = tuple(one for one in typing.get_args(hint) if not _is_error(one))
+    return Union[results] if results else Any  # noqa: UP007 - made at run time
 
 
 def _is_error(hint: Any) -> bool:

@@ -1,33 +1,36 @@
-"""Calls of tasks that somebody else enqueues: a stock, a schedule, a lock, a flow."""
+"""Calls of tasks that a stock, schedule, lock or flow enqueues, and the results of other jobs among their arguments."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
+from lockwork import codecs
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.tasks.result_refs import ResultRef
 
 R = TypeVar("R")
+Step = int | str
+_DEPTH = 50
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCall:
-    """A call of a task that somebody else will enqueue, for instance a stock in one step with a reservation."""
+    """A call of a task, for instance for a stock to enqueue in one step with a reservation."""
 
     queue: str
     record: bytes
     delay_ms: int
 
     def job(self, id: str) -> NewJob:
-        """The call as a job."""
+        """Return the call as a job."""
         return NewJob(id, self.record, self.delay_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ResultCall(TaskCall, Generic[R]):
-    """A call with what a flow needs to know: whose results it gets as arguments, and what its own is."""
+    """A call with what a flow needs to know: the type of its result, and the results that it uses."""
 
     task: str
     returns: Any
@@ -35,7 +38,109 @@ class ResultCall(TaskCall, Generic[R]):
     uses: tuple[ResultRef, ...]
 
     def job(self, id: str) -> NewJob:
-        """The call as a job; raises ConfigError when it waits for others."""
+        """Return the call as a job; raises ConfigError if it uses results of other jobs."""
         if self.uses:
             raise ConfigError(f"this call of {self.task!r} uses results of a flow's jobs: add it to that flow")
         return NewJob(id, self.record, self.delay_ms)
+
+
+def _refused(self: object, *_: object) -> NoReturn:  # noqa: ARG001 - as a method
+    raise ConfigError(
+        "the result of a flow's job is not known yet, and cannot be part of a text, nor of a key or group: pass "
+        "the node itself as an argument"
+    )
+
+
+class ResultRef:
+    """A reference, among a call's arguments, to the result of another job of the same flow."""
+
+    number: int
+    may_fail: bool
+    """If True, the result of a job that failed is None."""
+
+    def __format__(self, spec: str) -> str:
+        _refused(self)
+
+
+class _Unknown:
+    """Replaces a result where keys and groups are made of arguments: it refuses every use."""
+
+    __format__ = __getattr__ = __getitem__ = __repr__ = _refused
+
+
+class RefPath(NamedTuple):
+    """Where a result goes: its path in the arguments, and the number of the job, or those of a list's elements."""
+
+    path: list[Step]
+    source: int | list[int]
+
+
+class Extracted(NamedTuple):
+    """Arguments without their result references, and where those were."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    paths: list[RefPath]
+    refs: list[ResultRef]
+
+
+def extract(args: Any, kwargs: dict[str, Any]) -> Extracted | None:
+    """Take result references out of arguments, and out of lists and dicts in them; None if there are none."""
+    found = _extracted(args, kwargs, None)
+    return found if found.paths else None
+
+
+def for_names(args: Any, kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments that keys and groups are made of: a result reference in them raises ConfigError if used."""
+    found = _extracted(args, kwargs, _Unknown())
+    return found.args, found.kwargs
+
+
+def _extracted(args: Any, kwargs: dict[str, Any], instead: Any) -> Extracted:
+    paths: list[RefPath] = []
+    refs: list[ResultRef] = []
+
+    def walked(value: Any, path: list[Step]) -> Any:
+        if isinstance(value, ResultRef):
+            paths.append(RefPath(path, value.number))
+            refs.append(value)
+            return instead
+        if len(path) > _DEPTH:
+            return value
+        if type(value) in (list, tuple):
+            if value and all(isinstance(one, ResultRef) for one in value):
+                paths.append(RefPath(path, [one.number for one in value]))
+                refs.extend(value)
+                return instead
+            return type(value)(walked(one, [*path, at]) for at, one in enumerate(value))
+        if type(value) is dict:
+            return {name: walked(one, [*path, _as_json(name)]) for name, one in value.items()}
+        return value
+
+    positional = [walked(value, [at]) for at, value in enumerate(args)]
+    named = {name: walked(value, [name]) for name, value in kwargs.items()}
+    return Extracted(positional, named, paths, refs)
+
+
+def sources(paths: list[Any]) -> Iterator[int]:
+    """Yield the number of the job of each result that is wanted."""
+    for _, source in paths:
+        yield from source if isinstance(source, list) else [source]
+
+
+def bind(args: list[Any], kwargs: dict[str, Any], paths: list[Any], results: dict[int, Any]) -> None:
+    """Put results where the references were; raises LookupError or TypeError for a path that leads nowhere."""
+    for path, source in paths:
+        value = [results[one] for one in source] if isinstance(source, list) else results[source]
+        place: Any = args if isinstance(path[0], int) else kwargs
+        for step in path[:-1]:
+            place = place[step]
+        place[path[-1]] = value
+
+
+def _as_json(key: Any) -> str:
+    """Return a dict's key as JSON writes it."""
+    if type(key) is str:
+        return key
+    (text,) = codecs.decode(codecs.encode({key: 0}, "a dict's key", 1 << 20))
+    return str(text)

@@ -1,4 +1,4 @@
-"""Jobs that tasks of one event loop enqueue at about the same time travel together."""
+"""Jobs that asyncio tasks of one event loop enqueue at about the same time are sent in one call."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.runtime.runtime import Runtime
 
 _ENOUGH = 16
-"""Jobs that leave together although more may come in the same turn of the loop."""
+"""A batch of this many jobs is sent at once, although more may come in the same turn of the loop."""
 _AT_ONCE = 3
-"""Calls under way beyond which those that come wait for company."""
+"""With this many calls under way, a full batch waits, too."""
 
 
 class EnqueueBatcher:
-    """Enqueues single jobs of one queue: the first at once, those that come while it is under way in one call."""
+    """Enqueues single jobs of one queue: the first at once, the jobs that come during that call in one more call."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys) -> None:
         self.runtime: Runtime = runtime
@@ -31,31 +31,31 @@ class EnqueueBatcher:
         If the call is cancelled, the job may still be enqueued.
         """
         loop = asyncio.get_running_loop()
-        place = f"crowd{replicas}" if replicas else "crowd"
-        crowd: _OpenBatch | None = getattr(self._here, place, None)
-        if crowd is None or crowd.loop is not loop:
-            crowd = _OpenBatch(self.runtime, self.keys, replicas, loop)
-            setattr(self._here, place, crowd)
-        if crowd.under_way or crowd.waiting:
-            await crowd.join(job)
+        name = f"batch{replicas}" if replicas else "batch"
+        batch: _OpenBatch | None = getattr(self._here, name, None)
+        if batch is None or batch.loop is not loop:
+            batch = _OpenBatch(self.runtime, self.keys, replicas, loop)
+            setattr(self._here, name, batch)
+        if batch.under_way or batch.waiting:
+            await batch.join(job)
         else:
-            await crowd.go(job)
+            await batch.send(job)
 
 
 class _OpenBatch:
-    """Who enqueues on one event loop, and waits for so many replicas."""
+    """The jobs that are enqueued on one event loop and wait for the same number of replicas."""
 
     def __init__(self, runtime: Runtime, keys: QueueKeys, replicas: int, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.under_way = 0
         self.waiting: list[tuple[NewJob, asyncio.Future[None]]] = []
-        """They leave before later jobs, also when the call for which they waited has ended meanwhile."""
+        """They are sent before later jobs, even if the call that they waited for has ended."""
         self._runtime = runtime
         self._keys = keys
         self._replicas = replicas
         self._tasks: set[asyncio.Task[int]] = set()
 
-    async def go(self, job: NewJob) -> None:
+    async def send(self, job: NewJob) -> None:
         self.under_way += 1
         try:
             await self._runtime.arun(protocol.push(self._keys, [job], self._replicas))
@@ -66,12 +66,12 @@ class _OpenBatch:
         future: asyncio.Future[None] = self.loop.create_future()
         self.waiting.append((job, future))
         if len(self.waiting) == 1:
-            self.loop.call_soon(self._leave)  # the tasks that are ready now come along
+            self.loop.call_soon(self._flush)  # asyncio tasks that are ready now may add theirs
         elif len(self.waiting) == _ENOUGH and self.under_way < _AT_ONCE:
-            self._leave()  # the server works on these while the others make theirs
+            self._flush()  # the server works on these while other asyncio tasks make theirs
         return future
 
-    def _leave(self) -> None:
+    def _flush(self) -> None:
         waiting, self.waiting = self.waiting, []
         if not waiting:
             return
@@ -86,7 +86,7 @@ class _OpenBatch:
             error = None if task.cancelled() else task.exception()
             for number, (job, future) in enumerate(waiting):
                 if future.done():
-                    continue  # cancelled meanwhile
+                    continue  # its caller was cancelled
                 if task.cancelled():
                     future.cancel()
                 elif error is not None and (own := _own(error, number, job)) is not None:
@@ -98,7 +98,7 @@ class _OpenBatch:
 
 
 def _own(error: BaseException, number: int, job: NewJob) -> BaseException | None:
-    """What of the error concerns the job of that number; None if it is enqueued as it should be."""
+    """Return the part of the error that concerns the job of that number; None if that job was enqueued."""
     full = error.__cause__ if isinstance(error, JobNotReplicated) else error
     if isinstance(full, QueueFull):
         if number >= full.enqueued:

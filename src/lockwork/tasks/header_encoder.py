@@ -1,4 +1,4 @@
-"""How the record of a job begins: its priority, and the key, the group and the unique name that its call gives it."""
+"""The header of a job's record: its priority, attempts, key, group and unique name."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MOST_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class JobLines:
-    """In which lines the jobs of a task wait; names may have placeholders for the call's arguments."""
+class JobGrouping:
+    """The key and group of a task's jobs, which may have placeholders for arguments, and the group's limits."""
 
     key: str | None = None
     group: str | None = None
     limits: JobLimits = field(default_factory=JobLimits)
 
     @classmethod
-    def read(cls, key: object, group: object, at_once: object, rate: object) -> JobLines:
-        """Check what was given; raises ConfigError."""
+    def read(cls, key: object, group: object, at_once: object, rate: object) -> JobGrouping:
+        """Check the options; raises ConfigError."""
         if group is None and (at_once is not None or rate is not None):
             raise ConfigError("group_concurrency and group_rate are limits of a group: give group=..., too")
         return cls(
@@ -38,31 +38,31 @@ class JobLines:
 
 
 class HeaderEncoder:
-    """Makes the beginning of each record of one task; `without` names its injected parameters."""
+    """Makes the record headers of one task; `without` names its injected parameters."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         priority: int,
         budget: Budget,
-        lines: JobLines,
+        grouping: JobGrouping,
         without: frozenset[str] = frozenset(),
         mark: Callable[..., str] | None = None,
     ) -> None:
         self._priority = priority
         self._budget = budget
-        self._limits = lines.limits
-        self._key = naming(lines.key, "a job's key", function, without)
-        self._group = naming(lines.group, "a job's group", function, without)
+        self._limits = grouping.limits
+        self._key = naming(grouping.key, "a job's key", function, without)
+        self._group = naming(grouping.group, "a job's group", function, without)
         self._mark = mark
-        plain = lines.key is None and lines.group is None and mark is None
+        plain = grouping.key is None and grouping.group is None and mark is None
         self.plain: bytes | None = (
             record_header.head(priority, budget.attempts, deliveries=budget.deliveries) if plain else None
         )
-        """The beginning of all of them, when no arguments matter."""
+        """The header of every record, if the arguments do not change it."""
 
     def of(self, args: Any, kwargs: dict[str, Any]) -> bytes:
-        """The beginning of one call's record; raises ConfigError when an argument makes no name."""
+        """Return the header of one call's record; raises ConfigError if an argument cannot be part of a name."""
         key, group = self._key(*args, **kwargs), self._group(*args, **kwargs)
         unique = self._mark(*args, **kwargs) if self._mark else ""
         attempts, deliveries = self._budget
@@ -70,7 +70,7 @@ class HeaderEncoder:
 
 
 def naming(name: str | None, what: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
-    """What makes a name of a call's arguments; `without`: parameters that no call gives."""
+    """Return a function that makes a name of a call's arguments; `without`: parameters that no call has."""
     if name is None:
         return lambda *_, **__: ""
     found = template(name, what)
@@ -81,7 +81,7 @@ def naming(name: str | None, what: str, function: Callable[..., Any], without: f
 
 
 def text(name: object, what: str) -> str:
-    """Return a name, or the template of one, that can stand in a header; raises ConfigError."""
+    """Return a name, or its template, if a header can hold it; raises ConfigError."""
     if template(name, what) is not None:
         assert isinstance(name, str)
         return name

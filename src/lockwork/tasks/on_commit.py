@@ -1,38 +1,66 @@
-"""A task as `task.on_commit(...)` gives it: what it enqueues waits for the end of a transaction."""
+"""Jobs that wait for the commit of a database transaction: `task.on_commit(session).enqueue(...)`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from itertools import groupby
+from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Protocol as Interface
 
-from lockwork.errors import ConfigError
+from lockwork.errors import ConfigError, JobNotReplicated, LockworkError, NotEnqueued
 from lockwork.jobs.job import Job
 from lockwork.jobs.many import EnqueuesMany
+from lockwork.logs import Log
+from lockwork.protocol.effects import Call, Protocol
 from lockwork.protocol.queues.enqueue import NewJob
-from lockwork.tasks.pending_jobs import Enqueuer, PendingJob, deliver
+from lockwork.runtime.runtime import Runtime
+from lockwork.tasks.placement import Partition
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+log: Log = Log("lockwork")
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueuer:
+    """Enqueues jobs of one task, with its options, in one partition."""
+
+    runtime: Runtime
+    push: Callable[[Partition, list[NewJob]], Protocol[object]]
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJob:
+    """A job that is enqueued after its transaction has been committed."""
+
+    enqueuer: Enqueuer
+    job: NewJob
+
 
 class OnCommit(EnqueuesMany, Generic[P, R]):
-    """Enqueues with a transaction; sends nothing itself, so it never blocks."""
+    """A task that enqueues with a transaction; it sends nothing before the commit, so it never blocks."""
 
     def __init__(
         self,
         where: object,
-        way: Enqueuer,
         new: Callable[[tuple[Any, ...], dict[str, Any]], NewJob],
         many: Callable[[Iterable[tuple[Any, ...]]], list[NewJob]],
-        handle: Callable[[str], Job[R]],
+        put_off: Callable[[list[NewJob]], tuple[list[PendingJob], list[Job[R]]]],
     ) -> None:
-        check(where)
-        self._where = where
-        self._way = way
+        if _adapter(where) is None and not _takes_a_callback(where):
+            raise ConfigError(
+                "on_commit takes a session or connection of SQLAlchemy, or a function to which a callback is given, "
+                f"such as Django's transaction.on_commit, not {where!r:.80}"
+            )
+        self._where: Any = where
         self._new = new
         self._many = many
-        self._handle = handle
+        self._put_off = put_off
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueue a call when the transaction has been committed; the job that is returned is unknown until then.
@@ -46,17 +74,22 @@ class OnCommit(EnqueuesMany, Generic[P, R]):
         return self._keep(self._many(arguments))
 
     def _keep(self, jobs: list[NewJob]) -> list[Job[R]]:
-        keep(self._where, [PendingJob(self._way, job) for job in jobs])
-        return [self._handle(job.id) for job in jobs]
+        pending, handles = self._put_off(jobs)
+        adapter = _adapter(self._where)
+        if adapter is not None:
+            adapter.keep(self._where, pending)
+        else:
+            self._where(partial(deliver, pending))
+        return handles
 
 
-class TransactionAdapter(Protocol):
+class TransactionAdapter(Interface):
     """Knows the sessions and connections of one database library."""
 
     def takes(self, where: object) -> bool | None:
         """True for a session or connection, False for another object of the library, None for anything else."""
 
-    def keep(self, where: Any, kept: Sequence[PendingJob]) -> None:
+    def keep(self, where: Any, pending: Sequence[PendingJob]) -> None:
         """Keep jobs until the transaction that `where` is in has been committed; raises ConfigError."""
 
 
@@ -68,29 +101,115 @@ def register(adapter: TransactionAdapter) -> None:
     _adapters.append(adapter)
 
 
-def check(where: object) -> None:
-    """Raise ConfigError unless `where` can say that a transaction has been committed."""
-    if _adapter(where) is None and not _takes_a_callback(where):
-        raise ConfigError(
-            "on_commit takes a session or connection of SQLAlchemy, or a function to which a callback is given, such "
-            f"as Django's transaction.on_commit, not {where!r:.80}"
-        )
-
-
-def keep(where: Any, kept: Sequence[PendingJob]) -> None:
-    """Keep these jobs until the transaction that `where` is in has been committed; raises ConfigError."""
-    adapter = _adapter(where)
-    if adapter is not None:
-        adapter.keep(where, kept)
-    else:
-        where(partial(deliver, kept))
-
-
 def _adapter(where: object) -> TransactionAdapter | None:
     return next((adapter for adapter in _adapters if adapter.takes(where)), None)
 
 
 def _takes_a_callback(where: object) -> bool:
-    # a session maker is callable, too, and would be taken for a function that takes a callback
+    # a session maker is callable, too, but does not take a callback
     foreign = any(adapter.takes(where) is False for adapter in _adapters)
     return callable(where) and not isinstance(where, type) and not foreign
+
+
+def send(pending: Sequence[PendingJob], *, again: bool = False) -> None:
+    """Enqueue the jobs now. Raises NotEnqueued, or JobNotReplicated after all others were sent.
+
+    `again`: an earlier attempt was interrupted, so the server may have some of the jobs.
+    """
+    progress = _Progress(pending)
+    for enqueuer, jobs in progress.batches():
+        pushing = enqueuer.push(enqueuer.partition, jobs)
+        try:
+            enqueuer.runtime.run(_again(pushing) if again else pushing)
+        except LockworkError as error:
+            progress.failed(error, jobs)
+    progress.check()
+
+
+async def asend(pending: Sequence[PendingJob]) -> None:
+    """Async version of `send`."""
+    progress = _Progress(pending)
+    for enqueuer, jobs in progress.batches():
+        try:
+            await enqueuer.runtime.arun(enqueuer.push(enqueuer.partition, jobs))
+        except LockworkError as error:
+            progress.failed(error, jobs)
+    progress.check()
+
+
+def deliver(pending: Sequence[PendingJob]) -> asyncio.Task[None] | None:
+    """Enqueue the jobs now; on the thread of a running event loop, by an asyncio task, which is returned.
+
+    If that asyncio task is cancelled, as at the end of `asyncio.run`, a thread enqueues the jobs: they are committed.
+    """
+    loop = asyncio._get_running_loop()  # noqa: SLF001 - documented, and much cheaper than an exception
+    if loop is None:
+        send(pending)
+        return None
+    task = loop.create_task(asend(pending), name="lockwork-on-commit")
+    _tasks.add(task)
+    task.add_done_callback(partial(_ended, pending))
+    return task
+
+
+class _Progress:
+    """Which jobs were sent so far, and which errors came."""
+
+    def __init__(self, pending: Sequence[PendingJob]) -> None:
+        self._pending = pending
+        self._sent = 0
+        self._late: JobNotReplicated | None = None
+
+    def batches(self) -> Iterator[tuple[Enqueuer, list[NewJob]]]:
+        """Yield neighboring jobs of one enqueuer together."""
+        for enqueuer, batch in groupby(self._pending, key=lambda each: each.enqueuer):
+            jobs = [each.job for each in batch]
+            yield enqueuer, jobs
+            self._sent += len(jobs)
+
+    def failed(self, error: LockworkError, jobs: list[NewJob]) -> None:
+        """Raise NotEnqueued for a batch that was not enqueued; remember a batch that too few replicas have."""
+        if isinstance(error, JobNotReplicated):
+            self._late = self._late or error
+            return
+        ids = tuple(each.job.id for each in self._pending[self._sent :])
+        raise NotEnqueued(
+            f"the transaction is committed, but {len(ids)} of its jobs could not be enqueued, {jobs[0].id} and what "
+            f"follows: {error}",
+            ids,
+        ) from error
+
+    def check(self) -> None:
+        """Raise JobNotReplicated if too few replicas have some of the jobs."""
+        if self._late is not None:
+            raise self._late
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+def _ended(pending: Sequence[PendingJob], task: asyncio.Task[None]) -> None:
+    _tasks.discard(task)
+    if task.cancelled():
+        # one of the loop's threads, because `asyncio.run` waits for these
+        task.get_loop().run_in_executor(None, _send_again, pending)
+    elif (error := task.exception()) is not None:
+        log.error("after a commit: %s", error)
+
+
+def _send_again(pending: Sequence[PendingJob]) -> None:
+    try:
+        send(pending, again=True)
+    except Exception as error:  # noqa: BLE001 - no caller is left to raise it to
+        log.error("after a commit: %s", error)
+
+
+def _again(pushing: Protocol[object]) -> Protocol[object]:
+    """Run it with each call as after a lost reply, so that the server enqueues no job twice."""
+    reply: object = None
+    while True:
+        try:
+            effect = pushing.send(reply)
+        except StopIteration as done:
+            return done.value
+        reply = yield effect.again() if isinstance(effect, Call) else effect

@@ -1,4 +1,4 @@
-"""The options of tasks and of single jobs: what may be given, and what is read of it."""
+"""The options of tasks and of single jobs, as users give them and as they are checked."""
 
 from __future__ import annotations
 
@@ -16,48 +16,49 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.options import ErrorClasses, RunOptions
 from lockwork.protocol.keys import PRIORITIES, whole_queue
 from lockwork.tasks.batch import BatchSettings
-from lockwork.tasks.header_encoder import JobLines
+from lockwork.tasks.header_encoder import JobGrouping
 from lockwork.tasks.unique import OnDuplicate, Unique
+from lockwork.validation import one_of, yes_or_no
 
 Priority = Literal["high", "normal", "low"]
 
 
 class TaskSettings(TypedDict, total=False):
-    """The options of `lw.task`, all of which may be left out."""
+    """The options of `lw.task`; each may be left out."""
 
     name: str
-    """What jobs call the task by; the function's own name unless given."""
+    """The task's name in jobs; the function's name unless given."""
     queue: str
-    """Where its jobs wait; "default" unless given."""
+    """The queue of its jobs; "default" unless given."""
     retries: int
     """How often a failed job runs again, 3 unless given. The death of its worker is no failure."""
     backoff: Backoff
     """Pause before the first retry, 1 s unless given; it doubles each time, and half of it is jitter. Or an
-    `Exponential`, a list of pauses, of which the last stays, or a function of the attempt that failed."""
+    `Exponential`, a list of pauses, whose last one repeats, or a function of the attempt that failed."""
     retry_on: ErrorClasses | None
-    """Only after these exceptions, and what is derived from them, it is tried again; None: after all."""
+    """Retry only after these exceptions and their subclasses; None: after all."""
     give_up_on: ErrorClasses
-    """After these it is not."""
+    """Never retry after these."""
     max_deliveries: int | None
-    """How often it is handed to a worker at most, whether it fails, or its worker dies or is stopped while it runs: 1
-    never starts it twice. Unless given, `retries` counts failures only, and a job whose worker died 3 times is dead."""
+    """How often a worker may start it, whether it fails, or its worker dies or stops while it runs: 1 never starts it
+    twice. Unless given, `retries` counts failures only, and a job whose worker died 3 times is dead."""
     expires: Duration | datetime | None
-    """A job that has not begun by then ends as expired."""
+    """A job that has not started by then ends as expired."""
     tags: Sequence[str]
-    """Words that go with the job, for people and tools."""
+    """Words that travel with the job, for people and tools."""
     result_ttl: Duration | None
-    """How long its result is kept, if not as long as all others."""
+    """How long its result is stored; the app's `result_ttl` unless given."""
     timeout: Duration | None
     """How long one attempt may take; then an `async def` is cancelled, a thread interrupted, and the attempt failed."""
     hard_timeout: Duration | None
     """How long one attempt may take before the process that runs it is killed."""
     executor: Literal["process"] | None
-    """"process": each of its jobs runs in a process that no other job is in; unless given, `async def` runs on the
-    worker's event loop, and `def` in a thread."""
+    """"process": each of its jobs runs alone in a process; unless given, `async def` runs on the worker's event loop,
+    and `def` in a thread."""
     priority: Priority
     """"high" before "normal" before "low", strictly."""
     keep_result: bool
-    """Whether results are kept for `job.result()`; True unless given."""
+    """Store results for `job.result()`; True unless given."""
     key: str | None
     """Jobs with the same key run one at a time, in order; "order:{order_id}" is filled from the call's arguments."""
     group: str | None
@@ -65,22 +66,22 @@ class TaskSettings(TypedDict, total=False):
     group_concurrency: int | None
     """How many jobs of one group may run at once."""
     group_rate: str | None
-    """How many jobs of one group may begin in a time, such as "10/s"."""
+    """How many jobs of one group may start in a time, such as "10/s"."""
     replicas: int
     """How many replicas must have a job before its enqueue returns, else JobNotReplicated; 0 unless given."""
     unique: str | bool | None
     """While a job has this name, another is not enqueued; "report:{user_id}" is filled from the call's arguments, True
-    makes a name of all of them. A name is its task's own. See docs/unique.md."""
+    makes a name of all arguments. Tasks do not share names. See docs/unique.md."""
     unique_until: Literal["start", "done"] | Duration
-    """When the name is free again: "done" (unless given) when its job has ended, "start" when it begins, or a time such
+    """When the name is free again: "done" (unless given) when its job has ended, "start" when it starts, or a time such
     as "10m" from the call on. With `replace` or `debounce`, "start" unless given."""
     on_duplicate: OnDuplicate
-    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" makes that job its
-    own."""
+    """What a call does while a waiting job has the name: "keep" (unless given) nothing, "replace" gives that job the
+    new call's arguments."""
     debounce: Duration
-    """The job runs when there was no other call for so long, and is the last one."""
+    """Run the last call, once no other call has come for so long."""
     debounce_max: Duration
-    """It runs so long after the first call at the latest."""
+    """At the latest, run so long after the first call."""
 
 
 class CallSettings(TypedDict, total=False):
@@ -89,11 +90,11 @@ class CallSettings(TypedDict, total=False):
     delay: Duration
     """How long the job waits before it may run."""
     at: datetime
-    """When it may run: a moment with a zone."""
+    """When it may run: a datetime with a time zone."""
     expires: Duration | datetime | None
-    """A job that has not begun by then ends as expired."""
+    """A job that has not started by then ends as expired."""
     priority: Priority
-    """This and the following: as of the task; a function as `backoff` is only for tasks."""
+    """This and the following options replace the task's; only a task's `backoff` can be a function."""
     retries: int
     backoff: Backoff
     retry_on: ErrorClasses | None
@@ -115,8 +116,19 @@ class CallSettings(TypedDict, total=False):
 
 
 _OF_THE_CLOCK = ("cron", "tz", "every", "misfire", "grace", "catch_up", "overlap")
-"""As lockwork.schedules has them: that is above us."""
+"""The options of lockwork.schedules, which this module cannot import."""
 _OF_TASKS = (*get_annotations(TaskSettings), *get_annotations(BatchSettings), *_OF_THE_CLOCK)
+
+
+_ENQUEUE, _CALL = "{task}.enqueue(...), or await {task}.aenqueue(...)", "{task}.call(...)"
+_LATER = '{task}.options(delay="10m").enqueue(...)'
+ELSEWHERE = {
+    **dict.fromkeys(("delay", "send", "kiq", "defer", "defer_async", "perform_async", "dispatch", "apply"), _ENQUEUE),
+    **dict.fromkeys(("apply_async", "send_with_options", "perform_in", "schedule", "configure"), _LATER),
+    **dict.fromkeys(("s", "si", "subtask", "message", "kicker"), _CALL),
+    **dict.fromkeys(("map", "starmap", "chunks", "batch_defer", "perform_bulk"), "{task}.enqueue_many([(...), (...)])"),
+}
+"""The names that other libraries use, and what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +139,7 @@ class TaskOptions(RunOptions):
     expires_ms: int | None = None
     priority: int = PRIORITIES.index("normal")
     keep_result: bool = True
-    lines: JobLines = field(default_factory=JobLines)
+    grouping: JobGrouping = field(default_factory=JobGrouping)
     in_process: bool = False
     replicas: int = 0
     unique: Unique | None = None
@@ -140,8 +152,8 @@ class TaskOptions(RunOptions):
             queue=whole_queue(given.get("queue", "default"), "a task's queue"),
             expires_ms=None if expires is None else job_options.limit(expires),
             priority=level(given.get("priority", "normal")),
-            keep_result=_yes_or_no(given.get("keep_result", True)),
-            lines=JobLines.read(
+            keep_result=yes_or_no(given.get("keep_result", True), "keep_result"),
+            grouping=JobGrouping.read(
                 given.get("key"), given.get("group"), given.get("group_concurrency"), given.get("group_rate")
             ),
             in_process=_in_process(given.get("executor")),
@@ -151,16 +163,18 @@ class TaskOptions(RunOptions):
         return job_options.read(given, options)
 
     def changed(self, changes: CallSettings) -> TaskOptions:
-        """These options, but for what is given for single jobs; raises ConfigError."""
+        """Return these options with the changes for single jobs; raises ConfigError."""
         of_tasks = "give it to the task, @lw.task({name}=...)"
         check_names(changes, CallSettings, "a job has no option", (_OF_TASKS, of_tasks))
         options = job_options.read(changes, self)
         if "priority" in changes:
             options = replace(options, priority=level(changes["priority"]))
         if "key" in changes or "group" in changes:
-            lines = options.lines
-            checked = JobLines.read(changes.get("key", lines.key), changes.get("group", lines.group), None, None)
-            options = replace(options, lines=replace(checked, limits=lines.limits))
+            grouping = options.grouping
+            checked = JobGrouping.read(
+                changes.get("key", grouping.key), changes.get("group", grouping.group), None, None
+            )
+            options = replace(options, grouping=replace(checked, limits=grouping.limits))
         if "expires" in changes:
             expires = changes["expires"]
             options = replace(options, expires_ms=None if expires is None else job_options.limit(expires))
@@ -189,15 +203,7 @@ class TaskOptions(RunOptions):
 
 def level(priority: str) -> int:
     """Read a priority; raises ConfigError."""
-    if priority not in PRIORITIES:
-        raise ConfigError(f"priority must be one of {', '.join(PRIORITIES)}, not {priority!r}")
-    return PRIORITIES.index(priority)
-
-
-def _yes_or_no(kept: object) -> bool:
-    if not isinstance(kept, bool):
-        raise ConfigError(f"keep_result must be True or False, not {kept!r}")
-    return kept
+    return PRIORITIES.index(one_of(priority, "priority", PRIORITIES))
 
 
 def _in_process(executor: object) -> bool:

@@ -12,9 +12,8 @@ from lockwork.errors import ConfigError, UnknownTask
 from lockwork.hooks import is_async
 from lockwork.protocol.keys import QueueKeys, base_queue, checked
 from lockwork.runtime.runtime import Runtime
-from lockwork.tasks.context import AppContext
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
-from lockwork.tasks.task import Task
+from lockwork.tasks.task import AppContext, Task
 
 
 class Registry:
@@ -24,11 +23,11 @@ class Registry:
         self.context: AppContext = AppContext()
         self._tasks: dict[str, Task[Any, Any, Any]] = {}
         self._loadings: dict[str, object] = {}
-        """In which loading of its module each task was defined."""
+        """A token for each task that changes when its module is reloaded."""
         self._batchers: dict[str, EnqueueBatcher] = {}
 
     def check(self, task: Task[Any, Any, Any]) -> bool:
-        """Whether one is there whose module was loaded again; raises ConfigError as `add`."""
+        """Return True if the task replaces one of a reloaded module; raises ConfigError as `add`."""
         taken = self._tasks.get(task.name)
         if taken is None:
             return False
@@ -37,7 +36,7 @@ class Registry:
         return again
 
     def add(self, task: Task[Any, Any, Any]) -> None:
-        """Register a task; raises ConfigError when its name is taken by another function, or for another queue."""
+        """Register a task; raises ConfigError if another function, or another queue, has its name."""
         self.check(task)
         self._tasks[task.name], self._loadings[task.name] = task, introspection.loading(task.function)
 
@@ -56,21 +55,21 @@ class Registry:
             raise UnknownTask(f"no task is named {name!r} {said}") from None
 
     def batcher(self, runtime: Runtime, keys: QueueKeys) -> EnqueueBatcher:
-        """Where the tasks of one queue enqueue."""
+        """Return the batcher that the tasks of one queue share."""
         return self._batchers.setdefault(keys.base, EnqueueBatcher(runtime, keys))
 
     def of(self, queues: Sequence[str]) -> list[Task[Any, Any, Any]]:
-        """The tasks of these queues, of which some may be partitions."""
+        """Return the tasks of these queues or partitions."""
         wanted = {base_queue(queue) for queue in queues}
         return [task for task in self._tasks.values() if task.options_in_force.queue in wanted]
 
     def queues(self) -> list[str]:
-        """The queues that the tasks use."""
+        """Return the queues that the tasks use."""
         return sorted({task.options_in_force.queue for task in self._tasks.values()})
 
 
 def task_name(function: object, name: str | None) -> str:
-    """The name a function is registered under: its own unless one is given; raises ConfigError for what is no task."""
+    """Return the name to register a function under: its own unless one is given; raises ConfigError for no task."""
     if not callable(function):
         hint = ": the task's name goes into name=" if isinstance(function, str) else ""
         raise ConfigError(f"a task is made of a function, not of {function!r:.60}{hint}")
@@ -94,9 +93,9 @@ def task_name(function: object, name: str | None) -> str:
 
 
 def _check_same(task: Task[Any, Any, Any], taken: Task[Any, Any, Any], *, again: bool) -> None:
-    """Raise ConfigError unless it is the same task once more: a job names no more than that, so one would be lost.
+    """Raise ConfigError unless both are the same task: a job knows only the name, so one task would never run.
 
-    `again`: its module was loaded again, so that what it defines takes the place of what it defined.
+    `again`: its module was reloaded, so the new task replaces the old one.
     """
     if not introspection.same_place(task.function, taken.function):
         raise ConfigError(

@@ -4,87 +4,98 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from inspect import get_annotations
+from itertools import count
+from random import randrange
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack
 
 from lockwork import codecs
 from lockwork.config import Config
 from lockwork.errors import ConfigError, JobNotReplicated, QueueFull
-from lockwork.hooks import Enqueued
+from lockwork.failures import Errors
+from lockwork.hooks import Enqueued, Hooks
 from lockwork.ids import new_id, new_ids
-from lockwork.injection import Injection
-from lockwork.injection.alone import call_alone
+from lockwork.injection import Injection, Overrides
+from lockwork.injection.calling import call_alone
 from lockwork.jobs import options as job_options
-from lockwork.jobs.found import FoundJob
-from lockwork.jobs.job import Job, Origin
+from lockwork.jobs.job import FoundJob, Job, Origin
 from lockwork.jobs.many import AEnqueuesMany, EnqueuesMany
+from lockwork.partitions import numbered, routing_name
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import checked
 from lockwork.protocol.queues import enqueue as protocol
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.record_header import body
-from lockwork.protocol.queues.unique import Arrival, push_unique
-from lockwork.tasks.batch import Batching
-from lockwork.tasks.call import ResultCall
-from lockwork.tasks.context import AppContext
+from lockwork.protocol.queues.unique import push_unique
+from lockwork.tasks.batch import Batching, of_one
+from lockwork.tasks.call import Extracted, ResultCall, extract, for_names
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.header_encoder import HeaderEncoder
-from lockwork.tasks.on_commit import OnCommit
-from lockwork.tasks.options import CallSettings, TaskOptions
-from lockwork.tasks.pending_jobs import Enqueuer
-from lockwork.tasks.result_refs import Extracted, extract, for_names
+from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
+from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
+from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
-Function = Callable[P, R] | Callable[P, Coroutine[Any, Any, R]]
+T = TypeVar("T")
 
-_ENQUEUE, _CALL = "{task}.enqueue(...), or await {task}.aenqueue(...)", "{task}.call(...)"
-_LATER = '{task}.options(delay="10m").enqueue(...)'
-_ELSEWHERE = {
-    **dict.fromkeys(("delay", "send", "kiq", "defer", "defer_async", "perform_async", "dispatch", "apply"), _ENQUEUE),
-    **dict.fromkeys(("apply_async", "send_with_options", "perform_in", "schedule", "configure"), _LATER),
-    **dict.fromkeys(("s", "si", "subtask", "message", "kicker"), _CALL),
-    **dict.fromkeys(("map", "starmap", "chunks", "batch_defer", "perform_bulk"), "{task}.enqueue_many([(...), (...)])"),
-}
-"""How others call what we have by another name."""
+
+@dataclass(frozen=True, slots=True)
+class AppContext:
+    """What an app provides to all of its tasks."""
+
+    hooks: Hooks = field(default_factory=Hooks)
+    errors: Errors = field(default_factory=Errors)
+    overrides: Overrides = field(default_factory=Overrides)
 
 
 class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
-    """A registered function: call it to run it here, `enqueue` it to run it in a worker."""
+    """A registered function: call it to run it here, `enqueue` it to run it in a worker.
 
-    batching: Batching | None = None
-    """How its jobs are put together, when one call runs many."""
+    Its queue has one partition or more. A job's partition is decided by its key, group or unique name; jobs without
+    one take the partitions in turn.
+    """
 
     def __init__(
         self,
-        batcher: EnqueueBatcher,
+        batchers: Sequence[EnqueueBatcher],
         config: Config,
         name: str,
         function: Callable[P, C],
         options: TaskOptions,
         context: AppContext,
+        batching: Batching | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.options_in_force: TaskOptions = options
+        self.batching: Batching | None = batching
+        """How jobs are put together, if one call of the function runs many."""
         self.is_async: bool = inspect.iscoroutinefunction(function)
         self.injection: Injection = Injection(function, context.overrides, is_async=self.is_async)
         self.injected: bool = bool(self.injection.names)
-        self.plain: bool = self.is_async and not (self.injected or options.in_process or self.batching)
-        """Whether a worker has nothing to do for it but to call it, within its time limit."""
-        self._shape, self._without = self._wire()
+        self.plain: bool = self.is_async and not (self.injected or options.in_process or batching)
+        """True if a worker only calls the function, within its time limit."""
+        self._shape: Callable[..., Any] = function
+        """The function as its jobs see it; one that takes a list of items is one that takes an item."""
+        self._without = self.injection.names
+        if batching is not None:
+            self._shape, self._without = of_one(function, self.injection.names), frozenset()
         self.signature: codecs.Signature = codecs.Signature(self._shape, self._without)
         self.signature.check_types(name, result=options.keep_result)
         self._context = context
-        self._batcher = batcher
-        self._runtime = batcher.runtime
         self._config = config
-        self._keys = batcher.keys
-        self._origin = Origin(self._runtime, self._keys, self.signature.returns, context.errors)
+        self._runtime = batchers[0].runtime
+        self._partitions = [
+            Partition(each, Origin(each.runtime, each.keys, self.signature.returns, context.errors))
+            for each in batchers
+        ]
+        self._turns = count(randrange(len(batchers)))  # noqa: S311 - where a process begins is no secret
         self._take(options)
         self._extra = job_options.sent({}, options)
         self._called = f"the arguments of task {name!r}"
@@ -96,6 +107,8 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
 
     def options(self, **changes: Unpack[CallSettings]) -> Task[P, R, C]:
         """Return the task with other options for single jobs; see CallSettings. Raises ConfigError."""
+        if self.batching is not None and "timeout" in changes:
+            raise ConfigError(f"batch task {self.name!r}: one call runs many jobs, so the task alone has a timeout")
         options = self.options_in_force.changed(changes)
         task: Task[P, R, C] = copy(self)
         task._take(options)
@@ -120,12 +133,19 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return self._runtime.run(self._push([self._new(args, kwargs)]))[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """The same for an asyncio task."""
+        """Async version of `enqueue`; jobs that are enqueued at about the same time travel together."""
         job = self._new(args, kwargs)
+        partition = self._partitions[self._where(job)]
         options = self.options_in_force
         if options.unique is not None or options.expires_ms is not None:
-            return (await self._runtime.arun(self._push([job])))[0]
-        return await self._gathered(job)
+            return (await self._runtime.arun(self._push_to(partition, [job])))[0]
+        try:
+            await partition.batcher.push(job, options.replicas)
+        except JobNotReplicated:
+            self._run_hooks(partition, [job])
+            raise
+        self._run_hooks(partition, [job])
+        return Job(partition.origin, job.id)
 
     def _enqueue_all(self, arguments: Iterable[Any]) -> list[Job[R]]:
         return self._runtime.run(self._push(self._many(arguments)))
@@ -134,27 +154,23 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         return await self._runtime.arun(self._push(self._many(arguments)))
 
     def job(self, id: str) -> Job[R]:
-        """A job of this task that was enqueued elsewhere, found again by its id; nothing is sent yet."""
-        return FoundJob(self._origins(), checked(id, "a job's id"))
-
-    def _origins(self) -> Sequence[Origin]:
-        """Where its jobs may be."""
-        return [self._origin]
+        """Find a job of this task again by its id; nothing is sent yet."""
+        return FoundJob([partition.origin for partition in self._partitions], checked(id, "a job's id"))
 
     def on_commit(self, where: object) -> OnCommit[P, R]:
         """Return the task so that what it enqueues waits for the commit of a database transaction.
 
-        `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function to which a callback is
-        given, such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
+        `where` is a session or connection of SQLAlchemy, also an asyncio one, or a function that takes a callback,
+        such as Django's `transaction.on_commit`. Nothing is enqueued when the transaction, or the savepoint in
         which this is called, is rolled back. A process that dies between commit and enqueue loses the job.
         """
-        return OnCommit(where, Enqueuer(self._runtime, self._push), self._new, self._many, self._handle)
+        return OnCommit(where, self._new, self._many, self._put_off)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> ResultCall[R]:
-        """Return the call for somebody else to enqueue; its job gets the id of what it is enqueued with.
+        """Return the call for a stock, schedule, lock or flow to enqueue; its job gets the id of what enqueues it.
 
-        In a flow, results of other jobs may stand among the arguments. Raises ConfigError for a call that would expire,
-        is unique, or waits for replicas: that is for jobs enqueued by themselves.
+        In a flow, arguments may be results of other jobs. Raises ConfigError for a call that would expire, is unique,
+        or waits for replicas: such a job is enqueued alone.
         """
         self.options_in_force.check_joined(self.name)
         taken = extract(args, kwargs)
@@ -166,83 +182,119 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
             self.name,
             self.signature.returns,
             options.keep_result,
-            tuple(taken.promises) if taken else (),
+            tuple(taken.refs) if taken else (),
         )
 
     if not TYPE_CHECKING:  # to type checkers, none of these names exists
 
         def __getattr__(self, name: str) -> Any:
             said = f"{type(self).__name__!r} object has no attribute {name!r}"
-            if name in _ELSEWHERE:
-                said += ": use " + _ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
+            if name in ELSEWHERE:
+                said += ": use " + ELSEWHERE[name].format(task=getattr(self.function, "__name__", self.name))
             raise AttributeError(said)
 
-    def _wire(self) -> tuple[Callable[..., Any], frozenset[str]]:
-        """The function as its jobs see it, and which of its parameters they do not give."""
-        return self.function, self.injection.names
-
     def _take(self, options: TaskOptions) -> None:
-        """Be a task with these options."""
+        """Use these options for the jobs of this task."""
+        if len(self._partitions) > 1:
+            check_one_name(self.name, options)
         unique, mark = options.unique, None
         if unique is not None:
             if options.replicas:
                 raise ConfigError(f"task {self.name!r}: a unique job does not wait for replicas: leave one of them out")
             mark = unique.marking(self.name, self._shape, self._without)
         self.options_in_force = options
-        self._heads = HeaderEncoder(self._shape, options.priority, options.budget, options.lines, self._without, mark)
+        self._heads = HeaderEncoder(
+            self._shape, options.priority, options.budget, options.grouping, self._without, mark
+        )
         self._delay_ms = 0 if unique is None else unique.debounce_ms
 
+    def _where(self, job: NewJob) -> int:
+        """The number of the partition that a job goes to."""
+        if len(self._partitions) == 1:
+            return 0
+        if self._heads.plain is not None:
+            return next(self._turns) % len(self._partitions)
+        return numbered(routing_name(job.record, self.name) or "", len(self._partitions))
+
+    def _split(self, jobs: Sequence[NewJob]) -> Iterator[tuple[Partition, Sequence[int]]]:
+        """Yield each partition that gets some of the jobs, and their positions."""
+        plain = self._heads.plain is not None
+        for number, positions in split(jobs, len(self._partitions), self._where, plain=plain):
+            yield self._partitions[number], positions
+
     def _push(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
-        """Enqueue the jobs, and tell the hooks of those that are new, however that ends for them."""
+        """Enqueue jobs, each in its partition."""
+        if len(self._partitions) == 1:
+            return self._push_to(self._partitions[0], jobs)
+        if len(jobs) == 1:
+            return self._push_to(self._partitions[self._where(jobs[0])], jobs)
+        return self._push_split(jobs)
+
+    def _push_split(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
+        """Enqueue jobs in several partitions, one after the other."""
+        handles: dict[int, Job[R]] = {}
+        done = SplitPush(jobs)
+        for partition, positions in self._split(jobs):
+            some = [jobs[at] for at in positions]
+            with done.of(positions):
+                found = yield from self._push_to(partition, some, wait=done.late is None)
+                handles.update(zip(positions, found, strict=True))
+        done.check()
+        return [handles[at] for at in range(len(jobs))]
+
+    def _push_to(self, partition: Partition, jobs: list[NewJob], *, wait: bool = True) -> Protocol[list[Job[R]]]:
+        """Enqueue jobs in one partition, and run the hooks for the new ones, even if an error follows.
+
+        `wait`: wait for the replicas, if the options say so.
+        """
+        options, origin = self.options_in_force, partition.origin
+        handles: list[Job[R]] = []
         try:
-            handles = yield from self._pushed(jobs)
+            if options.unique is not None:
+                arrived = yield from push_unique(origin.keys, jobs, options.unique.terms, options.expires_ms)
+                handles = [Job(origin, id, arrival) for id, arrival in arrived]
+            else:
+                also = partial(_add_handles, handles, origin)
+                replicas = options.replicas if wait else 0
+                yield from protocol.push(origin.keys, jobs, replicas, options.expires_ms, also=also)
         except (JobNotReplicated, QueueFull) as error:
-            if self.options_in_force.unique is None:  # which of unique ones are new was not said
+            if options.unique is None:  # for unique jobs, the server did not say which are new
                 full = error if isinstance(error, QueueFull) else error.__cause__
-                self._tell(jobs[: full.enqueued] if isinstance(full, QueueFull) else jobs)
+                self._run_hooks(partition, jobs[: full.enqueued] if isinstance(full, QueueFull) else jobs)
             raise
         if self._context.hooks.on_enqueue:
             new = {handle.id for handle in handles if handle.arrival == "new"}
-            self._tell([job for job in jobs if job.id in new])
+            self._run_hooks(partition, [job for job in jobs if job.id in new])
         return handles
 
-    async def _gathered(self, job: NewJob) -> Job[R]:
-        """The same for one job, which is not unique and does not expire, together with others of this loop."""
-        try:
-            await self._batcher.push(job, self.options_in_force.replicas)
-        except JobNotReplicated:
-            self._tell([job])
-            raise
-        self._tell([job])
-        return self._handle(job.id)
-
-    def _pushed(self, jobs: list[NewJob]) -> Protocol[list[Job[R]]]:
-        options = self.options_in_force
-        if options.unique is not None:
-            arrived = yield from push_unique(self._keys, jobs, options.unique.terms, options.expires_ms)
-            return [self._handle(id, arrival) for id, arrival in arrived]
-        handles: list[Job[R]] = []
-        also = partial(self._add_handles, handles)
-        yield from protocol.push(self._keys, jobs, options.replicas, options.expires_ms, also=also)
-        return handles
+    def _put_off(self, jobs: list[NewJob]) -> tuple[list[PendingJob], list[Job[R]]]:
+        """Prepare jobs that are enqueued later; their handles know already where they will be."""
+        pending: list[PendingJob] = []
+        handles: dict[int, Job[R]] = {}
+        for partition, positions in self._split(jobs):
+            enqueuer = Enqueuer(self._runtime, self._push_to, partition)
+            for at in positions:
+                pending.append(PendingJob(enqueuer, jobs[at]))
+                handles[at] = Job(partition.origin, jobs[at].id)
+        return pending, [handles[at] for at in range(len(jobs))]
 
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here, with its dependencies as in a worker, without a server; for tests.
 
-        What is given for an injected parameter is used instead. Hooks, retries and time limits are left out.
+        An argument for an injected parameter replaces the dependency. Hooks, retries and time limits are left out.
         """
         value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
         return value
 
-    def _tell(self, jobs: Sequence[NewJob]) -> None:
+    def _run_hooks(self, partition: Partition, jobs: Sequence[NewJob]) -> None:
         if not self._context.hooks.on_enqueue:
             return
-        queue = self.options_in_force.queue
+        queue = partition.origin.keys.name
 
         def event(job: NewJob) -> Enqueued:
             _, args, *rest = codecs.decode(body(job.record))
             kwargs = rest[0] if rest else {}
-            # a moment is negative
+            # a negative delay is a moment
             delay = max(0.0, (job.delay_ms if job.delay_ms >= 0 else -job.delay_ms - time.time() * 1000) / 1000)
             return Enqueued(id=job.id, task=self.name, queue=queue, args=args, kwargs=kwargs, delay=delay)
 
@@ -269,13 +321,13 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         if self._extra:
             call = (self.name, args, kwargs, self._extra)
         if taken:
-            optional = sorted({one.number for one in taken.promises if one.may_fail})
-            call = (self.name, taken.args, taken.kwargs, self._extra, taken.holes, optional)
+            optional = sorted({one.number for one in taken.refs if one.may_fail})
+            call = (self.name, taken.args, taken.kwargs, self._extra, taken.paths, optional)
         head = self._heads.plain or self._heads.of(*(for_names(args, kwargs) if taken else (args, kwargs)))
         return head + codecs.encode(call, self._called, self._config.max_payload)
 
     def _hint(self, kwargs: dict[str, Any]) -> str:
-        """Where the options go that stand among the arguments."""
+        """Say where options go that were given among the arguments."""
         options = get_annotations(CallSettings).keys() & kwargs.keys() - self.signature.names
         if not options:
             return ""
@@ -283,12 +335,23 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
         shown = ", ".join(f"{name}=..." for name in sorted(options))
         return f"; what is an option goes before the arguments, {function}.options({shown}).enqueue(...)"
 
-    def _handle(self, id: str, arrival: Arrival = "new") -> Job[R]:
-        return Job(self._origin, id, arrival)
-
-    def _add_handles(self, handles: list[Job[R]], jobs: Sequence[NewJob]) -> None:
-        origin = self._origin
-        handles.extend([Job(origin, job.id) for job in jobs])
-
     def __repr__(self) -> str:
         return f"<Task {self.name!r} queue={self.options_in_force.queue!r}>"
+
+
+def _add_handles(handles: list[Job[Any]], origin: Origin, jobs: Sequence[NewJob]) -> None:
+    handles.extend([Job(origin, job.id) for job in jobs])
+
+
+if TYPE_CHECKING:
+
+    class BatchTask(Task[[T], R, C]):
+        """A batch task to type checkers: a job has one item, and the function takes the items of many jobs."""
+
+        def __call__(self, items: list[T]) -> C:  # type: ignore[override]  # as the function was defined
+            ...
+
+        def options(self, **changes: Unpack[CallSettings]) -> BatchTask[T, R, C]: ...
+
+        async def arun(self, items: list[T]) -> Any:  # type: ignore[override]  # as the function was defined
+            ...

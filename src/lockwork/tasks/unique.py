@@ -1,4 +1,4 @@
-"""Unique tasks: the name of a call, how long it is taken, and what another call of that name does meanwhile."""
+"""Unique tasks: the name of a call, how long its job has the name, and what another call of that name does."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lockwork.durations import milliseconds
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.unique import Terms, Until
 from lockwork.tasks.header_encoder import naming, text
+from lockwork.validation import one_of
 
 OnDuplicate = Literal["keep", "replace"]
 _WHAT = "a job's unique name"
@@ -26,15 +27,15 @@ class Unique:
     """The options of a unique task, checked."""
 
     name: str | Literal[True]
-    """Perhaps with placeholders for the call's arguments; True: made of all of them."""
+    """May have placeholders for the call's arguments; True: made of all arguments."""
     terms: Terms
     debounce_ms: int
     given: Mapping[str, Any]
-    """As the user gave them."""
+    """The options as the user gave them."""
 
     @classmethod
     def read(cls, given: Mapping[str, Any], known: Unique | None = None) -> Unique | None:
-        """Check what was given, on top of what is `known`; None when the task is not unique. Raises ConfigError."""
+        """Check the options, added to those that are `known`; None if the task is not unique. Raises ConfigError."""
         changes = {name: given[name] for name in _NAMES if name in given}
         if not changes:
             return known
@@ -53,9 +54,9 @@ class Unique:
         return cls(name if name is True else text(name, _WHAT), terms, debounce, changes)
 
     def marking(self, task: str, function: Callable[..., Any], without: frozenset[str]) -> Callable[..., str]:
-        """What makes the mark of a call's record; `without`: parameters that no call gives.
+        """Return a function that makes the unique part of a record's header; `without`: parameters that no call has.
 
-        Raises ConfigError when that is impossible.
+        Raises ConfigError if the task cannot be unique.
         """
         if "," in task or ";" in task:
             raise ConfigError(f"a unique task's name must not hold a comma or a semicolon: {task!r}")
@@ -72,7 +73,7 @@ class Unique:
             bound.apply_defaults()
             try:
                 encoded = _digested(bound.arguments)
-            except Exception as error:  # noqa: BLE001 - the code of its own classes may do anything
+            except Exception as error:  # noqa: BLE001 - the arguments' classes may raise anything
                 raise ConfigError(f"the arguments of task {task!r} cannot be sent as JSON: {error}") from None
             return mark + blake2b(encoded, digest_size=16).hexdigest()
 
@@ -96,8 +97,8 @@ def _meaning(given: Mapping[str, Any], debounce: int) -> Literal["keep", "replac
     wanted = given.get("on_duplicate")
     if wanted == "debounce":
         raise ConfigError("to wait until nobody calls any more, give debounce='2s' instead of on_duplicate='debounce'")
-    if wanted not in (None, "keep", "replace"):
-        raise ConfigError(f"on_duplicate is 'keep' or 'replace', not {wanted!r}")
+    if wanted is not None:
+        one_of(wanted, "on_duplicate", ("keep", "replace"))
     if debounce and wanted == "keep":
         raise ConfigError("a debounced job always becomes the last call: on_duplicate='keep' cannot be had with it")
     return "debounce" if debounce else "replace" if wanted == "replace" else "keep"
@@ -106,7 +107,7 @@ def _meaning(given: Mapping[str, Any], debounce: int) -> Literal["keep", "replac
 def _until(given: Mapping[str, Any], debounce: int) -> Until | int:
     wanted = given.get("unique_until")
     if wanted is None:
-        # a call that would change nothing because the job runs already must not be lost
+        # a call must not be lost because the job runs already
         return "start" if debounce or given.get("on_duplicate") == "replace" else "done"
     if wanted in ("start", "done"):
         known: Until = wanted

@@ -23,9 +23,9 @@ from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.leases import RECHECK, Leased
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.tasks.batch import Batching
+from lockwork.tasks.call import bind, sources
 from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
-from lockwork.tasks.result_refs import bind, sources
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.batching import Batcher, WrongResults
 from lockwork.worker.execution.calls import call

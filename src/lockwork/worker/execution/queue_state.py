@@ -56,7 +56,7 @@ class FetchState(Enum):
     | ASKING | a request is under way | READY: it brought jobs; SLEEPING and SLEEPING_UNTIL_DUE: it brought none; UNANSWERED: it failed; FORWARDING: the fetcher ends |
     | SLEEPING | the server wakes the worker | WOKEN; READY: a job came with the wake-up, or a burst looks again; FORWARDING: the fetcher ends |
     | SLEEPING_UNTIL_DUE | as SLEEPING, and a timer runs until the next job is due | WOKEN; READY: a burst looks again; FORWARDING: the fetcher ends |
-    | UNANSWERED | backs off; then the same request is sent again, for its jobs slots are kept (`held`) | WOKEN; FORWARDING: the fetcher ends |
+    | UNANSWERED | backs off; then the same request is sent again; slots are kept for its jobs (`held`) | WOKEN; FORWARDING: the fetcher ends |
     | PAUSED | waits for a moment because outcomes cannot be settled | READY; FORWARDING: the fetcher ends |
     | FORWARDING | gives a wake-up to another worker; a request would be answered with jobs that this call gives away | READY |
     """  # noqa: E501 - a table
