@@ -25,7 +25,9 @@ TWINS = (
     Build("who has begun may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
     Build("a rate is kept for ever", (("parts/groups", _UNUSED, ""),)),
-    Build("rings are kept for ever", (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),)),
+    Build(
+        "rings are kept for ever", (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),)
+    ),
     Build("who runs again has an outcome", (("jobs_revive", _RESULT, ""),)),
 )
 
