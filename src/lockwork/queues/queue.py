@@ -72,10 +72,13 @@ class Queue:
         Its options are those of `lw.lock`. It does not exclude an `lw.lock` of the same name. If the queue has
         partitions, the lock's name decides its partition.
         """
+        partitions = self._config.partitions
+        # of a queue without partitions, the name may also be a template for a decorated function
+        home = partitions.place(self.name, checked(name, "a lock's name")) if self.name in partitions else self.name
         return QueueLock(
             self._runtime,
             self._config,
-            self._config.partitions.place(self.name, checked(name, "a lock's name")),
+            home,
             name,
             wait=wait,
             lease=lease,
