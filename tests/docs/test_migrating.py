@@ -19,6 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "migrating.md"
 def test_every_line_of_the_page(own_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCKWORK_URL", own_url)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "shop", raising=False)  # another test's
     with redis.Redis.from_url(own_url) as client:
 
         def working(process: subprocess.Popen[bytes]) -> None:

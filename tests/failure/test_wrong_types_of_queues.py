@@ -32,8 +32,8 @@ KEYS = QueueKeys("lw", "default")
 SESSION = "host/1/a"
 WINDOW = 600_000
 NAMES = [
-    "jobs", "due", "tries", "errors", "watch", "idle", "workers", "stats", "dead", "notes", "expiry",
-    "withdrawn", "kept", "lines", "books", "sleeping", "ring:0", "ring:1", "ring:2",
+    "jobs", "due", "tries", "errors", "watch", "idle_workers", "workers", "stats", "dead", "job_notes", "expiry",
+    "void", "long_results", "group_queue", "groups", "throttled", "rounds:0", "rounds:1", "rounds:2",
     "ready:0", "ready:1", "ready:2", "results:0", "results:1", "schedules", "schedules:seen", f"run:{SESSION}",
 ]  # fmt: skip
 Ask = Callable[[Protocol[Any]], Any]

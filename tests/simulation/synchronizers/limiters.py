@@ -24,7 +24,7 @@ _PART = "parts/limiter"
 _AFRESH = (
     "if found[1] ~= text then\n"
     "state.count, state.dropped = tonumber(found[2]), tonumber(found[2])\n"
-    "state.last, state.full, state.part = 0, 0, 0 return groups end if true then"
+    "state.last, state.full, state.part = 0, 0, 0 return state end if true then"
 )
 TWINS = (
     Build(
