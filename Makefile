@@ -15,7 +15,7 @@ WORKERS ?= 4
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS='--buyers 2000 --stock 50')"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
-	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/lock)"
+	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/locks)"
 	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
 	@echo "make chaos   200,000 jobs, locks, permits and elections whose processes are killed (make chaos JOBS=1000000)"
 	@echo "make check   lint, types, import rules, and a wheel that installs"

@@ -44,11 +44,11 @@ providers._get_local_constants = Constants
 
 LONG = (
     "chaos",
-    "demo/test_broken_shops.py",
+    "examples/test_broken_shops.py",
     "docs/test_migrating.py",
     "failure/test_named_queue_bugs_server.py",
     "flows/test_flow_chaos.py",
-    "process/test_killed_at_random.py",
+    "worker/process/test_killed_at_random.py",
     "simulation/queues/test_partitioned_queues.py",
     "synchronizers/test_barrier_processes.py",
     "worker/test_server_away.py",

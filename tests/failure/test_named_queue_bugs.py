@@ -2,7 +2,7 @@
 
 More of them, where the server is looked at: test_named_queue_bugs_server.py; about a task's function:
 test_named_queue_bugs_tasks.py. Those of the worker's life (signals, reconnecting, recycling) are named in tests/worker,
-those of poison jobs and of cancelling in tests/handle.
+those of poison jobs and of cancelling in tests/jobs.
 """
 
 from __future__ import annotations
