@@ -88,11 +88,16 @@ def test_a_lost_lease_is_told_and_it_stands_again(lw: Lockwork, admin: redis.Red
 
 
 def test_a_failing_callback_gives_the_leadership_up(url: str, lw: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+    failed = threading.Event()
+
     def fail(_: Grant) -> None:
+        failed.set()
         raise ValueError("cannot lead")
 
-    with Lockwork(url) as rival, lw.election("x", on_gain=fail), rival.election("x") as able:
-        assert able.wait(30)
+    with Lockwork(url) as rival, lw.election("x", on_gain=fail):
+        assert failed.wait(30), "it leads before the other one comes"
+        with rival.election("x") as able:
+            assert able.wait(30)
     assert "a callback of election 'x' failed" in caplog.text
 
 
