@@ -114,10 +114,7 @@ class LockHold(Hold[Grant]):
     """A hold whose user has a plain Grant."""
 
     __slots__ = ()
-
-    def new_grant(self) -> Grant:
-        """Return a grant of this hold."""
-        return Grant(self)
+    grant_class = Grant
 
 
 class ExportedGrant(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

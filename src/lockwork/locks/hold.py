@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from lockwork.durations import Duration, milliseconds
 from lockwork.errors import LockLost, LockworkError, NotHeld
@@ -46,6 +46,8 @@ class Hold(Generic[G]):
     """One lock in the hands of one thread or task, and the grant that its user has of it."""
 
     __slots__ = ("bodies", "body", "depth", "fence", "grant", "lease", "on_lost", "options", "owner", "since")
+    grant_class: ClassVar[type[Any]]
+    """What users get of such a hold."""
 
     def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float) -> None:
         self.options: LockOptions = options
@@ -60,12 +62,13 @@ class Hold(Generic[G]):
         """How many `with` bodies have begun under this hold, or under one before it, and have not ended."""
         self.body: CancellableBody | None = None
         self.on_lost: Callable[[G], object] | None = options.on_lost
-        self.grant: G | None = self.new_grant()
+        self.grant: G | None = self.grant_class(self)
         """None when the hold has ended, so that the two do not keep each other in memory."""
 
     def new_grant(self) -> G:
-        """Return a grant of this hold."""
-        raise NotImplementedError
+        """Return a grant of this hold, for code that still refers to a hold that has ended."""
+        grant: G = self.grant_class(self)
+        return grant
 
     # -- its lease ----------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ class MultiHold(Hold[MultiGrant]):
     """Several locks in the hands of one thread or task; each part has a hold of its own."""
 
     __slots__ = ("grouped", "notified", "parts")
+    grant_class = MultiGrant
 
     def __init__(
         self,
@@ -71,10 +72,6 @@ class MultiHold(Hold[MultiGrant]):
         super().__init__(options, owner, lease, since)
         for part in parts:
             watch(part, self._part_lost)
-
-    def new_grant(self) -> MultiGrant:
-        """Return a grant of this hold."""
-        return MultiGrant(self)
 
     @property
     def lost(self) -> bool:
@@ -124,7 +121,8 @@ class MultiHold(Hold[MultiGrant]):
     def drop(self) -> None:
         """Take the whole out of this process's books; its parts stay."""
         self._unwatch()
-        self.lease = self.grant = None
+        self.lease: Lease | None = None
+        self.grant: MultiGrant | None = None
         if not self.bodies:  # else the end of the body will look for it
             self.options.runtime.holds.pop((self.options.key, self.owner), None)
 

@@ -31,9 +31,11 @@ class LockRuntime(Interface):
 
     def run(self, steps: Steps[T], /) -> T:
         """Run on this thread."""
+        ...
 
     def arun(self, steps: Steps[T], /) -> Coroutine[Any, Any, T]:
         """Async version of `run`."""
+        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -52,6 +52,7 @@ class QuorumHold(Hold[QuorumGrant]):
     """A lock on a majority of servers in the hands of one thread or task: one lease on each of them."""
 
     __slots__ = ("asked", "calls", "notified", "patience", "votes")
+    grant_class = QuorumGrant
 
     def __init__(
         self,
@@ -82,10 +83,6 @@ class QuorumHold(Hold[QuorumGrant]):
         }
         super().__init__(options, owner, lease, since)
 
-    def new_grant(self) -> QuorumGrant:
-        """Return a grant of this hold."""
-        return QuorumGrant(self)
-
     @property
     def deadline(self) -> float:
         """Until when it lasts unless it is renewed, on the client's clock."""
@@ -114,7 +111,8 @@ class QuorumHold(Hold[QuorumGrant]):
         if lease is None:
             return None
         in_time = not self.lost
-        self.lease = self.grant = None
+        self.lease: Lease | None = None
+        self.grant: QuorumGrant | None = None
         if not self.bodies:  # else the end of the body will look for it
             self.calls.holds.pop((self.options.key, self.owner), None)
         for node, vote in self.votes.items():

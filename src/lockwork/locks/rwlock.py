@@ -60,20 +60,17 @@ class RWHold(Hold[RWGrant]):
     """A read-write lock in the hands of one thread or task, on one side or both."""
 
     __slots__ = ("entered", "mode")
+    grant_class = RWGrant
 
     def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float, mode: Mode) -> None:
         self.mode: Mode = mode
         self.entered: dict[Mode, int] = {"read": 0, "write": 0, mode: 1}
         super().__init__(options, owner, lease, since)
 
-    def new_grant(self) -> RWGrant:
-        """Return a grant of this hold."""
-        return RWGrant(self)
-
     def leave(self, mode: Mode, times: int) -> Steps[None] | None:
         """Leave one side so many times; returns what must be sent to the server, if anything."""
         self.entered[mode] -= times
-        self.depth -= times
+        self.depth: int = self.depth - times
         if not self.depth:
             return self.end()
         return self.downgrade() if self.mode == "write" and not self.entered["write"] else None
@@ -168,7 +165,7 @@ class Side(Handle[RWGrant]):
             raise self._not_held()
         return hold
 
-    def _leave(self, _: Hold[RWGrant]) -> Steps[None] | None:
+    def _leave(self, hold: Hold[RWGrant]) -> Steps[None] | None:  # noqa: ARG002 - the method of every handle
         return self._mine().leave(self.mode, 1)  # the body may have left this side, and hold the other one
 
     def _leave_all(self) -> Steps[None] | None:

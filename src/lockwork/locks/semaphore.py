@@ -40,7 +40,7 @@ class PermitOwner(Owner):
     __slots__ = ("stack",)
 
     def __init__(self, taker: Owner, stack: PermitStack) -> None:
-        self.text = taker.text
+        self.text: str = taker.text
         self.stack: PermitStack = stack
 
 

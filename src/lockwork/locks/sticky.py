@@ -37,7 +37,8 @@ class StickyHold(LockHold):
             if runtime.live.pop(self, self) is not None:
                 return False
             lease.on_lost = cached.lost
-            self.lease = self.grant = None  # code that still looks at the grant must not take it for held
+            self.lease: Lease | None = None  # code that still looks at the grant must not take it for held
+            self.grant: Grant | None = None
             if not self.bodies:
                 del runtime.holds[key, self.owner]
             back = runtime.sticky_cache.keep(key, cached)

@@ -64,14 +64,11 @@ class QueueHold(Hold[QueueGrant]):
     """A queue's lock in the hands of one thread or task."""
 
     __slots__ = ("queue",)
+    grant_class = QueueGrant
 
     def __init__(self, options: LockOptions, owner: Owner, lease: Lease, since: float, queue: LockedQueue) -> None:
         self.queue: LockedQueue = queue
         super().__init__(options, owner, lease, since)
-
-    def new_grant(self) -> QueueGrant:
-        """Return a grant of this hold."""
-        return QueueGrant(self)
 
     def end_with(self, call: TaskCall) -> Protocol[Job[Any]]:
         """Forget the hold, and return what ends it on the server and enqueues `call`. Raises NotHeld, ConfigError."""
