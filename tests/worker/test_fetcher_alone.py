@@ -11,8 +11,8 @@ import pytest
 from lockwork.errors import ServerRefused, ServerUnavailable
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
-from lockwork.worker.execution import fetch_order
 from lockwork.worker.execution import fetcher as fetching
+from lockwork.worker.execution import queue_state
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.queue_state import FetchState, QueueState
 from lockwork.worker.execution.slots import WorkerSlots
@@ -71,7 +71,7 @@ def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
     driver, runner = [server], [None]
     places: Any = options.pop("places", WorkerSlots(5))
     source = QueueState("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
-    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, fetch_order.strict, **options)  # type: ignore[arg-type]
+    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, queue_state.strict, **options)  # type: ignore[arg-type]
 
 
 class Places(WorkerSlots):

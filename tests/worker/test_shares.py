@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker.execution import fetch_order
-from lockwork.worker.execution.fetch_order import FetchOrder
-from lockwork.worker.execution.queue_state import QueueState
+from lockwork.worker.execution import queue_state
+from lockwork.worker.execution.queue_state import FetchOrder, QueueState
 
 
 def sources(*weights: int) -> list[QueueState]:
@@ -49,29 +48,29 @@ def off_by(weights: list[int], rounds: list[int], allot: FetchOrder) -> float:
 
 @given(WEIGHTS, ROUNDS)
 def test_each_gets_its_share_to_within_a_few_jobs(weights: list[int], rounds: list[int]) -> None:
-    assert off_by(weights, rounds, fetch_order.by_weight) <= len(weights)
+    assert off_by(weights, rounds, queue_state.by_weight) <= len(weights)
 
 
 def forgets(awake: Any, places: int) -> list[tuple[QueueState, int]]:
     """The broken twin: what is no whole place is thrown away, so a light queue starves."""
     for source in awake:
         source.credit = 0.0
-    return fetch_order.by_weight(awake, places)
+    return queue_state.by_weight(awake, places)
 
 
 def test_the_check_catches_a_queue_that_starves() -> None:
     assert off_by([1, 20], [1] * 100, forgets) > 2
-    assert off_by([1, 20], [1] * 100, fetch_order.by_weight) <= 2
+    assert off_by([1, 20], [1] * 100, queue_state.by_weight) <= 2
 
 
 def test_a_queue_saves_nothing_up_while_it_is_empty() -> None:
     light, heavy = sources(1, 1)
     for _ in range(100):
-        fetch_order.by_weight([heavy], 10)
+        queue_state.by_weight([heavy], 10)
         heavy.credit -= 10
-    assert [most for _, most in fetch_order.by_weight([light, heavy], 10)] == [5, 5]
+    assert [most for _, most in queue_state.by_weight([light, heavy], 10)] == [5, 5]
 
 
 def test_in_strict_order_the_first_gets_all_it_has_jobs_for() -> None:
     rounds: Callable[[FetchOrder], Counter[str]] = lambda allot: served(sources(1, 1), [3, 4], allot)  # noqa: E731
-    assert rounds(fetch_order.strict) == Counter(q0=7)
+    assert rounds(queue_state.strict) == Counter(q0=7)

@@ -16,9 +16,8 @@ from lockwork.protocol.effects import Call
 from lockwork.runtime.async_reconnect import opened_within
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import YOUNG, Endpoint, Identity
-from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.replies import Demoted, Failover, Retry
-from lockwork.runtime.resp import NOTHING, new_reader, pack_call
+from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_call, unacknowledged
 
 
 class Answers(asyncio.Protocol):

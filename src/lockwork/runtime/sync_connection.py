@@ -16,9 +16,8 @@ import redis
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import ASK, COMMANDS, TIMEOUT, Endpoint, Identity, check, end
-from lockwork.runtime.outgoing import LARGE, unacknowledged
 from lockwork.runtime.replies import Retry, raise_connecting, raise_error
-from lockwork.runtime.resp import NOTHING, new_reader, pack_ahead, pack_call
+from lockwork.runtime.resp import LARGE, NOTHING, new_reader, pack_ahead, pack_call, unacknowledged
 
 _READ_SIZE = 65536
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockwork.protocol.keys import QueueKeys
-from lockwork.worker.execution import fetch_order
-from lockwork.worker.execution.fetch_order import FetchOrder
-from lockwork.worker.execution.queue_state import QueueState
+from lockwork.worker.execution import queue_state
+from lockwork.worker.execution.queue_state import FetchOrder, QueueState
 
 
 def family(name: str, partitions: int, weight: int = 1, turns: list[float] | None = None) -> list[QueueState]:
@@ -64,20 +63,20 @@ ROUNDS = st.lists(st.tuples(st.integers(1, 20), st.sets(st.integers(0, 4))), max
 @given(ROUNDS, st.lists(st.floats(0, 1), min_size=5, max_size=5))
 def test_nobody_who_has_jobs_is_passed_over_for_long(rounds: list[tuple[int, set[int]]], turns: list[float]) -> None:
     """Each of the others is first at most once in between, and once more after a nap."""
-    found = served(family("mail", 5, turns=turns), rounds, fetch_order.strict_in_turn)
+    found = served(family("mail", 5, turns=turns), rounds, queue_state.strict_in_turn)
     assert longest_wait(found) <= 8
 
 
 def test_the_check_catches_strict_order() -> None:
     rounds: list[tuple[int, set[int]]] = [(10, set())] * 30
-    assert longest_wait(served(family("mail", 4), rounds, fetch_order.strict)) == 30
-    assert longest_wait(served(family("mail", 4), rounds, fetch_order.strict_in_turn)) == 3
+    assert longest_wait(served(family("mail", 4), rounds, queue_state.strict)) == 30
+    assert longest_wait(served(family("mail", 4), rounds, queue_state.strict_in_turn)) == 3
 
 
 def test_a_family_has_its_place_in_the_order() -> None:
     sources = [*family("mail", 3), *family("news", 2)]
     for _ in range(10):
-        asked = [source.name for source, _ in fetch_order.strict_in_turn(sources, 5)]
+        asked = [source.name for source, _ in queue_state.strict_in_turn(sources, 5)]
         assert {name.partition("/")[0] for name in asked[:3]} == {"mail"}
         assert sorted(asked) == sorted(source.name for source in sources)
 
@@ -85,7 +84,7 @@ def test_a_family_has_its_place_in_the_order() -> None:
 def test_partitions_named_one_by_one_are_in_their_order() -> None:
     sources = [QueueState(f"mail/{number}", QueueKeys("lw", f"mail/{number}"), None, 1) for number in range(3)]  # type: ignore[arg-type]
     for _ in range(5):
-        assert [source.name for source, _ in fetch_order.strict_in_turn(sources, 5)] == ["mail/0", "mail/1", "mail/2"]
+        assert [source.name for source, _ in queue_state.strict_in_turn(sources, 5)] == ["mail/0", "mail/1", "mail/2"]
 
 
 def shared(sources: list[QueueState], rounds: int, places: int, allot: FetchOrder) -> Counter[str]:
@@ -100,7 +99,7 @@ def shared(sources: list[QueueState], rounds: int, places: int, allot: FetchOrde
 @given(st.integers(1, 16), st.integers(1, 5), st.integers(1, 30))
 def test_a_family_has_one_queues_share(partitions: int, weight: int, places: int) -> None:
     sources = [*family("mail", partitions, weight), *family("news", 1, 2)]
-    got = shared(sources, 200, places, fetch_order.by_weight_in_turn)
+    got = shared(sources, 200, places, queue_state.by_weight_in_turn)
     share = 200 * places * weight / (weight + 2)
     mail = [got[f"mail/{number}"] for number in range(partitions)]
     assert abs(sum(mail) - share) <= partitions + 1
@@ -109,18 +108,18 @@ def test_a_family_has_one_queues_share(partitions: int, weight: int, places: int
 
 def test_the_check_catches_shares_by_partition() -> None:
     sources = [*family("mail", 16), *family("news", 1)]
-    assert shared(sources, 100, 10, fetch_order.by_weight)["news/0"] < 100
+    assert shared(sources, 100, 10, queue_state.by_weight)["news/0"] < 100
     sources = [*family("mail", 16), *family("news", 1)]
-    assert abs(shared(sources, 100, 10, fetch_order.by_weight_in_turn)["news/0"] - 500) <= 17
+    assert abs(shared(sources, 100, 10, queue_state.by_weight_in_turn)["news/0"] - 500) <= 17
 
 
 def test_which_order_is_chosen() -> None:
     chosen = [
-        fetch_order.chosen(weighted=weighted, in_turn=turn) for weighted in (False, True) for turn in (False, True)
+        queue_state.chosen(weighted=weighted, in_turn=turn) for weighted in (False, True) for turn in (False, True)
     ]
     assert chosen == [
-        fetch_order.strict,
-        fetch_order.strict_in_turn,
-        fetch_order.by_weight,
-        fetch_order.by_weight_in_turn,
+        queue_state.strict,
+        queue_state.strict_in_turn,
+        queue_state.by_weight,
+        queue_state.by_weight_in_turn,
     ]

@@ -16,7 +16,7 @@ from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases, record_header
 from lockwork.protocol.queues import status as queue_status
 from lockwork.protocol.queues.leases import Batch, Leased, Outcome, SessionOver
-from lockwork.protocol.queues.peers import Peers
+from lockwork.protocol.server_clock import Peers
 from simulation.process import Actor, Process, Sleep, Task
 from simulation.queues.queue_view import Made
 from simulation.world import Broken, World

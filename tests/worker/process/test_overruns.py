@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from lockwork.protocol.queues.leases import Leased, Outcome
-from lockwork.worker.ipc import frames
-from lockwork.worker.ipc.frames import RunnerJob, Stop
+from lockwork.worker.ipc import messages
 from lockwork.worker.ipc.hard_timeouts import HardTimeout, HardTimeouts, TimeLimits
+from lockwork.worker.ipc.messages import RunnerJob, Stop
 from processes import until
 
 
@@ -116,11 +116,11 @@ def test_orders_come_whole() -> None:
     with ours, theirs:
         job = Leased("a", b"1 2 x", b"1,4,,;" + b"\xff\n" * 300_000, 1, 2, b"\x81")
         sent = threading.Thread(
-            target=lambda: ours.sendall(frames.packed(RunnerJob("q", job)) + frames.packed(Stop("a")))
+            target=lambda: ours.sendall(messages.packed(RunnerJob("q", job)) + messages.packed(Stop("a")))
         )
         sent.start()
-        assert frames.read_message(theirs) == RunnerJob("q", job)
-        assert frames.read_message(theirs) == Stop("a")
+        assert messages.read_message(theirs) == RunnerJob("q", job)
+        assert messages.read_message(theirs) == Stop("a")
         sent.join()
         ours.close()
-        assert frames.read_message(theirs) is None
+        assert messages.read_message(theirs) is None

@@ -17,9 +17,8 @@ from lockwork.injection.calling import Caller
 from lockwork.jobs.current import JobContext, SlotContext, slot
 from lockwork.tasks.batch import Batching
 from lockwork.tasks.task import Task
-from lockwork.worker.execution.calls import call
 from lockwork.worker.execution.slots import WorkerSlots
-from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun
+from lockwork.worker.execution.threads import JobThreads, ThreadPool, ThreadRun, call
 
 
 class WrongResults(Exception):

@@ -28,13 +28,12 @@ from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.batching import Batcher, WrongResults
-from lockwork.worker.execution.calls import call
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, shown
 from lockwork.worker.execution.runner_pool import RunnerPool
 from lockwork.worker.execution.slots import WorkerSlots
-from lockwork.worker.execution.threads import JobThreads, ThreadPool
+from lockwork.worker.execution.threads import JobThreads, ThreadPool, call
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
 
 log: Log = Log("lockwork.worker")

@@ -21,8 +21,7 @@ from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.trying import backoff
 from lockwork.worker.environment import AGAIN
-from lockwork.worker.execution.fetch_order import FetchOrder
-from lockwork.worker.execution.queue_state import ASLEEP, FetchState, QueueState, Wakeup
+from lockwork.worker.execution.queue_state import ASLEEP, FetchOrder, FetchState, QueueState, Wakeup
 from lockwork.worker.execution.slots import WorkerSlots
 
 log: Log = Log("lockwork.worker")

@@ -17,9 +17,8 @@ from lockwork.errors import WorkerDied
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.environment import resident
 from lockwork.worker.execution.threads import killed_after
-from lockwork.worker.ipc import frames
-from lockwork.worker.ipc.frames import Begun, Free, RunnerJob, Stop
-from lockwork.worker.ipc.messages import DIED, TOO_LONG, fate
+from lockwork.worker.ipc import messages
+from lockwork.worker.ipc.messages import DIED, TOO_LONG, Begun, Free, RunnerJob, Stop, fate
 from lockwork.worker.settings import ProcessSettings
 
 _REST = 1.0
@@ -165,11 +164,11 @@ class RunnerHandle:
     def send(self, message: ProcessSettings | RunnerJob | Stop) -> None:
         """Send it a message, if the connection is open."""
         if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(frames.packed(message))
+            self._writer.write(messages.packed(message))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         # a job may have forked a copy that speaks on this line, too: what cannot be true is passed over
-        while (message := await frames.read_answer(reader)) is not None:
+        while (message := await messages.read_answer(reader)) is not None:
             if isinstance(message, Free):
                 if not self._idle and not self.at_work:
                     self.begun = self._idle = True

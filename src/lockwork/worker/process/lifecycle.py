@@ -16,9 +16,8 @@ from lockwork.lifespans import SetUpFailed
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import SessionOver
 from lockwork.worker.environment import configured
-from lockwork.worker.execution.calls import limited
 from lockwork.worker.execution.hook_runner import LIMIT
-from lockwork.worker.execution.threads import ThreadPool
+from lockwork.worker.execution.threads import ThreadPool, limited
 from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Reporter, Urgency
 from lockwork.worker.loading import load
 from lockwork.worker.process.wiring import Wiring

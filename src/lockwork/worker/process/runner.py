@@ -33,9 +33,8 @@ from lockwork.worker.execution.executor import Executor
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import ThreadPool
-from lockwork.worker.ipc import frames
-from lockwork.worker.ipc.frames import Begun, Free, RunnerEnded, RunnerJob, Stop
-from lockwork.worker.ipc.messages import Urgency
+from lockwork.worker.ipc import messages
+from lockwork.worker.ipc.messages import Begun, Free, RunnerEnded, RunnerJob, Stop, Urgency
 from lockwork.worker.loading import NotImported, load
 from lockwork.worker.process.exit import leave_to_supervisor
 from lockwork.worker.process.lifecycle import ready
@@ -104,7 +103,7 @@ class _Runner:
 
     def _listen(self) -> None:
         # on a thread of its own: a job that blocks the loop must not keep this process when the child is gone
-        while (message := frames.read_message(self._connection)) is not None:
+        while (message := messages.read_message(self._connection)) is not None:
             if isinstance(message, RunnerJob):
                 self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
             else:
@@ -123,7 +122,7 @@ class _Runner:
             log.error("a job of runner process %d forked a copy of it that did not exit: the copy exits now", self._pid)
             _leave(1)
         with contextlib.suppress(OSError):  # the child is gone: the listener learns it, too
-            self._connection.sendall(frames.packed(message))
+            self._connection.sendall(messages.packed(message))
 
 
 def _leave(status: int) -> NoReturn:
@@ -149,7 +148,7 @@ class _Never:
 
 async def _main(connection: socket.socket) -> None:
     connection.set_inheritable(False)
-    settings = frames.read_settings(connection)
+    settings = messages.read_settings(connection)
     if settings is None:
         return  # the child is gone already
     options = settings.options

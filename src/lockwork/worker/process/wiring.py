@@ -17,7 +17,7 @@ from lockwork.protocol.queues import leases, sessions
 from lockwork.protocol.queues.leases import Buried
 from lockwork.runtime.async_driver import AsyncDriver
 from lockwork.worker.environment import log_buried
-from lockwork.worker.execution import fetch_order
+from lockwork.worker.execution import queue_state
 from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.job_log import JobLog
@@ -109,7 +109,7 @@ class Wiring:
             wakeup_channel,
             self.slots,
             window_ms,
-            fetch_order.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
+            queue_state.chosen(weighted=options.weights is not None, in_turn=len(served) > len(options.queues)),
             max_jobs=1 if options.once else None,
             settled=self.settled if options.burst else None,
             recycle_after=options.max_jobs,

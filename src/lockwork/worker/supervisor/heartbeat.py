@@ -13,7 +13,7 @@ from lockwork.protocol.queues import dead, leases, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.leases import Buried, Leased
-from lockwork.protocol.queues.peers import Peers
+from lockwork.protocol.server_clock import Peers
 from lockwork.runtime.clock import now
 from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
