@@ -7,16 +7,18 @@ ARGS ?=
 DIR ?=
 JOBS ?= 200000
 SECONDS ?= 120
+SEEDS ?= 1000
 # Most tests wait for leases to end, so more of them than there are cores can run side by side, each worker with a server.
 WORKERS ?= 4
 
-.PHONY: help demo test quick mutants chaos check bench clean
+.PHONY: help demo test quick mutants seeds chaos check bench clean
 
 help:
 	@echo "make demo    the flash sale, for real (make demo ARGS='--buyers 2000 --stock 50')"
 	@echo "make test    all tests, against a real server that they start themselves (make test ARGS='-k lock')"
 	@echo "make quick   types, unit tests, and the tests of one folder (make quick DIR=tests/locks)"
 	@echo "make mutants search for the seeds that catch mutants soonest, and pin them (make mutants DIR=tests/model)"
+	@echo "make seeds   ten times the simulated and model runs that make test plays (make seeds SEEDS=2000)"
 	@echo "make chaos   200,000 jobs, locks, permits and elections whose processes are killed (make chaos JOBS=1000000)"
 	@echo "make check   lint, types, import rules, and a wheel that installs"
 	@echo "make bench   the benchmarks, each beside its floor (make bench ARGS='--quick')"
@@ -35,6 +37,10 @@ quick: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	LOCKWORK_PIN_MUTANTS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --timeout 1800 \
 		$(or $(DIR),tests/model tests/simulation) $(ARGS)
+
+seeds: $(VENV)/.dev
+	LOCKWORK_SEEDS=$(SEEDS) LOCKWORK_EXAMPLES=$(SEEDS) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal \
+		--timeout 3600 tests/model tests/simulation -k "not caught and not noticed" $(ARGS)
 
 chaos: $(VENV)/.dev
 	LOCKWORK_CHAOS_JOBS=$(JOBS) LOCKWORK_CHAOS_SECONDS=$(SECONDS) $(BIN)/python -m pytest -s tests/chaos $(ARGS)
