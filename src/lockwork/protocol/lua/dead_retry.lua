@@ -4,7 +4,7 @@
 --   anew: attempts begin anew; died: its time in the dead set as it was read ('': whatever it is)
 -- Out of memory: goes on
 -- Reply: {how many were dealt with, how many will run}; the rest is for the next call
--- Invariants: a job is in one place before and after; its old outcome is gone, so that nobody takes it for the new one;
+-- Invariants: a job is in one place before and after; its old outcome is gone, so that no caller takes it for the new one;
 --   one whose record is lost stays dead, and so does one whose unique name another job has
 -- include: now
 -- include: step

@@ -1,9 +1,9 @@
--- Withdraws a pop: out of the line; what it took is due again, unless its id was queued anew since.
+-- Withdraws a pop: its waiter is removed; what it took is due again, unless its id was queued anew since.
 -- KEYS: <dq>
 -- ARGV: (request)
 -- Out of memory: goes on
 -- Reply: how many entries came back
--- Invariants: the pop takes nothing any more, even if it comes late; others who wait are told
+-- Invariants: the pop takes nothing any more, even if it comes late; other waiters are notified
 -- include: now
 -- include: dq
 local back, stood = 0, false

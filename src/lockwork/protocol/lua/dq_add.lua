@@ -3,7 +3,7 @@
 -- ARGV: request, known_id, due, delay: number, (id)
 --   known_id: k(eep) or r(eplace) what is queued already; due: us, or '' and then delay us
 -- Reply: {how many were added or moved, due us}
--- Invariants: an id is queued once; a request adds once; who waits is told of what is due sooner than was known
+-- Invariants: an id is queued once; a request adds once; waiters learn of an entry that is due sooner than was known
 -- include: now
 -- include: dq
 local due = tonumber(due) or now + delay

@@ -3,7 +3,7 @@
 -- ARGV: again: flag, window: number, flow, total: number, begins: flag, ends: flag, answer, roots,
 --   (number, record, delay, waits, children, policy, undo)
 --   again: an earlier try may have been applied; window: ms; total: how many jobs; begins, ends: the first, the last call
---   answer, roots: in the last call what is its own result, and the jobs that wait for nobody
+--   answer, roots: in the last call: the flow's own result, and the jobs that wait for no other
 --   waits: for how many it waits; undo: record of its compensation ('' for each that it has not); lists are MessagePack
 -- Reply: 1; 0 when it was not stored to its end in time (nothing of it will run); {waiting, size}, to the first call, when the
 --   queue has no room for all of it, and nothing was stored

@@ -1,7 +1,7 @@
 -- Enqueues one plain job that may run at once: the most frequent call, so it touches what it needs and no more.
 -- KEYS: jobs, idle_workers, stats, dead, workers; ready, run?
 -- ARGV: id, record, session?, channel?
---   ready: the list of the job's level; run, session, channel: of a guess at who sleeps
+--   ready: the list of the job's level; run, session, channel: of a worker that is probably idle
 -- Reply: 0 if it is known; {waiting, size} when the queue has no room for it; if it is new 1, or the channel of a worker that
 --   probably sleeps when the next comes
 -- Invariants: as jobs_push; after a lost reply jobs_push is what can be sent again

@@ -1,11 +1,11 @@
--- Cancels a job: one that waits ends at once; a running one when its worker, which is told, has stopped it.
+-- Cancels a job: one that waits ends at once; a running one when its worker, which is notified, has stopped it.
 -- KEYS: <control>; runs*
 -- ARGV: window: number, id, channels, (session)
 --   window: ms; channels: what the channel of a session begins with; session: those that the caller knows, with their run hashes
 -- Out of memory: goes on
 -- Reply: {state, ...}: cancelled; running (its worker was asked); ended or unknown (nothing was done), or look, then all
 --   sessions: the caller is to name them
--- Invariants: a job that has ended stays as it is; a job of which its worker was asked does not run again on its own
+-- Invariants: a job that has ended stays as it is; a job whose worker was asked does not run again on its own
 -- include: now
 -- include: control
 -- include: place

@@ -1,10 +1,10 @@
 -- Takes away jobs that wait, some at a time; what runs, and what is dead, is left.
 -- KEYS: <push>, <finish>, <groups>, job_notes: hash, expiry: zset, void: set, flows: hash; log
 -- ARGV: step: number, window: number, (most)
---   window: ms; most: how many of each priority, of the scheduled ones, and of those in line
+--   window: ms; most: how many of each priority, of the scheduled ones, and of those of groups
 -- Out of memory: goes on
 -- Reply: {taken from each of the five places, how many of those were jobs}
--- Invariants: who waits for such a job's result is told that there will be none; nobody else pays for that
+-- Invariants: callers that wait for such a job's result learn that there will be none; no other call pays for that
 -- include: now
 -- include: step
 -- include: push
@@ -14,7 +14,7 @@
 local JOBS = 500
 local reply, ids, looked, bytes = {0, 0, 0, 0, 0, 0}, {}, 0, 0
 
--- What stands first in one of the places.
+-- The first jobs in one of the places.
 local function found_in(place, most)
   if place < 4 then return redis.call('LRANGE', ready[place], 0, most - 1) end
   if place == 4 then return redis.call('ZRANGE', due, 0, most - 1) end

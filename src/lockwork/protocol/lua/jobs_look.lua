@@ -1,4 +1,4 @@
--- Reads all that is known of a job, and asks to be told of its progress and of its end.
+-- Reads all that is known of a job, and asks for messages about its progress and its end.
 -- KEYS: jobs, results*2, tries, due, dead, errors, job_notes, watch, expiry, long_results, flows
 -- ARGV: id, channel
 --   channel: '' to only look

@@ -1,4 +1,4 @@
--- Reads how a job stands, and asks to be told when it ends.
+-- Reads the state of a job, and asks for a message when it ends.
 -- KEYS: jobs, results*2, due, dead, errors, watch, expiry, long_results, flows
 -- ARGV: id, channel
 --   channel: '' to only look

@@ -1,9 +1,9 @@
--- Reads jobs that wait, some at a time: the ready ones in the order in which they will run, then those in line for their
+-- Reads jobs that wait, some at a time: the ready ones in the order in which they will run, then those that wait for their
 -- key or their group's turn; or the scheduled by due time.
 -- KEYS: jobs, ready*3, due, tries, group_queue, void
 -- ARGV: place, skip: number, most: number, bytes: number
 --   place: ready or scheduled; bytes: of each record
--- Reply: {now ms, {ready jobs of each priority, scheduled ones, those in line}, how many were looked at, problem,
+-- Reply: {now ms, {ready jobs of each priority, scheduled ones, those of groups}, how many were looked at, problem,
 --   then per job: id, due ms or 0, attempts, bytes of its record or -1 (it has none), its beginning}
 -- include: now
 -- include: stored

@@ -5,7 +5,7 @@
 --   delay: ms (negative: due at that moment)
 -- Reply: how many are new; or, when the queue has no room for all of them, {waiting, size}, and nothing was enqueued; with `some`
 --   {waiting, size, how many of the first are enqueued}
--- Invariants: a job is in one place: a ready list or the due set; idle workers are told
+-- Invariants: a job is in one place: a ready list or the due set; idle workers are woken
 -- include: now
 -- include: push
 local no_room, first = refused(FIRST, again, dead)

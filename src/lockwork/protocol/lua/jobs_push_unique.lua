@@ -13,7 +13,7 @@
 -- include: push
 -- include: groups
 local today = math.floor(now / 1000)
--- Who has the name, and when it is due at the latest.
+-- The job that has the name, and when it is due at the latest.
 local function holder_of(name)
   local id, latest = name_holder(name, dead)
   -- one that should have begun by now will not run
@@ -66,7 +66,7 @@ local function become(id, record, delay, latest)
   if other or at then
     leave_group_queue(id, old)
     if at or stands then redis.call('ZADD', due, at or today, id) end
-    -- its key may have gone to another; who sleeps until it is due need not know that this is later now
+    -- its key may have gone to another; a worker that sleeps until it is due need not learn that this is later now
     local _, key = header(old)
     if key or stands or (at and at < tonumber(waits)) then wake(1) end
   end

@@ -18,7 +18,7 @@ local noted = redis.call('HLEN', job_notes) > 0
 -- include: flows
 local HEAD = 512 -- bytes of a record that are enough to know its task
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
--- no look at the clock, which may have been set since: who has beaten again has another deadline; at 0 it is being recovered
+-- the clock is not read, because it may have been set: a session that has beaten again has another deadline; 0: being recovered
 if not gone and deadline and deadline ~= 0 and deadline ~= tonumber(ended) then return {0, 0} end
 redis.call('ZREM', workers, session)
 -- an offer that it has not confirmed

@@ -1,19 +1,19 @@
--- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list or line.
+-- Leases up to `want` jobs to a worker session, after moving the due ones to their ready list or group queue.
 -- KEYS: <push>, <groups>, tries: hash, workers, job_notes, expiry, void; run: hash
 -- ARGV: again: flag, want: number, request, session, channel, known: number, seal?
 --   again: an earlier try may have been applied; channel: to be woken on when nothing was ready; '' for none
---   known: fence of the last job that the caller has of this queue: what was offered to it since, and it has not heard of, is
+--   known: fence of the last job that the caller has of this queue: what was offered to it since, and has not reached it, is
 --     its answer
 --   seal: a new secret for sealing offers
 -- Reply: {state, fence, ms until the next due job or -1, then per job: id, token, record; or, if it is to be woken, the secret that
 --   seals offers to it}; state 0: the session is over; 2: jobs have
 --   expired, and nothing is leased before jobs_expire has ended them, or there is nothing to lease, and something to forget; 3: as 1, and last comes {id, note, id, note ...}
--- Invariants: a job leaves its ready list or line and enters the session's run hash in one step; a token is never given
+-- Invariants: a job leaves its ready list or group queue and enters the session's run hash in one step; a token is never given
 --   twice; a key has one job at a time, a group no more than its limit, and so has the queue; nothing is leased while it is paused
 -- include: now
 -- include: push
 -- include: groups
-local GONE = 60000000 -- us; who sleeps comes again every few seconds
+local GONE = 60000000 -- us; an idle worker asks again every few seconds
 local noted, any_void = redis.call('HLEN', job_notes) > 0, redis.call('SCARD', void) > 0
 local limit, swept = redis.call('ZRANGE', expiry, 0, 0, 'WITHSCORES')[2], false
 if limit and tonumber(limit) < 0 then
@@ -195,11 +195,11 @@ if next_group then look_again(tonumber(next_group) - today) end
 if limit then look_again(tonumber(limit) - today) end
 if wait then look_again(wait) end
 if room > 0 and (budget <= 0 or unseen) then
-  reply[3] = 0 -- many were void, or groups of which nothing may run: look again at once
+  reply[3] = 0 -- many were void, or many groups may run nothing: ask again at once
 elseif swept and #reply == 3 and redis.call('ZCOUNT', expiry, -today, '(0') > 0 then
   return {2, now, 0}
 elseif #reply == 3 and channel ~= '' then
-  redis.call('ZADD', idle_workers, now + (wait or 0) * 1000, channel) -- who comes for the rate is not woken before (wake.lua)
+  redis.call('ZADD', idle_workers, now + (wait or 0) * 1000, channel) -- a worker with a time of its own is not woken before (wake.lua)
   redis.call('ZREMRANGEBYSCORE', idle_workers, 0, now - GONE) -- killed in their sleep
   if heavy and redis.call('HLEN', jobs) == 0 then redis.call('HDEL', stats, 'heavy') end
   if not rules[11] and seal then

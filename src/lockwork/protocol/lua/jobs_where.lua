@@ -1,8 +1,8 @@
--- Tells where a job is that has not ended, and whether its queue is served.
+-- Reads where a job is that has not ended, and whether its queue is served.
 -- KEYS: jobs, due, dead, groups, workers, stats, flows; runs*
 -- ARGV: id, (session)
 --   session: those that the caller knows, with their run hashes
--- Reply: {state, sessions that are alive, 1 if the queue is paused, session ...}; state: scheduled, blocked, ready (or in line),
+-- Reply: {state, sessions that are alive, 1 if the queue is paused, session ...}; state: scheduled, blocked, ready (or in a group queue),
 --   running, gone (it has ended, or is unknown), or look: the caller is to name the sessions behind it
 -- include: now
 -- include: flow_waits

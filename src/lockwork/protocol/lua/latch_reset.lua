@@ -1,4 +1,4 @@
--- Begins a new round, whatever the last one's state; those who wait, wait on.
+-- Begins a new round, whatever the last one's state; waiters go on waiting.
 -- KEYS: <latch>
 -- ARGV: size: number, ttl: number, request
 --   size: the latch's count; ttl: ms

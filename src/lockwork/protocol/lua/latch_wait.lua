@@ -1,4 +1,4 @@
--- Looks whether a latch is open, and if not, notes whom to wake.
+-- Reads whether a latch is open, and if not, notes the process to wake.
 -- KEYS: <latch>
 -- ARGV: size: number, ttl: number, since: number, channel, secret?
 --   size: the latch's count; ttl: ms; since: round that the caller waits for (0: none yet)

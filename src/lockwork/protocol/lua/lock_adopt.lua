@@ -1,4 +1,4 @@
--- Makes a live grant a new one of another owner, with a higher fence; the line waits on.
+-- Makes a live grant a new one of another owner, with a higher fence; waiters go on waiting.
 -- KEYS: lock
 -- ARGV: owner, request, lease: number, old_owner, old_fence
 --   lease: ms

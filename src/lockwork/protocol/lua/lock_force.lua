@@ -4,7 +4,7 @@
 --   again: an earlier try may have been applied; channels: beginning of all processes' channels
 -- Out of memory: goes on
 -- Reply: 1 ended; 0 that grant is over already
--- Invariants: only the grant with this fence is ended, so a call sent again harms nobody
+-- Invariants: only the grant with this fence is ended, so a call that is sent again does no harm
 -- include: now
 -- include: lock_waiters
 local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')

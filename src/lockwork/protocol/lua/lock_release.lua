@@ -9,18 +9,18 @@
 -- include: lifetimes
 local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')
 if held[1] ~= owner or held[2] ~= fence or held[3] == '0' then
-  -- whether the earlier try ended the grant or came too late, nobody can tell any more: its sender knows when it began
+  -- whether the earlier try ended the grant or came too late cannot be told any more: its sender knows when it began
   return again and 1 or 0
 end
 local left = held[3] - now
 if not held[5] and not at_least and left < MARGIN * 1000 then
-  -- nobody ever waited: the hash is small, and its expiry is as it should be
+  -- there never was a waiter: the hash is small, and its expiry is right
   redis.call('HSET', lock, 'd', 0)
   return left > 0 and 1 or 0
 end
 -- include: lock_waiters
 if at_least and left > 0 then
-  -- held for its minimum: by nobody, until then
+  -- kept for its minimum, without an owner
   local ends = now + at_least * 1000
   redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends, 'l', at_least)
   keep(ends, tonumber(held[2]))

@@ -12,7 +12,7 @@ local held = redis.call('HMGET', lock, 'o', 'f', 'd', 'h', 't')
 local id = ARGV[FIRST]
 if again and (redis.call('HEXISTS', jobs, id) == 1 or redis.call('HEXISTS', results[1], id) == 1
     or redis.call('HEXISTS', results[2], id) == 1) then
-  return 1 -- the earlier try did it: who has the lock now is somebody else
+  return 1 -- the earlier try did it: another owner has the lock now
 end
 if held[1] ~= owner or held[2] ~= fence or held[3] == '0' then return 0 end
 local left = held[3] - now
@@ -24,7 +24,7 @@ local no_room = refused(FIRST, again, dead)
 if no_room then return no_room end
 push(FIRST, again) -- first: without memory for a job, the server refuses the whole step here
 if at_least > 0 then
-  -- held for its minimum: by nobody, until then
+  -- kept for its minimum, without an owner
   local ends = now + at_least * 1000
   redis.call('HSET', lock, 'o', '', 'r', '', 'd', ends, 'l', at_least)
   keep(ends, tonumber(held[2]))

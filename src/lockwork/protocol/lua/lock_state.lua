@@ -1,8 +1,8 @@
--- Reads who holds the lock and how many wait.
+-- Reads the holder of the lock and how many wait.
 -- KEYS: lock
 -- ARGV: most: number
 --   most: how many places to look at, 0: do not count
--- Reply: {owner or '', its request, fence, ms left, waiters}: live ones, but of a line that is longer, those further back count as live
+-- Reply: {owner or '', its request, fence, ms left, waiters}: live ones; those beyond the places that are looked at count as live
 -- include: now
 local held = redis.call('HMGET', lock, 'o', 'r', 'f', 'd', 'h', 't', 'm', 'b', 'l')
 local fence, deadline = tonumber(held[3] or 0), tonumber(held[4] or 0)

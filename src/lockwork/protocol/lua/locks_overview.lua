@@ -3,7 +3,7 @@
 -- ARGV: prefix, from, match, step, most: number
 --   prefix: with its colon; step: how many keys a step looks at; most: how many holders and waiters to name of each
 --   things: those to read; none for a step of the scan
--- Reply: {next cursor, {key, kind, capacity, holders not named, places not looked at, ms kept with nobody, holders, line}...}
+-- Reply: {next cursor, {key, kind, capacity, holders not named, places not looked at, ms kept without an owner, holders, waiters}...}
 --   holder: {owner, request, fence, units, ms left, ms held}; waiter: {owner, request, units, ms waited}; live ones only.
 --   {key} alone was not read, because the call had enough to do: name it in another call
 -- include: now

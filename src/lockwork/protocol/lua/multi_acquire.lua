@@ -7,7 +7,7 @@
 -- Reply: {1, now us, fence, deadline us, fence, deadline us, ...} all granted; {0, check ms, now us} not all, look again
 --   after that time (0: refused)
 -- Invariants: each lock's own, as in lock_acquire. While it waits for one lock it has nothing of those behind it in the
---   order, so nobody waits in a circle: neither multilocks nor nested locks that are taken in the order of their names.
+--   order, so no waiters form a circle: neither multilocks nor nested locks that are taken in the order of their names.
 --   Without waiting: all or nothing
 -- include: now
 local lock -- one after the other

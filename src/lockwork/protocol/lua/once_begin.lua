@@ -1,4 +1,4 @@
--- Lets the caller run, or tells how the run of this period ended, or that it runs now.
+-- Lets the caller run, or returns how the run of this period ended, or that it runs now.
 -- KEYS: once
 -- ARGV: asker, asked, lease: number, period: number, channel, again_if_lost: flag, seen: number
 --   asker, asked: owner and request; lease, period: ms; channel: '': do not notify

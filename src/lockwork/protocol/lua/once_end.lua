@@ -1,10 +1,10 @@
--- Keeps what came of a run until its period ends, and tells those who wait.
+-- Keeps the outcome of a run until its period ends, and notifies waiters.
 -- KEYS: once
 -- ARGV: asker, seen, ends_as, value
 --   asker, seen: owner and fence of the run; ends_as: d(one), f(ailed) or l(ost)
 -- Out of memory: goes on
 -- Reply: 1 kept, now or before; 0 that run does not count any more
--- Invariants: only the newest run's end is kept; a run whose lease was over may still end, as long as nobody ran it again
+-- Invariants: only the newest run's end is kept; a run whose lease was over may still end, unless another run began
 -- include: now
 -- include: once
 if owner ~= asker or found[4] ~= seen or state == '' then return 0 end

@@ -1,4 +1,4 @@
--- Reads how the run of this period stands.
+-- Reads the state of this period's run.
 -- KEYS: once
 -- Reply: {state, '' for none, owner, request, fence, us until the period ends}
 -- include: now

@@ -1,4 +1,4 @@
--- Grants units, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
+-- Grants units, or makes the caller a waiter, or refuses; called again, it refreshes either.
 -- KEYS: permits
 -- ARGV: owner, request, lease: number, claim: number, wait: flag, channel, units: number, size: number, secret?
 --   lease, claim: ms; wait: or be refused at once; size: the capacity; secret: seals a hand-over
@@ -59,7 +59,7 @@ else
   ticket = join()
   redis.call('HSET', permits, 'i' .. request, ticket)
 end
--- When to look again if no wake-up comes: the first in line just after the earliest deadline and at least every second (its
+-- When to look again if no wake-up comes: the first waiter just after the earliest deadline and at least every second (its
 -- wake-up may be lost), those behind it a little later each, to step in when the first is dead; a waiter that cannot be notified, often.
 local check
 local left = math.max(0, math.ceil((soonest - now) / 1000))

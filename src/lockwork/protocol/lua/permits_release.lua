@@ -9,7 +9,7 @@
 -- include: permits
 -- include: permit_waiters
 local held = holder(fence)
--- whether the earlier try ended the grant or came too late, nobody can tell any more: its sender knows when it began
+-- whether the earlier try ended the grant or came too late cannot be told any more: its sender knows when it began
 if not held or held[2] ~= owner then return again and 1 or 0 end
 drop(fence, held)
 if line.count > 0 then

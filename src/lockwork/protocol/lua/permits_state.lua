@@ -1,4 +1,4 @@
--- Reads how many units are in use, and by whom.
+-- Reads how many units are in use, and their holders.
 -- KEYS: permits
 -- ARGV: most_holders: number, most_waiters: number
 --   how many to name at most: 1,000 of either

@@ -1,7 +1,7 @@
--- Reads what a queue has yet to do, and asks to be told when nothing of it runs any more.
+-- Reads what a queue has yet to do, and asks for a message when nothing of it runs any more.
 -- KEYS: ready*3, due, group_queue, void, stats, expiry, flows
 -- ARGV: delayed: flag, channel
---   delayed: count what is not due yet, too; channel: '' not to be told
+--   delayed: count what is not due yet, too; channel: '' for no message
 -- Reply: {waiting, running, 1 if it is paused}
 -- Invariants: only the list of channels is written
 -- include: now
@@ -12,14 +12,14 @@ local waiting = redis.call('LLEN', ready[1]) + redis.call('LLEN', ready[2]) + re
 local running, channels = tonumber(rules[2] or 0), rules[3] or ''
 local blocked = waiting + running == 0 and redis.call('HGET', flows, '#')
 if blocked then
-  -- a flow of which something is left to do: its jobs may run as soon as somebody has done it
+  -- a flow with steps left to do: its jobs may run as soon as they are done
   for _, entry in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, math.floor(now / 1000), 'LIMIT', 0, 1000)) do
     local flow = string.match(entry, '^flow (.+)$')
     if flow and redis.call('HEXISTS', flows, flow .. ' t') == 1 then waiting = tonumber(blocked) end
   end
 end
 if channel ~= '' and waiting + running > 0 and not string.find(channels, channel .. ' ', 1, true) then
-  -- those who were killed while they waited stay listed until the next time that nothing runs
+  -- channels of killed waiters stay listed until the next time that nothing runs
   if #channels > 4000 then channels = '' end
   redis.call('HSET', stats, 'drain', channels .. channel .. ' ')
 end

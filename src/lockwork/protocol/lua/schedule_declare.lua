@@ -1,4 +1,4 @@
--- Says which schedules a process has in its code: creates new ones, keeps known ones, and forgets those that nobody has any more.
+-- Says which schedules a process has in its code: creates new ones, keeps known ones, and deletes those that no process has any more.
 -- KEYS: <schedule>
 -- ARGV: joins: flag, (name, digest, timing, definition, record)
 --   joins: this process declares them for the first time; digest: of the definition
@@ -13,7 +13,7 @@ local today = math.floor(now / 1000)
 local lived = tonumber(redis.call('HGET', schedules, 'l') or 0)
 if #ARGV < FIRST and redis.call('ZCARD', seen) == 0 then return {today, 0} end
 
--- This clock goes only while somebody declares, so nobody's schedules are forgotten while everything stands still.
+-- This clock goes only while processes declare, so no schedule is deleted while all of them are stopped.
 local last = tonumber(redis.call('HGET', schedules, 't') or today)
 lived = lived + math.max(0, math.min(today - last, TURN))
 redis.call('HSET', schedules, 'l', lived, 't', today)

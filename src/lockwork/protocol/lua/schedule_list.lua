@@ -2,7 +2,7 @@
 -- KEYS: <schedule>
 -- ARGV: name, first, last
 --   name: '' for many; first, last: their places
--- Reply: {now ms, then per schedule: name, 1 if somebody declares it, definition, cursor, paused, last job, its slot, enqueued,
+-- Reply: {now ms, then per schedule: name, 1 if a process declares it, definition, cursor, paused, last job, its slot, enqueued,
 --   skipped because the last job had not ended}
 -- include: now
 -- include: schedule

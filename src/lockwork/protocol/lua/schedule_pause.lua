@@ -9,7 +9,7 @@
 local known = load(name)
 if not known then return 0 end
 if known[PAUSED] ~= paused then
-  -- perhaps nobody was there to pass over them
+  -- perhaps no worker was there to skip them
   if paused == 0 then known[CURSOR] = math.max(known[CURSOR], math.floor(now / 1000)) end
   known[PAUSED] = paused
   save(name, known)

@@ -1,4 +1,4 @@
--- Forgets a stock: its units, sales, reservations and waiting line.
+-- Deletes a stock: its units, sales, reservations and waiters.
 -- KEYS: <stock>; deleted
 -- ARGV: request
 -- Out of memory: goes on

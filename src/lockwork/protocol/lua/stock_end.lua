@@ -6,7 +6,7 @@
 -- Reply: 1 done (now or before), 0 no such reservation (it expired, was released or refunded), and so nothing to confirm, or no step that
 --   the job could be part of, -1 it is confirmed, so cannot be released, -2 it is held, so cannot be refunded; {waiting, size}: the
 --   job's queue has no room, and nothing was done
--- Invariants: sold + held <= total; the job is enqueued once; who waits gets what comes back
+-- Invariants: sold + held <= total; the job is enqueued once; waiters get what comes back
 -- include: now
 -- include: push
 -- include: stock

@@ -3,7 +3,7 @@
 -- ARGV: total, add: number, request
 --   add: units to add (negative: to take off); request: of the change ('' for none)
 -- Reply: {total, sold, held, expired, 1 if more reservations wait to be ended, 0 if too few are on sale to take them off}
--- Invariants: total = available + held + sold; a change counts once; who waits gets what comes
+-- Invariants: total = available + held + sold; a change counts once; waiters get what comes back
 -- include: now
 -- include: stock
 -- include: stock_waiters

@@ -1,4 +1,4 @@
--- Reserves units for a buyer and enqueues a job, both or neither; with too few on sale, the buyer stands in line for them.
+-- Reserves units for a buyer and enqueues a job, both or neither; with too few on sale, the buyer waits for them.
 -- KEYS: <push>, dead; <stock>
 -- ARGV: total, limit: number, id, buyer, units: number, hold: number, key, channel, (job, record, delay)
 --   limit: per buyer (0: none); hold: ms; key: or ''; channel: '': not any more; job: at most one; delay: ms
@@ -20,7 +20,7 @@ local function reserved(fence)
   return {1, id, 'h', units, hold, fence, 1}
 end
 
--- The caller will leave the line (stock_leave), and with it what was handed over.
+-- The caller will stop waiting (stock_leave), and give up what was handed over.
 local function turned_away()
   return {-3, '', '', no_room[1], no_room[2], 0, 0}
 end
@@ -61,7 +61,7 @@ if not ticket then
   redis.call('HSETNX', stock, 'h', ticket)
   redis.call('HSET', stock, 'i' .. id, ticket)
 end
--- The first in line looks when the next reservation runs out, the two behind it a little later, in case it died.
+-- The first waiter looks when the next reservation runs out, the two behind it a little later, in case it died.
 local look, distance = LOOK * 1000, ticket - tonumber(redis.call('HGET', stock, 'h'))
 local next_over = redis.call('ZRANGE', holds, 0, 0, 'WITHSCORES')[2]
 if next_over and distance <= 2 then look = math.min(look, math.max(1, tonumber(next_over) - clock) + distance * 50000) end

@@ -1,5 +1,5 @@
 -- Asks for the lock in `lock`, which a script that includes this may point at one key after the other.
--- Grants it, or gives the caller a place in the waiting line, or refuses; called again, it refreshes either.
+-- Grants it, or makes the caller a waiter, or refuses; called again, it refreshes either.
 -- `secret` seals the message that hands the lock over.
 -- Returns {1, fence, deadline us, now us} granted; {0, check ms, now us} not granted, look again after that time (0: refused).
 -- include: lock_waiters
@@ -24,7 +24,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
         keep(ends, tonumber(held[3]))
         return {1, tonumber(held[3]), ends, now}
       end
-      -- granted to an earlier call of this owner that never learned of it: nobody uses that grant
+      -- granted to an earlier call of this owner that never learned of it: that grant is not in use
       leave(request)
       free = true
     end
@@ -33,7 +33,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     if (held[1] or '') ~= '' and held[4] ~= '0' and channels then
       publish(channels .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
     end
-    -- a hand-over that nobody has claimed: its deadline is what it was
+    -- an unclaimed hand-over: its deadline is unchanged
     local ends, to = string.match(held[5] or '', '^(%d+) (.*)$')
     if held[1] and ends and tonumber(ends) == tonumber(held[4] or nil) then unclaimed(to) end
     asks(channel)
@@ -72,7 +72,7 @@ local function ask(owner, request, lease, claim, wait, channel, secret)
     ticket = join()
   end
 
-  -- When to look again if no wake-up comes: the first in line just after the holder's deadline and at least every second
+  -- When to look again if no wake-up comes: the first waiter just after the holder's deadline and at least every second
   -- (its wake-up may be lost), those behind it a little later each, to step in for a dead head; a waiter that cannot be notified, often.
   local ahead = ticket - line.head
   local left = math.max(0, math.ceil((deadline - now) / 1000))

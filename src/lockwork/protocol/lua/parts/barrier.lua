@@ -1,6 +1,6 @@
--- A barrier's state. The hash: p parties; t last ticket; a<request> = {channel, secret} of who has arrived; g how often it has opened;
+-- A barrier's state. The hash: p parties; t last ticket; a<request> = {channel, secret} of each party that has arrived; g how often it has opened;
 -- q the last ticket that has passed, while not all of that generation are notified, and b how many are; i<request> = {generation,
--- index} of who has passed and was notified; r<number> = {when us, generation, such requests in order}; n the newest and o the
+-- index} of each party that has passed and was notified; r<number> = {when us, generation, such requests in order}; n the newest and o the
 -- oldest of these that is kept. The places: requests that have arrived, by the end of their place, us; only live ones count.
 -- The order: those that have arrived, or have passed and are yet to be notified, by ticket.
 -- KEYS: barrier: hash, places: zset, order: zset
@@ -8,7 +8,7 @@
 -- include: publish
 -- include: seal
 local PLACE = 15000 -- ms that an arrival counts unless its process asks again
-local KEPT = 60000 -- ms that it is remembered who passed, for those who missed their wake-up
+local KEPT = 60000 -- ms that passed parties are remembered, for those that missed their wake-up
 local MANY = 20000 -- passes remembered at most, but always those of the last two generations
 local STEP = 100 -- parties that one call notifies
 
@@ -38,7 +38,7 @@ local function keep()
   redis.call('PEXPIRE', order, 2 * KEPT)
 end
 
--- Forget some of those who passed long ago, but more than a call adds.
+-- Forget some parties that passed long ago, but more than a call adds.
 local function forget(generation, parties, newest, oldest)
   local first = generation - math.max(2, math.floor(MANY / parties))
   for _ = 1, 3 do

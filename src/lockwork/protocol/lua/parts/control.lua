@@ -12,7 +12,7 @@ local function schedule(id, wait)
   if redis.call('ZRANK', due, id) == 0 then wake(1) end
 end
 
--- Let a job that stands nowhere, or whose id stands in its ready list as void, run as soon as it may.
+-- Let a job that is in no place, or whose id is void in its ready list, run as soon as it may.
 local function enqueue_again(id, record)
   if not plain(record) then return schedule(id, 0) end
   -- where it is void, it takes that place again

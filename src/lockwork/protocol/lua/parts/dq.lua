@@ -1,4 +1,4 @@
--- A delay queue. The entries: id -> when it is due, us. The line: requests of those who wait for entries, by when they came, us.
+-- A delay queue. The entries: id -> when it is due, us. The waiters: requests by when they came, us.
 -- The state, a hash: w<request> = {channel, end of its place us, when it came us}; k which of the two logs is written, x since
 -- when (us), c how much is in it. The logs: request -> what it did, so that a call that is sent again does nothing more.
 -- KEYS: entries: zset, waiters: zset, state, logs*2: hash
@@ -6,7 +6,7 @@
 -- include: publish
 local KEPT = 60000 -- ms that a log is written; then it is kept for as long
 local MANY = 50000 -- entries in a log, after which it is kept no longer, whatever its age
-local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
+local PLACE = 15000 -- ms that a waiter's place lasts unless its process asks again
 local LOOK = 5000 -- ms after which every waiter looks again without a message
 local log = redis.call('HMGET', state, 'k', 'x', 'c')
 
@@ -31,7 +31,7 @@ local function leave(request)
   return redis.call('HDEL', state, 'w' .. request) + stood > 0
 end
 
--- Tell up to `count` of those who wait, the first ones, to look. Who was told is out of the line, and keeps the right to its place.
+-- Notify up to `count` of the first waiters to look. A notified one is removed, and keeps the right to its place.
 -- Those whose process does not listen keep their place, too, for as long as that lasts, and do not count.
 local function wake(count)
   local passed = 0

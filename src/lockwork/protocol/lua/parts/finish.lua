@@ -15,7 +15,7 @@ local function turn(window)
   end
 end
 
--- Forget what a job that has run wrote down, but for its progress, which is told as long as its outcome is.
+-- Forget what a job that has run wrote down, but for its progress, which is kept as long as its outcome.
 local function close_note(id, note, outcomes)
   redis.call('HDEL', job_notes, id)
   local readable, facts = pcall(cmsgpack.unpack, string.sub(note, 2)) -- or it holds up all that are settled with it
@@ -43,7 +43,7 @@ local function conclude(outcomes, window)
   end
 end
 
--- A job that will not run again keeps its record, with its last error, until somebody looks into it.
+-- A job that will not run again keeps its record, with its last error, for inspection.
 local function bury(id, tried, problem)
   redis.call('ZADD', dead, math.floor(now / 1000), id)
   redis.call('HSET', errors, id, problem)

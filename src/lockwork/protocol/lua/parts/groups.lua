@@ -18,7 +18,7 @@ local function header(record)
   return tonumber(level), key ~= '' and key or nil, group, limits
 end
 
--- The first that waits in a line, and its id.
+-- The first entry of a group queue, and its id.
 local function first(line)
   local found = redis.call('ZRANGEBYLEX', group_queue, '[' .. line .. '\n', '(' .. line .. '\v', 'LIMIT', 0, 1)[1]
   return found, found and string.match(found, ' ([^ ]+)$')
@@ -43,7 +43,7 @@ local function enter_round(level, group)
   end
 end
 
--- It has its key, or needs none: to its group's line.
+-- It has its key, or needs none: to its group's queue.
 local function join_group(id, level, group, limits, token)
   if group ~= '' then redis.call('HSET', groups, 'l ' .. group, limits) end -- also that there are none
   stand('g ' .. level .. ' ' .. group, id, token)
@@ -60,7 +60,7 @@ local function admit(id, record, token)
   join_group(id, level, group, limits, token)
 end
 
--- Forget what nobody needs of a group of which nothing waits and nothing runs.
+-- Delete the state of a group without waiting or running jobs.
 local function tidy(group)
   if redis.call('HEXISTS', groups, 'n ' .. group) == 1 then return end
   for level = 0, 2 do
@@ -111,7 +111,7 @@ local function left(id, record, over)
   return over and key and group ~= '' and 2 or 1
 end
 
--- A job that waits leaves its line, if it stands in one, and gives its key away.
+-- A waiting job leaves its group queue, if it is in one, and gives its key away.
 local function leave_group_queue(id, record)
   local level, key, group = header(record)
   local number = redis.call('HGET', groups, '@ ' .. id)
@@ -145,7 +145,7 @@ local function next_turn(group)
 end
 
 -- Up to `want` jobs of this level's groups, one of each in turn; and whether there are groups that were not looked at.
-local passed_over = 0 -- groups of which nothing may run: a call looks at so many at most
+local passed_over = 0 -- groups that may run nothing: a call looks at so many at most
 local function take_turns(level, want)
   local ids, round = {}, rounds[1 + level]
   while #ids < want do
@@ -177,7 +177,7 @@ end
 local function wake_throttled()
   local today = math.floor(now / 1000)
   for _ = 1, 100 do
-    -- who is to sleep for longer than a period of its rate fell asleep before the clock was set back
+    -- a group throttled for longer than a period of its rate was throttled before the clock was set back
     local last = redis.call('ZRANGE', throttled, -1, -1, 'WITHSCORES')
     local level, group = string.match(last[1] or '', '^(%d) (.*)$')
     local per = level and tonumber(string.match(redis.call('HGET', groups, 'l ' .. group) or '', '(%d+)$') or 0)

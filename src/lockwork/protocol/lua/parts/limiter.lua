@@ -46,7 +46,7 @@ local function read(text, request)
   state.full, state.part = tonumber(found[4]), tonumber(found[5])
   state.dropped, state.expires = tonumber(found[6]), tonumber(found[7])
   state.fixed = tonumber(found[11] or 0)
-  -- Where the server's clock is set back, the state's goes on: so nobody waits longer than before for what was booked.
+  -- Where the server's clock is set back, the state's goes on: so no caller waits longer than before for what was booked.
   ahead = math.max(tonumber(found[10] or 0), tonumber(found[9] or 0) - server)
   now = server + ahead
   state.mine = found[8] and cmsgpack.unpack(found[8])

@@ -1,6 +1,6 @@
 -- What holds for a whole queue, in the hash `stats`: paused (since when, ms), rate (jobs/per ms), full (us at which the rate would
 -- be unused again), turn (the time (us) given to the last worker that was rate-limited), concurrency, size, running (jobs in all
--- run hashes together), drain (channels to be told when nothing runs); fence, the highest of any delivery; seal, the secret that seals
+-- run hashes together), drain (channels to notify when nothing runs); fence, the highest of any delivery; seal, the secret that seals
 -- offers (offer.lua); and heavy, whether the
 -- queue has had a record or a note of more than HEAVY bytes since it was last empty.
 -- KEYS: jobs, idle_workers, stats
@@ -33,7 +33,7 @@ local function allowance(job_notes)
   end
 end
 
--- Whether nothing may be leased now, whatever waits. Who changes that wakes the workers that sleep.
+-- Whether nothing may be leased now, whatever waits. A call that changes that wakes idle workers.
 local function at_rest()
   return rules[1] or (at_once and at_work >= at_once)
 end
@@ -43,14 +43,14 @@ local function rate_full()
   return math.min(math.max(tonumber(rules[5] or 0), now), now + rate_us)
 end
 
--- How many jobs the rate allows now; and, if none, the us at which it allows one, and whether somebody sleeps who was told to
+-- How many jobs the rate allows now; and, if none, the us at which it allows one, and whether an idle worker was told to
 -- come by then: a worker that was given a time has it as its score in `idle_workers`, the others when they went to sleep.
 local function rate_allows()
   local full = rate_full()
   local free = math.floor((now + rate_us - full) * rate_jobs / rate_us)
   if free > 0 then return free end
   local soonest = full + rate_us / rate_jobs - rate_us
-  local after, by = string.format('(%.0f', now), string.format('%.0f', soonest + 1000) -- they are told whole ms
+  local after, by = string.format('(%.0f', now), string.format('%.0f', soonest + 1000) -- they are given whole ms
   return 0, soonest, redis.call('ZCOUNT', idle_workers, after, by) > 0
 end
 
@@ -66,7 +66,7 @@ local function may_lease(want)
     rules[5] = string.format('%.0f', now + rate_us)
     redis.call('HSET', stats, 'full', rules[5])
   end
-  -- somebody comes as soon as possible; the others are told one moment after the other, so that they do not all come at once
+  -- one worker comes as soon as possible; the others get one moment after the other, so that they do not all come at once
   local turn = awaited and math.max(soonest, tonumber(rules[6] or 0)) or soonest
   if turn > soonest + 1000000 then turn = soonest end
   redis.call('HSET', stats, 'turn', string.format('%.0f', turn + rate_us / rate_jobs))

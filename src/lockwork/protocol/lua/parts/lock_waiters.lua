@@ -7,7 +7,7 @@
 -- include: waiters
 -- include: seal
 local LOOK = 4900 -- ms after which every waiter looks again without a message
-local LATE = 900 -- ms that the next in line may look too late when a grant runs out; a claim (4 s) and that are LOOK
+local LATE = 900 -- ms that the next waiter may look too late when a grant runs out; a claim (4 s) and that are LOOK
 
 -- The fence is needed until the clock has passed it: it is ahead of a clock that was set back.
 local function keep(deadline, fence)
@@ -31,7 +31,7 @@ local function grant(owner, request, ms, last, ...)
   return fence, deadline
 end
 
--- Take the first waiter that can be served out of the line. `mine` is alive whatever its deadline says. When the second value is
+-- Remove the first waiter that can be served, and return it. `mine` is alive whatever its deadline says. When the second value is
 -- true, the rest is for the next call.
 local function first(mine)
   local waiter, more = front(mine)
@@ -43,7 +43,7 @@ local function first(mine)
   return waiter, more
 end
 
--- The next in line may look again only in seconds. When a new grant is shorter than that, it is notified to look now, and so
+-- The next waiter may look again only in seconds. When a new grant is shorter than that, it is notified to look now, and so
 -- learns when the grant runs out; and so are two more, because it may die. Those whose process is gone do not count.
 local function warn(deadline)
   if deadline - now >= (LOOK - LATE) * 1000 then return end
@@ -60,7 +60,7 @@ local function warn(deadline)
   end
 end
 
--- Hand the lock to a waiter: it owns it from now on, for the short time it has to claim it, and only its process is told.
+-- Hand the lock to a waiter: it owns it from now on, for the short time it has to claim it, and only its process is notified.
 local function hand(waiter, last)
   local ms = claim_of(waiter, waiter[2])
   local note = string.format('%.0f %s', now + ms * 1000, waiter[5])

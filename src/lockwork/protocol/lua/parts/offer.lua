@@ -9,10 +9,10 @@ local LARGE = 16384 -- bytes; a longer record is fetched
 local function offer(session, channel, id, record)
   if not session or at_rest() or rate_jobs or #record > LARGE or not rules[11] then return nil end
   if tonumber(redis.call('ZSCORE', idle_workers, channel) or -1) < 0 then return nil end
-  -- those that wait are first; and who runs other jobs may be held up by one of them, while others sleep
+  -- waiting jobs are first; and a worker that runs other jobs may be held up by one of them, while others are idle
   if redis.pcall('LLEN', ready) ~= 0 or redis.pcall('HLEN', run) ~= 0 then return nil end
   if tonumber(redis.call('ZSCORE', workers, session) or 0) <= now / 1000 then return nil end
-  -- not by what PUBLISH returns: then somebody whom this server does not count would have heard of a job that is not leased
+  -- not by what PUBLISH returns: a receiver that this server does not count would have received a job that is not leased
   if not listens(channel) then return nil end
   local fence = math.max(now, tonumber(rules[9] or 0) + 1)
   local token = string.format('1 %.0f ~', fence)

@@ -1,6 +1,6 @@
 -- What runs once per period, one hash: s state: r(unning), d(one), f(ailed), l(ost), or none; o, q owner and request of the run;
 -- f its fence; d when its lease ends, us, l how long that is, ms; e when the period ends, us, p how long it is, ms; v its result or failure; w<channel> of a
--- process in which somebody waits; x, z the requests of the last calls that gave up and of the last resets.
+-- process with a waiter; x, z the requests of the last calls that gave up and of the last resets.
 -- KEYS: once
 -- include: now
 -- include: lifetimes
@@ -22,7 +22,7 @@ end
 -- include: requests
 -- include: publish
 
--- Notify every process in which somebody waits, with one message.
+-- Notify every process with a waiter, with one message.
 local function wake()
   local notified = {''}
   for _, name in ipairs(redis.call('HKEYS', once)) do

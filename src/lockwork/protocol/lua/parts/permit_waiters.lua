@@ -3,10 +3,10 @@
 -- include: permits
 -- include: seal
 local LOOK = 5000 -- ms after which every waiter looks again without a message
-local OFTEN = 1000 -- ms after which the first in line does
+local OFTEN = 1000 -- ms after which the first waiter does
 local LATE = 900 -- ms that one further behind looks later than the first, at most
 
--- Who is first looks often. One that has just become the first learns it now; and so do two more, because it may die. Those
+-- The first waiter looks often. One that has just become the first learns it now; and so do two more, because it may die. Those
 -- whose process is gone do not count. `now_too`: also when they will look soon.
 local function alert(mine, now_too)
   local told = 0
@@ -26,8 +26,8 @@ local function alert(mine, now_too)
 end
 
 -- Hand units to waiters in their order, as far as they go: each owns them from now on, for the short time it has to claim
--- them, and only its process is told. `mine` is who asks, with a lease of `ms`: returns its fence and deadline if it got
--- them; then whether there is more to do than one call should: somebody in line is told to go on.
+-- them, and only its process is notified. `mine` is who asks, with a lease of `ms`: returns its fence and deadline if it got
+-- them; then whether there is more to do than one call should: a waiter is notified to go on.
 local function serve(mine, ms)
   local fence, ends
   for _ = 1, 100 do

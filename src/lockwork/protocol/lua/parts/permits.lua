@@ -9,7 +9,7 @@
 -- include: lifetimes
 -- include: waiters
 -- KEYS: permits
-local PLACE = 5000 -- ms that a place in the line lasts after the time at which its process meant to look again
+local PLACE = 5000 -- ms that a waiter's place lasts after the time at which its process meant to look again
 local found = redis.call('HMGET', permits, 'n', 'u', 'f', 'e', 'k', 'h', 't', 'm', 'b', 's', 'c', 'z')
 local capacity, used, last, latest = tonumber(found[1] or 0), tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
 local count = tonumber(found[5] or 0)
@@ -95,7 +95,7 @@ local function drop(id, held)
   end
 end
 
--- Those who let their deadline pass lose their units; then `soonest` is known. At most 100 steps a call: when there would be
+-- Holders whose deadline has passed lose their units; then `soonest` is known. At most 100 steps a call: when there would be
 -- more, it is now. A step may also go to a holder that has renewed.
 local lapsed = {} -- their owners
 local function sweep()

@@ -1,4 +1,4 @@
--- Where a job is that has a record: dead, scheduled, ready (or in line), or running, then its session; or look, then all
+-- Where a job is that has a record: dead, scheduled, ready (or in a group queue), or running, then its session; or look, then all
 -- sessions, when the caller does not know all of them.
 -- KEYS: dead, due, groups, workers, runs*
 -- needs: FIRST

@@ -1,4 +1,4 @@
--- Publish a message. One that the user may not publish (Redis 7 lets a new user use no channel) is heard by nobody: an error here
+-- Publish a message. One that the user may not publish (Redis 7 lets a new user use no channel) has no receiver: an error here
 -- would end a script that has begun to write, and the receiver looks on its own before long. Returns the server's count of receivers.
 local function publish(channel, text)
   local heard = redis.pcall('PUBLISH', channel, text)

@@ -29,7 +29,7 @@ end
 -- How many workers to wake for so many places that are free again: they sleep although jobs wait when all places are taken.
 local function takers(count, group_queue)
   if not at_once or count == 0 then return 0 end
-  -- nobody was woken for what was scheduled while all places were taken
+  -- no worker was woken for jobs that were scheduled while all places were taken
   local waiting = redis.call('ZCARD', group_queue) + (was_full and redis.call('ZCARD', due) > 0 and 1 or 0)
   for _, list in ipairs(ready) do waiting = waiting + redis.call('LLEN', list) end
   return math.min(count, waiting)
@@ -88,8 +88,8 @@ local function push(from, again, first)
       redis.call('RPUSH', ready[1 + level], unpack(list, at, math.min(at + 999, #list)))
     end
   end
-  -- sent again it writes in any case: who asks whether replicas have it is answered for what the connection wrote last
+  -- sent again it writes in any case: WAIT answers for what the connection wrote last
   if pushed > 0 or again then redis.call('HINCRBY', stats, 'enqueued', pushed) end
-  wake(runnable + (sooner and 1 or 0)) -- who takes a ready one may have no place left, and must not be alone to know the next time
+  wake(runnable + (sooner and 1 or 0)) -- a worker that takes a ready job may have no slot left, and must not be the only one to know the next time
   return pushed
 end

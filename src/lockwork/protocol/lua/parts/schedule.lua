@@ -1,7 +1,7 @@
 -- Schedules of a queue.
 -- In the hash: d<name> definition, r<name> record, s<name> state; l ms that the clock of declarations has gone, t when it was read last
 -- KEYS: schedules: hash, seen: zset
--- ms: longest step of the clock of declarations; after how much of it a definition is nobody's any more, and is forgotten
+-- ms: longest step of the clock of declarations; after how much of it a definition that no process declares is deleted
 local TURN, LEASE, KEPT = 20000, 60000, 86400000
 -- a state's fields; times are ms
 local DIGEST, TIMING, CURSOR, PAUSED, JOB, SLOT, ENQUEUED, OVERLAPPED = 1, 2, 3, 4, 5, 6, 7, 8

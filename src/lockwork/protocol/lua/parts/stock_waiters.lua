@@ -1,12 +1,12 @@
 -- Callers that wait for units, in the stock's hash: h, t first and last ticket, if anybody waits; i<id> = ticket;
--- w<ticket> = {end of the place us, id, channel, buyer, units, hold ms, key, limit, looks again us, deaf: nobody listened when it asked}
+-- w<ticket> = {end of the place us, id, channel, buyer, units, hold ms, key, limit, looks again us, deaf: its process did not listen when it asked}
 -- KEYS: stock
 -- include: stock
 -- include: publish
-local PLACE = 15000 -- ms that a place in the line lasts unless its process asks again
+local PLACE = 15000 -- ms that a waiter's place lasts unless its process asks again
 local CLAIM = 4000 -- ms that units which were handed over are held until their buyer's process claims them
 local LOOK = 5000 -- ms after which every waiter looks again without a message
-local SCAN = 500 -- tickets that are looked at in one call; of those that nobody has any more, more
+local SCAN = 500 -- tickets that are looked at in one call; more, of abandoned ones
 local DEAF_LOOK = 500 -- ms after which a waiter whose process does not listen looks again
 local DEAF_LATE = 400 -- ms that it may be late
 local heard = {} -- channel -> whether a process listens there
@@ -16,7 +16,7 @@ local function listening(channel)
   return heard[channel]
 end
 
--- Take a ticket out, and move the first one up to who is first now.
+-- Remove a ticket, and advance the first one.
 local function drop(ticket, id)
   redis.call('HDEL', stock, 'w' .. ticket, 'i' .. id)
   local range = redis.call('HMGET', stock, 'h', 't')
@@ -32,7 +32,7 @@ local function leave(id)
   if ticket then drop(tonumber(ticket), id) end
 end
 
--- Tell the first in line to look: it watches over the reservation that runs out next.
+-- Notify the first waiter to look: it watches over the reservation that runs out next.
 local function alert()
   local range = redis.call('HMGET', stock, 'h', 't')
   if not range[2] then return end
@@ -44,14 +44,14 @@ local function alert()
 end
 
 -- For how many ms units may be handed to a waiter. Nothing if its process seems to be gone: it keeps its place, and gets them when it
--- asks. One that nobody could tell has promised to look soon, and is given until then.
+-- asks. One that could not be notified has promised to look soon, and is given until then.
 local function claim_of(waiter)
   if listening(waiter[3]) then return CLAIM end
   local left = waiter[10] and math.ceil((waiter[9] - clock) / 1000) + DEAF_LATE or 0
   return left > 0 and math.min(CLAIM, left) or nil
 end
 
--- Hand what is on sale to those in line whose wish can be met, in their order; at most 20 a call.
+-- Hand what is on sale to the waiters whose wish can be met, in order; at most 20 a call.
 local function serve()
   local found = redis.call('HMGET', stock, 'h', 't', 'total', 'sold', 'held')
   if not found[2] then return end
@@ -77,7 +77,7 @@ local function serve()
       local met = key ~= '' and redis.call('HEXISTS', stock, 'k' .. key) == 1
       if met or limit == 0 or has + units <= limit then
         drop(at, id)
-        -- who meets a reservation of its key, made meanwhile, is only told
+        -- a waiter that meets a reservation of its key, made meanwhile, is only notified
         if not met then
           set_aside(id, buyer, units, key, clock + math.min(claim, hold) * 1000, hold)
           free, handed = free - units, handed + 1

@@ -23,7 +23,7 @@ local function begun(id, record)
   if unique_name(record) == 's' then free_name(id, record) end
 end
 
--- Who has the name: a job that has no record any more, or is dead, does not, whatever became of it.
+-- The job that has the name: not one without a record, nor a dead one.
 local function name_holder(name, dead)
   local id, latest = name_owner(name)
   if id and redis.call('HEXISTS', jobs, id) == 1 and not redis.call('ZSCORE', dead, id) then

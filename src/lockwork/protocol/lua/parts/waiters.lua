@@ -4,7 +4,7 @@
 -- A waiter whose process seems to be gone is passed over: it keeps its place, and is first again when it asks again.
 -- include: now
 -- include: publish
-local REQUEST, CHANNEL, LOOKS, DEAF = 3, 5, 6, 10 -- where in a waiter's array these are: looks again us; nobody listened when it asked
+local REQUEST, CHANNEL, LOOKS, DEAF = 3, 5, 6, 10 -- where in a waiter's array these are: looks again us; its process did not listen when it asked
 local DEAF_LOOK = 500 -- ms after which a waiter whose process does not listen looks again
 local DEAF_LATE = 400 -- ms that it may be late; both together are less than the second that a dead waiter may cost
 local FORGET = 20000000 -- us after which a silent process is forgotten: all its places have ended
@@ -13,7 +13,7 @@ local heard = {} -- channel -> whether a process listens there
 
 local line
 
--- Begin with the line of a hash, as its fields h, t, m, b, s say.
+-- Begin with the waiters of a hash, as its fields h, t, m, b, s say.
 local function open_waiters(key, head, tail, count, bottom, silent)
   line = {
     key = key, head = tonumber(head or 1), tail = tonumber(tail or 0), bottom = tonumber(bottom or nil),
@@ -27,7 +27,7 @@ local function listening(channel)
   return heard[channel]
 end
 
--- Whether something may be handed to a waiter. One that nobody could tell has promised to look soon, and is given until then.
+-- Whether something may be handed to a waiter. One that could not be notified has promised to look soon, and is given until then.
 local function present(waiter)
   local channel = waiter[CHANNEL]
   if channel == line.asking then return true end -- whatever becomes of its messages
@@ -60,7 +60,7 @@ local function asks(channel)
   line.marked, line.changed = true, true
 end
 
--- Take a place out of the line.
+-- Remove a waiter.
 local function take(ticket, request)
   redis.call('HDEL', line.key, 'w' .. ticket, 'i' .. request)
   line.count, line.changed = line.count - 1, true
@@ -130,7 +130,7 @@ local function tidy()
   end
 end
 
--- Write the line, and further fields with it. A line without places leaves no fields.
+-- Write the waiters, and further fields with them. Without waiters, no fields are left.
 local function save_waiters(...)
   local bottom = line.bottom
   if bottom then tidy() end
@@ -159,7 +159,7 @@ local function save_waiters(...)
   end
 end
 
--- Take a request out of the line; tickets that nobody has any more are skipped while somebody leaves, rather than while somebody waits.
+-- Remove a request; abandoned tickets are skipped when a waiter leaves rather than when one waits.
 local function leave(request)
   local ticket = tonumber(redis.call('HGET', line.key, 'i' .. request) or nil)
   if not ticket then return end

@@ -1,10 +1,10 @@
--- Wake up to `count` idle workers, if they may lease anything, and return the channel of the last; those that nobody hears do not
+-- Wake up to `count` idle workers, if they may lease anything, and return the channel of the last; channels without a receiver do not
 -- count, up to some hundreds. A score below 0 is an offer (offer.lua): such a worker is awake.
 -- KEYS: jobs, idle_workers
 -- include: limits
 local function wake(count)
   if at_rest() then return nil end
-  -- while the rate is used up, who was told when to come would come too early; the others learn of it, should that one be killed
+  -- while the rate is used up, a worker with a time of its own would come too early; the others are woken in case it is killed
   local last = rate_jobs and select(3, rate_allows()) and now or '+inf'
   local told, unheard = nil, 0
   while count > 0 and unheard < 500 do

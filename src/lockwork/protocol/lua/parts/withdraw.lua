@@ -1,4 +1,4 @@
--- Takes a request out of the lock in `lock`: out of the line if it waits, handed on if it was granted.
+-- Takes a request out of the lock in `lock`: a waiter is removed, a grant is handed on.
 -- include: lock_waiters
 
 local function withdraw(owner, request)
