@@ -99,6 +99,7 @@ class Crowd:
     async def ask(self, method: str, path: str, body: object, mood: Random) -> tuple[int, dict[str, Any]]:
         """Send a request until it is answered; one buyer in ten gives up the first one and sends it again."""
         patience = mood.uniform(0, 0.004) if mood.random() < 0.1 else PATIENCE
+        problem = ""
         for attempt in range(10):
             self.seen["requests"] += 1
             self.seen["retries"] += attempt > 0
@@ -107,15 +108,17 @@ class Crowd:
             try:
                 async with asyncio.timeout(patience), self.shop.request(method, path, json=body) as response:
                     answer = await response.json() if response.status < 500 else None
-            except (TimeoutError, aiohttp.ClientError):
+            except (TimeoutError, aiohttp.ClientError) as error:
+                problem = f"{type(error).__name__}: {error}"
                 if patience == PATIENCE:  # a wait that nobody wanted to give up counts too
                     self.milliseconds.append((perf_counter() - began) * 1000)
             else:
                 self.milliseconds.append((perf_counter() - began) * 1000)
                 if answer is not None:
                     return response.status, answer
+                problem = f"status {response.status}"
             patience = PATIENCE
-        raise RuntimeError(f"the shop does not answer {method} {path}")
+        raise RuntimeError(f"the shop does not answer {method} {path}: {problem}")
 
     def note(self, word: str, buyer: str, reservation: str) -> None:
         """Write down what a buyer was told, before anything else happens to him."""

@@ -25,7 +25,7 @@ class NaiveStock:
         self.server = redis.asyncio.Redis.from_url(URL, decode_responses=True)
 
     async def areserve(self, buyer: str, **_: Any) -> Reservation:
-        """Read, then write: whoever reads in between gets the same phone. And nothing knows a buyer again."""
+        """Read, then write: a buyer who reads in between gets the same phone. A repeated request gets another."""
         available = await self.available()
         if available < 1:
             raise SoldOut("none left")
@@ -39,7 +39,7 @@ class NaiveStock:
         await self.server.sadd("paid", reservation)
         await self.order_paid.aenqueue(reservation)
 
-    async def astatus(self) -> StockStatus:
+    async def ainspect(self) -> StockStatus:
         """Count what it believes in."""
         available, sold = await self.available(), await self.server.scard("paid")
         return StockStatus(self.total, available, self.total - available - sold, sold, 0)
