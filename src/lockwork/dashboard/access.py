@@ -26,7 +26,7 @@ _SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 1024 * 1024}
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person who may read; with `actions`, also act, if the dashboard allows actions at all."""
+    """A person who may read; with `actions`, also one who may act, if the dashboard allows actions at all."""
 
     name: str
     actions: bool = True
@@ -212,6 +212,16 @@ def read_users(path: str | Path) -> dict[str, str]:
     if not users:
         raise ConfigError(f"the file of users {str(path)!r} is empty")
     return users
+
+
+def add_user(path: Path, name: str, password: str, *, view: bool) -> None:
+    """Write a user to a file, which only its owner may read; a user of that name is replaced. Raises ConfigError."""
+    if not name.isprintable() or ":" in name or name.startswith("#") or name != name.strip() or not name:
+        raise ConfigError(f"a user's name must be text without colons, not {name!r}")
+    users = read_users(path) if path.exists() and path.stat().st_size else {}
+    users[name] = hash_password(password) + (":view" if view else "")
+    path.touch(0o600)
+    path.write_text("".join(f"{each}:{stored}\n" for each, stored in users.items()))
 
 
 def is_loopback(host: str) -> bool:

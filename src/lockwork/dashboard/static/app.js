@@ -24,7 +24,7 @@
     const said = time.classList.contains("since") ? lasting(-away)
       : Math.abs(away) < 1 ? "now" : away > 0 ? `in ${lasting(away)}` : `${lasting(-away)} ago`;
     if (time.textContent !== said) time.textContent = said;
-    if (time.dataset.local !== time.getAttribute("datetime")) {
+    if (!time.title || time.dataset.local !== time.getAttribute("datetime")) {
       time.dataset.local = time.getAttribute("datetime");
       time.title = zone.format(moment);
     }
