@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import hiredis
@@ -52,7 +51,11 @@ class Hearing:
         """Connect, and receive messages until the connection breaks."""
         opened = await opened_within(TIMEOUT, self._endpoint, [], self._allow_eviction)
         transport = opened.writer.transport
-        moved = partial(asyncio.get_running_loop().call_soon_threadsafe, ear.connection_lost, None)
+        loop = asyncio.get_running_loop()
+
+        def moved() -> None:
+            loop.call_soon_threadsafe(ear.connection_lost, None)
+
         self._endpoint.observers.add(moved)
         try:
             transport.set_protocol(ear)

@@ -148,8 +148,8 @@ class SentinelEndpoint(Endpoint):
 
     def __init__(self, kind: str, options: dict[str, Any], sentinels: Sentinels) -> None:
         super().__init__(kind, options)
-        self.shown = f"{kind}+sentinel://{sentinels.shown}/{sentinels.service}/{options.get('db', 0)}"
-        self.described = f"the primary {sentinels.service!r} of the Sentinels at {sentinels.shown}"
+        self.shown: str = f"{kind}+sentinel://{sentinels.shown}/{sentinels.service}/{options.get('db', 0)}"
+        self.described: str = f"the primary {sentinels.service!r} of the Sentinels at {sentinels.shown}"
         self._sentinels = sentinels
         self._address: Address | None = None
         self._lock = threading.Lock()
@@ -183,7 +183,7 @@ class SentinelEndpoint(Endpoint):
     def _found(self, address: Address) -> None:
         with self._lock:
             before, self._address = self._address, address
-            self.options = {**self.options, "host": address.host, "port": address.port}
+            self.options: dict[str, Any] = {**self.options, "host": address.host, "port": address.port}
         if before is not None and before[1:] != address[1:]:
             log.warning("the primary %r is at %s:%d now", self._sentinels.service, address.host, address.port)
             self.moved()
