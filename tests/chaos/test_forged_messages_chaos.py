@@ -96,18 +96,18 @@ def test_forged_messages_lose_delay_and_start_nothing(
     draw, enqueued = random.Random(SEED), []
     strangers = Forgers(chaos_url)
     with ExitStack() as stack:
-        worker_processes = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="3s", places=10)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="3s", places=10)
         players = Players(stack, chaos_url, tmp_path / "turns", "turns.py", "real", 4)
         until(lambda: len({line["pid"] for line in players.history.lines("enter")}) == 4, "each had a turn", 60)
         with strangers.at_work():
             end, began = time.monotonic() + ONE_BY_ONE, players.entered()
             while time.monotonic() < end:
                 enqueued.append(time.time())
-                worker_processes.step.enqueue(len(enqueued) - 1)
+                running.step.enqueue(len(enqueued) - 1)
                 threading.Event().wait(draw.uniform(0, 0.05))
-            status = worker_processes.finish()
+            status = running.finish()
             turns = players.entered() - began
-        jobs, lines = worker_processes.history.lines("run"), players.history.lines()
+        jobs, lines = running.history.lines("run"), players.history.lines()
     with redis.Redis.from_url(chaos_url, decode_responses=True) as client:
         accepted = [int(fence) for fence in client.lrange("accepted", 0, -1)]
         value = int(client.hget("store", "value") or 0)

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
 class Load:
     """Jobs by number: every tenth has a key, every twentieth a group, so many of which there are."""
 
-    worker_processes: WorkerProcesses
+    running: WorkerProcesses
     names: int = KEYS
     count: int = 0
     keys: dict[int, str] = field(default_factory=dict)
@@ -63,44 +63,42 @@ class Load:
         self.count += count
         self.keys.update(keys)
         self.groups.update(groups)
-        self.worker_processes.in_order.enqueue_many(keys.items())
-        self.worker_processes.shared.enqueue_many(groups.items())
-        self.worker_processes.step.enqueue_many(plain)
+        self.running.in_order.enqueue_many(keys.items())
+        self.running.shared.enqueue_many(groups.items())
+        self.running.step.enqueue_many(plain)
 
 
 def test_jobs(chaos_url: str, tmp_path: Path) -> None:
     draw = random.Random(SEED)
     with ExitStack() as stack:
-        worker_processes = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
-        load = Load(worker_processes)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
+        load = Load(running)
         began = time.monotonic()
         ticks = 0
-        while load.count < JOBS or worker_processes.status().ready:
+        while load.count < JOBS or running.status().ready:
             load.add(min(math.ceil(JOBS / WAVES), JOBS - load.count))
-            worker_processes.kill(draw)
-            worker_processes.thawed()
+            running.kill(draw)
+            running.thawed()
             if ticks % 10 == 2:
-                worker_processes.freeze(draw, 5)
+                running.freeze(draw, 5)
             ticks += 1
             threading.Event().wait(1)
-        until(lambda: worker_processes.thawed(), "all go on")
-        status = worker_processes.finish(max(60, JOBS / _SLOWEST))
+        until(lambda: running.thawed(), "all go on")
+        status = running.finish(max(60, JOBS / _SLOWEST))
         took = time.monotonic() - began
-        lines = worker_processes.history.lines()
+        lines = running.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
-        problems = job_problems(
-            runs, status, JOBS, worker_processes.dead(), unconfirmed(lines, worker_processes.troubles)
-        )
-        duplicates = unexplained(lines, worker_processes.troubles, worker_processes.given_up())
+        problems = job_problems(runs, status, JOBS, running.dead(), unconfirmed(lines, running.troubles))
+        duplicates = unexplained(lines, running.troubles, running.given_up())
         problems += duplicates + key_problems(lines, load.keys) + group_problems(lines, load.groups, 3)
     lost = JOBS - len({line["number"] for line in runs})
     print(
-        f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {worker_processes.kills} killed, {worker_processes.stops} frozen; lost {lost}, ",
+        f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {running.kills} killed, {running.stops} frozen; lost {lost}, ",
         end="",
     )
     print(f"ran again {len(runs) - JOBS + lost}, of those unexplained {len(duplicates)}; {status}")
-    assert worker_processes.kills >= 3
-    assert worker_processes.stops
+    assert running.kills >= 3
+    assert running.stops
     assert problems == []
     assert status.recovered > 0
 
@@ -110,39 +108,35 @@ def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")
     draw, count = random.Random(SEED), 0
     with ExitStack() as stack:
-        worker_processes = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
         admin = stack.enter_context(redis.Redis.from_url(chaos_url))
         offered: set[bytes] = set()
         for tick in range(ONE_BY_ONE * 2):
             end = time.monotonic() + 0.5
             while time.monotonic() < end:
-                worker_processes.step.enqueue(count)
+                running.step.enqueue(count)
                 count += 1
                 offered |= _offered(admin)
                 threading.Event().wait(draw.uniform(0, 0.01))
-            worker_processes.kill(draw)
-            worker_processes.thawed()
+            running.kill(draw)
+            running.thawed()
             if tick % 10 == 4:
-                worker_processes.freeze(draw, 4)
-        until(lambda: worker_processes.thawed(), "all go on")
-        status = worker_processes.finish()
-        lines = worker_processes.history.lines()
+                running.freeze(draw, 4)
+        until(lambda: running.thawed(), "all go on")
+        status = running.finish()
+        lines = running.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
-        problems = job_problems(
-            runs, status, count, worker_processes.dead(), unconfirmed(lines, worker_processes.troubles)
-        )
-        duplicates = unexplained(lines, worker_processes.troubles, worker_processes.given_up())
+        problems = job_problems(runs, status, count, running.dead(), unconfirmed(lines, running.troubles))
+        duplicates = unexplained(lines, running.troubles, running.given_up())
     lost = count - len({line["number"] for line in runs})
     print(
-        f"seed {SEED}: {count} jobs one by one, {len(offered)} of them seen as offers, {worker_processes.kills} killed, ",
+        f"seed {SEED}: {count} jobs one by one, {len(offered)} of them seen as offers, {running.kills} killed, ",
         end="",
     )
-    print(
-        f"{worker_processes.stops} frozen; lost {lost}, ran again {len(runs) - count + lost}, unexplained {len(duplicates)}"
-    )
+    print(f"{running.stops} frozen; lost {lost}, ran again {len(runs) - count + lost}, unexplained {len(duplicates)}")
     assert offered
-    assert worker_processes.kills >= 3
-    assert worker_processes.stops
+    assert running.kills >= 3
+    assert running.stops
     assert problems + duplicates == []
 
 
@@ -158,20 +152,20 @@ def _offered(admin: redis.Redis) -> set[bytes]:
 def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A worker that was frozen past its lease settles jobs that are others' by now: the checker must see it."""
     with ExitStack() as stack:
-        worker_processes = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
         count, problems = 0, []
         for _ in range(10):
-            worker_processes.step.enqueue_many((number,) for number in range(count, count + 1000))
+            running.step.enqueue_many((number,) for number in range(count, count + 1000))
             count += 1000
-            victim = worker_processes.workers[0]
+            victim = running.workers[0]
             pids = [victim.pid, *victim.children()]
-            until(lambda: worker_processes.status().running > 30, "both work")
+            until(lambda: running.status().running > 30, "both work")
             send(victim.pid, signal.SIGSTOP)
             freeze(pids[1:], 2.5)
             threading.Event().wait(0.3)  # time for its processes, before it learns that they are given up and ends them
             send(victim.pid, signal.SIGCONT)
-            status = worker_processes.finish()
-            problems = job_problems(worker_processes.history.lines("run"), status, count)
+            status = running.finish()
+            problems = job_problems(running.history.lines("run"), status, count)
             if problems:
                 break
     assert any("were settled" in problem for problem in problems), problems
@@ -179,9 +173,9 @@ def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Pat
 
 def test_a_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        worker_processes = WorkerProcesses(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
-        load = Load(worker_processes, names=2)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
+        load = Load(running, names=2)
         load.add(1000)
-        worker_processes.finish()
-        problems = key_problems(worker_processes.history.lines(), load.keys)
+        running.finish()
+        problems = key_problems(running.history.lines(), load.keys)
     assert problems

@@ -46,14 +46,23 @@ MUTANTS = (
     Build("a place ends late", ((_PLACES, "if waiter[1] > now then\n", "if waiter[1] >= now then\n"),)),
     Build("the dead are handed the lock", ((_PLACES, "if present(waiter) then return", "if true then return"),)),
     Build("never hands over to a waiter that was unsubscribed", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
-    Build("a waiter that was unsubscribed is handed the lock forever", ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),)),
-    Build("a whole claim for waiters without a subscription", (("parts/lock_waiters", "claim_of(waiter, waiter[2])", "waiter[2]"),)),
+    Build(
+        "a waiter that was unsubscribed is handed the lock forever",
+        ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),),
+    ),
+    Build(
+        "a whole claim for waiters without a subscription",
+        (("parts/lock_waiters", "claim_of(waiter, waiter[2])", "waiter[2]"),),
+    ),
     Build("a waiter that asks counts as silent", ((_PLACES, "line.silent[channel] = nil", ""),)),
     Build("a skipped waiter is removed", ((_PLACES, "if ticket < line.head then", "if false then"),)),
     Build("a claim counts for nothing", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),
-    Build("only a waiter that asks is first again", ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),)),
+    Build(
+        "only a waiter that asks is first again",
+        ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),),
+    ),
     Build("passed over for ever", ((_PLACES, "if bottom then tidy() end", ""),)),
-)  # fmt: skip
+)
 
 
 def test_a_lock_answers_in_every_way_as_its_model_foretells(simulated: Server) -> None:

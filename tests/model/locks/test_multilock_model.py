@@ -30,12 +30,20 @@ MUTANTS = (
     Build("refused, all but the first goes back", (("multi_acquire", _BEFORE, "withdraw_from(2, at - 1)\n"),)),
     Build("waiting, it gives back what it has", (("multi_acquire", _BEHIND, f"{_BEHIND} withdraw_from(1, at - 1)\n"),)),
     Build("granted although one is missing", (("multi_acquire", _MISSING, ""),)),
-    Build("a waiter on every lock", (("multi_acquire", _MISSING, ""), ("multi_acquire", _BEHIND, ""),
-                                    ("multi_acquire", "return reply", _ALL_OR_LATER))),
+    Build(
+        "a waiter on every lock",
+        (
+            ("multi_acquire", _MISSING, ""),
+            ("multi_acquire", _BEHIND, ""),
+            ("multi_acquire", "return reply", _ALL_OR_LATER),
+        ),
+    ),
     Build("collected from the last to the first", (("multi_acquire", "local reply", f"{_BACKWARDS} local reply"),)),
     Build("it asks anew too late", (("multi_acquire", _ASKS, "check"),)),
     Build("it asks anew at once", (("multi_acquire", "math.max(check, 1)", "check"),)),
-    Build("a waiter without any lock polls as often", (("multi_acquire", "if at > 1 then check", "if true then check"),)),
+    Build(
+        "a waiter without any lock polls as often", (("multi_acquire", "if at > 1 then check", "if true then check"),)
+    ),
     Build("the fence of the first for all", (("multi_acquire", _FENCE, f"= reply[3] or {_FENCE[2:]}"),)),
     Build("a whole lease at every hand-over", (("multi_acquire", "lease, claim, wait", "lease, lease, wait"),)),
     Build("only the first is withdrawn", (("multi_abandon", _WITHDRAW, f"if _ == 1 then {_WITHDRAW} end"),)),
@@ -52,7 +60,7 @@ MUTANTS = (
     Build("a release sent again is a loss", (("multi_release", "again and 1 or 0", "0"),)),
     Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("one wait queue for all locks", (("parts/withdraw", "(lock, held[5]", "(locks[1], held[5]"),)),
-)  # fmt: skip
+)
 
 
 def test_multilocks_answer_as_their_model_foretells(simulated: Server) -> None:

@@ -86,15 +86,23 @@ _OURS = "redis.call('GET', key) == token"
 MUTANTS = (
     SharedBuild("takes what is held", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
     SharedBuild("anybody may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
-    SharedBuild("reports a renewal without doing it", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"),
+    SharedBuild(
+        "reports a renewal without doing it", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"
+    ),
     SharedBuild("reports a later end than it sets", (("plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"),
-    SharedBuild("takes it a little early", (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
-                kind="timestamp"),
+    SharedBuild(
+        "takes it a little early",
+        (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
+        kind="timestamp",
+    ),
     SharedBuild("anybody may release", (("timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"),
     SharedBuild("anybody may renew", (("timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"),
-    SharedBuild("reports a renewal without doing it", (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
-                kind="timestamp"),
-)  # fmt: skip
+    SharedBuild(
+        "reports a renewal without doing it",
+        (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
+        kind="timestamp",
+    ),
+)
 
 
 @dataclass
