@@ -18,10 +18,10 @@ from lockwork.protocol.queues.leases import SessionOver
 from lockwork.worker.environment import configured
 from lockwork.worker.execution.hook_runner import LIMIT
 from lockwork.worker.execution.threads import ThreadPool, limited
-from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Reporter, Urgency
+from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Ready, Reporter, Urgency
 from lockwork.worker.loading import load
 from lockwork.worker.process.wiring import Wiring
-from lockwork.worker.settings import READY, ProcessSettings, WorkerOptions
+from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 
 class Interruptions(Protocol):
@@ -120,7 +120,7 @@ async def work(settings: ProcessSettings, control: Control, reporter: Reporter) 
 
 async def _run(parts: Wiring, settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
     """Run jobs until the supervisor ends this process or dies, the work is done, or the session is over."""
-    reporter.report(READY)
+    reporter.report(Ready())
     await _hooks_of_others(parts, control)
     fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     await _first(fetching, control.reached(Urgency.QUIET))
