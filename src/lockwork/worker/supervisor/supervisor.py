@@ -69,7 +69,7 @@ class Supervisor:
         self._events: EventQueue[_Event] = EventQueue()
         self._started = False
         self._status = 0
-        self._notify = SystemdNotifier()
+        self._systemd = SystemdNotifier()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
         queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = in_milliseconds(app.config.result_ttl)
@@ -213,7 +213,7 @@ class Supervisor:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
             self._processes.raise_to(Urgency.STOP)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
-            self._notify.tell(STOPPING=1, STATUS="running jobs are finishing")
+            self._systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
         else:
             log.info("stopping at once: running jobs are given back")
             self._processes.kill()
@@ -223,7 +223,7 @@ class Supervisor:
             self.status.quiet = True
             self._processes.open = False
             log.info("quiet: no more jobs are fetched; running ones go on")
-            self._notify.tell(STATUS="quiet: no more jobs are fetched")
+            self._systemd.notify(STATUS="quiet: no more jobs are fetched")
             self._processes.raise_to(Urgency.QUIET)
 
     def _on_ready(self, session: str) -> None:
@@ -234,7 +234,7 @@ class Supervisor:
         if not self._started and not self.status.stopping and self._processes.working >= self._processes.wanted:
             self._started = True
             queues = ", ".join(self._options.queues)
-            self._notify.tell(READY=1, STATUS=f"{self._processes.wanted} processes on {queues}")
+            self._systemd.notify(READY=1, STATUS=f"{self._processes.wanted} processes on {queues}")
 
     def _on_exit(self, child: WorkerProcess) -> None:
         self._processes.remove(child)
@@ -268,14 +268,14 @@ class Supervisor:
         """Do what is due by the clock after each event."""
         self._relay.forward(self._processes.children.values())
         if self.status.alive:
-            self._notify.sign()
+            self._systemd.sign()
         if self._options.max_memory is not None:
             self._processes.weigh()
 
     def _pulse(self) -> float | None:
         """Seconds until something is due by the clock."""
         pulses = [] if self._options.max_memory is None else [_PULSE]
-        until_sign = self._notify.until_sign
+        until_sign = self._systemd.until_sign
         if until_sign is not None:
             pulses.append(max(0.01, min(_PULSE, until_sign)))
         return min(pulses, default=None)
