@@ -247,7 +247,7 @@ class _Source:
         due = int(float(mark) * 1000) if self.kind == "due" else 0
         died = int(float(mark) * 1000) if self.kind == "dead" else 0
         if died and past:
-            started, session = past[-1].started, past[-1].session
+            started, died, session = past[-1].started, past[-1].ended, past[-1].session
         error = records.fault(fault) if died else records.Fault(past[-1].type, past[-1].text, None) if past else None
         letter = "f" if died else ""
         return FoundJob(
