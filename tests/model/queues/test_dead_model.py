@@ -12,7 +12,7 @@ _KEPT = "if last[1] >= step then return last[2] end"
 _FRESH = "if anew then redis.call('HDEL', tries, unpack(ids)) end"
 _SAME = "low < high do"
 _CLEARED = "for place = 1, 5 do\n  local most"
-TWINS = (
+MUTANTS = (
     Build("a repeated step is done again", (("parts/step", _KEPT, ""),)),
     Build("a revived job stays dead, too", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
     Build("attempts never begin anew", (("dead_retry", _FRESH, ""),)),
@@ -26,9 +26,11 @@ TWINS = (
     Build("the bound of age is not kept", (("dead_trim", "tonumber(oldest[at + 1]) > latest", "true"),)),
     Build("one too many goes", (("dead_trim", "#ids >= over", "#ids > over"),)),
     Build("the newest go", (("dead_trim", "redis.call('ZRANGE', dead", "redis.call('ZREVRANGE', dead"),)),
-    Build("pages pass over those of the same moment", (("dead_page", _SAME, "false do"),)),
-    Build("pages repeat their last job", (("dead_page", "rank(died, behind, true)", "rank(died, behind, false)"),)),
-    Build("ages are not looked at", (("dead_page", "if least ~= '' then", "if false then"),)),
+    Build("pages pass over those of the same moment", (("parts/rank", _SAME, "false do"),)),
+    Build(
+        "pages repeat their last job", (("parts/rank", "rank(key, score, id, true)", "rank(key, score, id, false)"),)
+    ),
+    Build("ages are not looked at", (("parts/rank", "if greatest ~= '' then", "if false then"),)),
     Build("scheduled jobs outlive the clearing", (("jobs_clear", _CLEARED, _CLEARED.replace("5", "3")),)),
     Build("cleared jobs keep their record", (("jobs_clear", "redis.call('HDEL', jobs, unpack(ids))", "#ids"),)),
 )
@@ -38,6 +40,6 @@ def test_a_dead_set_does_what_its_model_says(simulated: Server) -> None:
     check(DeadMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_dead_set_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(DeadMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_dead_set_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(DeadMachine, simulated, mutant)
