@@ -131,16 +131,19 @@ class QueueKeys:
 
     __slots__ = (
         "base",
+        "counted_tasks",
         "due",
         "errors",
         "expiry",
         "flows",
         "group_queue",
         "groups",
+        "hours",
         "idle_workers",
         "job_notes",
         "jobs",
         "long_results",
+        "minutes",
         "name",
         "prefix",
         "ready",
@@ -184,6 +187,9 @@ class QueueKeys:
         self.unique: str = f"{base}:unique"
         self.unique_ends: str = f"{base}:unique:ends"
         self.flows: str = f"{base}:flows"
+        self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
+        self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
+        self.counted_tasks: str = f"{base}:metrics:tasks"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
         self.tuples: dict[str, tuple[str, ...]] = {}
