@@ -20,7 +20,8 @@ CONNECTION = {"client|id", "client|kill", "eval", "evalsha", "info", "ping", "se
 """What drivers and subscriptions send beside scripts."""
 LOCKS = ("barrier_", "latch_", "limiter_", "lock_", "multi_", "once_", "permits_", "plain_", "register_", "timestamp_")
 OPERATOR = {"dead_delete", "dead_get", "dead_page", "dead_retry", "jobs_clear", "jobs_peek", "queue_drain", "queue_set",
-            "locks_overview", "metrics_read", "queues_find"}  # fmt: skip
+            "locks_overview", "metrics_read", "queues_find",
+            "stock_counts"}  # fmt: skip
 WORKER = {"dead_trim", "jobs_asked", "jobs_beat", "jobs_expire", "jobs_heads", "jobs_note", "jobs_pass",
           "jobs_recover", "jobs_reserve", "jobs_settle", "metrics_flush", "schedule_declare",
           "schedule_fire"}  # fmt: skip

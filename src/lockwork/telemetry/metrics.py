@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Literal, get_args
 
 from lockwork.errors import ConfigError
-from lockwork.ids import made_at
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, base_queue, checked_queue
 from lockwork.protocol.queues import browse, metrics, sessions
 from lockwork.protocol.queues.metrics import PER_OCTAVE, Moment, TaskMoments, Times, Unit
+from lockwork.telemetry.families import Backlog
 
 Span = Literal["15m", "1h", "24h", "7d"]
 _SPANS: dict[str, tuple[Unit, int]] = {"15m": ("m", 15), "1h": ("m", 60), "24h": ("h", 24), "7d": ("h", 168)}
@@ -126,11 +126,8 @@ def queue_ages(prefix: str) -> Protocol[dict[str, float]]:
     ages: dict[str, float] = {}
     for name in (yield from partitions(prefix, None)):
         head = yield from sessions.queue_head(QueueKeys(prefix, name))
-        made = [[time for id in ids if (time := made_at(id)) is not None] for ids in head.first]
-        # what came back from a worker is before others, so the newest of the first few tells
-        oldest = max((head.at_ms - max(times) for times in made if times), default=0)
         queue = base_queue(name)
-        ages[queue] = max(ages.get(queue, 0.0), oldest / 1000, 0.0)
+        ages[queue] = max(ages.get(queue, 0.0), Backlog().age(head))
     return ages
 
 

@@ -75,6 +75,13 @@ class Moment:
         self.wait.merge(other.wait)
         self.run.merge(other.run)
 
+    def subtract(self, other: Moment) -> None:
+        """Take away what had ended before."""
+        self.counts.subtract(other.counts)
+        for mine, its in ((self.wait, other.wait), (self.run, other.run)):
+            mine.sum -= its.sum
+            mine.counts.subtract(its.counts)
+
 
 @dataclass(slots=True)
 class TaskMoments:
