@@ -203,7 +203,12 @@ def test_jobs_are_deleted_where_they_are(lw: Lockwork, admin: redis.Redis, sessi
     async def send(n: int) -> None: ...
 
     ready, later, gone = send.enqueue(1), send.options(delay=60).enqueue(2), send.enqueue(3)
-    waits = threading.Thread(target=lambda: pytest.raises(JobFailed, gone.result, 10))
+
+    def wait() -> None:
+        with pytest.raises(JobFailed, match="it was deleted before it ran"):
+            gone.result(10)
+
+    waits = threading.Thread(target=wait)
     waits.start()
     while not admin.hexists(KEYS.watch, gone.id):
         pass
