@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lockwork.app.locks import LockMethods
+from lockwork.app.metrics import MetricsMethods
 from lockwork.app.monitoring import MonitoringMethods
 from lockwork.app.planning import PlanningMethods
 from lockwork.app.queues import QueueMethods
@@ -10,7 +11,9 @@ from lockwork.app.synchronizers import SynchronizerMethods
 from lockwork.app.tasks import TaskMethods
 
 
-class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MonitoringMethods):
+class Lockwork(
+    LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MonitoringMethods, MetricsMethods
+):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     Nothing is opened before it is used. Durations are seconds, a `timedelta`, or text such as "10m".
