@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
         ("fencing.md", {}),
         ("flows.md", {}),
         ("jobs.md", {}),
+        ("middleware.md", {}),
         ("queues.md", {}),
         ("schedules.md", {}),
         ("synchronizers.md", {"make_report": str.upper}),

@@ -35,6 +35,7 @@ from lockwork.tasks.batch import Batching, of_one
 from lockwork.tasks.call import Extracted, ResultCall, extract, for_names
 from lockwork.tasks.enqueue_batcher import EnqueueBatcher
 from lockwork.tasks.header_encoder import HeaderEncoder
+from lockwork.tasks.middleware import Middlewares
 from lockwork.tasks.on_commit import Enqueuer, OnCommit, PendingJob
 from lockwork.tasks.options import ELSEWHERE, CallSettings, TaskOptions
 from lockwork.tasks.placement import Partition, SplitPush, check_one_name, split
@@ -52,6 +53,7 @@ class AppContext:
     hooks: Hooks = field(default_factory=Hooks)
     errors: Errors = field(default_factory=Errors)
     overrides: Overrides = field(default_factory=Overrides)
+    middlewares: Middlewares = field(default_factory=Middlewares)
 
 
 class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
@@ -281,7 +283,7 @@ class Task(EnqueuesMany, AEnqueuesMany, Generic[P, R, C]):
     async def arun(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function here, with its dependencies as in a worker, without a server; for tests.
 
-        An argument for an injected parameter replaces the dependency. Hooks, retries and time limits are left out.
+        An argument for an injected parameter replaces the dependency. No hooks, middlewares, retries or limits.
         """
         value: R = await call_alone(self.function, self.injection, args, kwargs, is_async=self.is_async)
         return value
