@@ -33,13 +33,14 @@ from lockwork.synchronizers.barrier import Barrier
 from lockwork.synchronizers.latch import Latch
 from lockwork.synchronizers.limiter import Limiter
 from lockwork.synchronizers.once import Once, OnceStatus
+from lockwork.tasks.middleware import Outgoing
 
 __all__ = [
     "INJECTED", "Again", "Barrier", "BarrierStatus", "Cancelled", "DeadGroup", "DeadJob", "DeadPage", "DeadSet",
     "DelayQueue", "Died", "Election", "ElectionStatus", "Enqueued", "Exponential", "Failed", "Flow", "FlowRun",
     "FlowStatus", "Holder", "JobError", "JobSnapshot", "Latch", "LatchStatus", "Limiter", "LimiterStatus",
-    "LockState", "MultiGrant", "MultiLock", "Once", "OnceStatus", "PermitsState", "QueueGrant", "QueueLimits",
-    "QueueLock", "QueueStatus", "Quorum", "QuorumGrant", "RWGrant", "RWLock", "RWLockState", "Register",
+    "LockState", "MultiGrant", "MultiLock", "Once", "OnceStatus", "Outgoing", "PermitsState", "QueueGrant",
+    "QueueLimits", "QueueLock", "QueueStatus", "Quorum", "QuorumGrant", "RWGrant", "RWLock", "RWLockState", "Register",
     "Reservation", "Retrying", "Schedule", "ScheduleStatus", "Semaphore", "Snoozed", "Started", "StockStatus",
     "Succeeded", "WorkerInfo", "Written",
 ]  # fmt: skip
