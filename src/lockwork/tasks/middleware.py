@@ -66,7 +66,7 @@ class Middlewares:
 
     @contextmanager
     def sending(self, task: str, queue: str, count: int) -> Iterator[Outgoing]:
-        """Run those around an enqueue; an error that one swallows is raised all the same."""
+        """Run those around an enqueue; an error that one swallows is raised again."""
         outgoing = Outgoing(task, queue, count)
         with ExitStack() as stack:
             for middleware in self.around_enqueue:
