@@ -9,10 +9,18 @@ from lockwork.app.planning import PlanningMethods
 from lockwork.app.queues import QueueMethods
 from lockwork.app.synchronizers import SynchronizerMethods
 from lockwork.app.tasks import TaskMethods
+from lockwork.app.workers import WorkerMethods
 
 
 class Lockwork(
-    LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MonitoringMethods, MetricsMethods
+    LockMethods,
+    SynchronizerMethods,
+    QueueMethods,
+    TaskMethods,
+    PlanningMethods,
+    MonitoringMethods,
+    MetricsMethods,
+    WorkerMethods,
 ):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
@@ -34,4 +42,5 @@ class Lockwork(
         max_result: bytes of an encoded result. Default 4 MiB.
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.
         partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
+        app_name: names this app in `apps` and `workers`. Default: the `module:object` given to `lockwork worker`.
     """
