@@ -31,8 +31,12 @@ class Speeds:
 async def read(view: View) -> dict[str, Any]:
     """Read the queues, their metrics, and the tasks."""
     span = cast("Span", view.span)
-    queues, series, tasks, ages = await asyncio.gather(
-        read_queues(view.lw), view.lw.ametrics(span=span), view.lw.atask_metrics(span=span), view.lw.aqueue_ages()
+    queues, series, tasks, ages, workers = await asyncio.gather(
+        read_queues(view.lw),
+        view.lw.ametrics(span=span),
+        view.lw.atask_metrics(span=span),
+        view.lw.aqueue_ages(),
+        view.lw.aworkers(),
     )
     everything = QueueSummary("", [each for queue in queues for each in queue.partitions])
     oldest = max(ages.items(), key=lambda each: each[1], default=("", 0.0))
@@ -40,6 +44,7 @@ async def read(view: View) -> dict[str, Any]:
         "queues": queues,
         "everything": everything,
         "oldest": oldest,
+        "slots": sum(worker.slots for worker in workers if worker.alive),
         "series": series,
         "speeds": _speeds(series),
         "chart": stacked(series.points, _PARTS),

@@ -159,7 +159,7 @@
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
       scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - data.seconds / 2, most + data.seconds / 2] } },
       axes: [
-        { stroke: muted, font, grid: { show: false }, ticks: { show: false }, size: 24, values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], data.seconds > 60 && data.x.length > 24 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" })) },
+        { stroke: muted, font, grid: { show: false }, ticks: { show: false }, size: 24, space: 64, values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], data.seconds > 60 && data.x.length > 24 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
         { stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 44, splits: (_, __, ___, most) => splits(most), values: (_, marks) => marks.map((mark) => mark.toLocaleString()) },
       ],
       series: [{}, ...data.names.map((name) => ({ fill: resolved(colors[name]), stroke: "transparent", width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 48], radius: 0 }) }))],
