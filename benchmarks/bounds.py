@@ -373,5 +373,6 @@ def _once(meter: _Meter, bench: Bench) -> list[tuple[float, str]]:
 
 _KINDS: tuple[Kind, ...] = (
     _push, _push_small, _reserve, _reserve_small, _reserve_due, _expire, _expire_small, _recover, _recover_small,
-    _give_back, _settle, _fail, _search, _search_ended, _search_large, _clear, _dead, _trim, _cancel, _status, _forget_flows, _cancel_flow, _barrier, _once,
+    _give_back, _settle, _fail, _search, _search_ended, _search_large, _clear, _dead, _trim, _cancel, _status,
+    _forget_flows, _cancel_flow, _barrier, _once,
 )  # fmt: skip
