@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
         ("errors.md", {}),
         ("fencing.md", {}),
         ("flows.md", {}),
+        ("history.md", {}),
         ("jobs.md", {}),
         ("queues.md", {}),
         ("schedules.md", {}),

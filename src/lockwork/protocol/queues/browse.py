@@ -68,15 +68,18 @@ def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
 def find(prefix: str) -> Protocol[list[str]]:
     """The names of the queues that ever had a job, read in bounded steps."""
     begins, ends = f"{prefix}:{{q:", "}:stats"
-    match = _SIGNS.sub(r"\\\g<0>", begins) + "*" + ends
-    names: set[str] = set()
+    keys = yield from scan(begins, f"*{ends}")
+    return sorted(slots.queue_of(key[len(begins) : -len(ends)]) for key in keys if key.endswith(ends))
+
+
+def scan(begins: str, rest: str) -> Protocol[set[str]]:
+    """The keys that begin with this text, and go on as a pattern says, read in bounded steps."""
+    match = _SIGNS.sub(r"\\\g<0>", begins) + rest
+    found: set[str] = set()
     cursor = "0"
     while True:
         step = yield script_call("queues_find", [], [cursor, match, _SCAN])
-        for key in step[1]:
-            text = key.decode(errors="replace")
-            if text.startswith(begins) and text.endswith(ends):
-                names.add(slots.queue_of(text[len(begins) : -len(ends)]))
+        found.update(text for key in step[1] if (text := key.decode(errors="replace")).startswith(begins))
         cursor = step[0].decode()
         if cursor == "0":
-            return sorted(names)
+            return found

@@ -18,7 +18,7 @@ from lockwork.jobs import options as job_options
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, meant
 from lockwork.logs import Log
 from lockwork.protocol.messages import Hints
-from lockwork.protocol.queues import flows, record_header
+from lockwork.protocol.queues import flows, record_header, records
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.leases import RECHECK, Leased
 from lockwork.runtime.async_driver import AsyncDriver
@@ -28,6 +28,7 @@ from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
 from lockwork.worker.execution.batching import Batcher, WrongResults
+from lockwork.worker.execution.durations import Durations
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
 from lockwork.worker.execution.job_log import JobLog
 from lockwork.worker.execution.outcomes import Outcomes, Settled, Settles, shown
@@ -94,6 +95,10 @@ async def bound_call(job: Leased, queue_context: QueueContext) -> Any:
 _UNKNOWN = TaskOptions()
 
 
+def _nothing(job: Leased, task: str, seconds: float) -> None:
+    pass
+
+
 class Executor:
     """Runs the jobs of one queue; without `processes` and `limits`, in this process and with no hard time-outs."""
 
@@ -109,6 +114,7 @@ class Executor:
         job_log: JobLog,
         runner_pool: RunnerPool | None = None,
         limits: TimeLimits | None = None,
+        durations: Durations | None = None,
     ) -> None:
         self.queue_context: QueueContext = queue_context
         self._registry = registry
@@ -121,6 +127,7 @@ class Executor:
         self._slots = slots
         self._runner_pool = runner_pool
         self._limits = limits
+        self._measured = _nothing if durations is None else durations.ended
         self._base_context = copy_context()
         self._batchers: dict[str, Batcher] = {}
         self._hurried = False
@@ -161,6 +168,7 @@ class Executor:
                 end = self._outcomes.raised(job, wanted, context, options)
             else:
                 end = self._outcomes.returned(job, task.name, value, options, perf_counter() - began)
+            self._measured(job, task.name, perf_counter() - began)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if watched and end is not None:
@@ -169,7 +177,7 @@ class Executor:
                 await self._hook_runner.ended(context, perf_counter() - began, value, end)
         except Exception as error:  # noqa: BLE001 - an error of the app's that raises when it is looked at
             # without an outcome its job would be active for ever
-            self._outcomes.dead(job, error)
+            self._outcomes.dead(job, error, task.name)
             said = "%s has ended, but goes to the dead set, for: %s"
             log.error(said, shown(job, task.name), line(error), **self._outcomes.facts(job, task.name, error))
         finally:
@@ -198,7 +206,7 @@ class Executor:
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
         limit = options.hard_timeout
-        self._limits.started(self._outcomes.too_long(context.leased, options, limit), limit, task.name)
+        self._limits.started(self._outcomes.too_long(context.leased, task.name, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:
@@ -266,7 +274,7 @@ class Executor:
 
     def cancelled(self, job: Leased) -> None:
         """Settle a job that was to be cancelled, and has not begun."""
-        self._outcomes.cancelled(job)
+        self._outcomes.cancelled(job, records.read(job.record, len(job.record) + 1).task or "")
 
     def _read(
         self, job: Leased, stored: Any = None
