@@ -11,10 +11,11 @@ from lockwork.cli import INTERRUPTED
 
 _COMMANDS = {
     "acl": "Print the rights that a user of the server needs.",
+    "completion": "Print what makes a shell complete commands and names.",
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
     "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
-    "queue": "Show how queues stand; pause, limit or drain one.",
+    "queue": "Show queues; pause, limit, clear or drain one.",
     "run": "Run a program under a lock.",
     "worker": "Run the jobs of an app.",
 }
@@ -34,7 +35,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in _COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
             from difflib import get_close_matches  # noqa: PLC0415 - only for a mistake
 
             close = get_close_matches(args[0], _COMMANDS, 1)
