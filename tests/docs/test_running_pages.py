@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
         ("flows.md", {}),
         ("history.md", {}),
         ("jobs.md", {}),
+        ("middleware.md", {}),
+        ("observability.md", {}),
         ("queues.md", {}),
         ("schedules.md", {}),
         ("synchronizers.md", {"make_report": str.upper}),
