@@ -89,6 +89,11 @@ def call(args: tuple[object, ...] | list[object] | None, kwargs: dict[str, objec
     return ", ".join([*map(value, args or ()), *(f"{name}={value(each)}" for name, each in (kwargs or {}).items())])
 
 
+def commands(text: str) -> list[tuple[str, bool]]:
+    """Split a text at its backticks: what stands between two of them is a command."""
+    return [(part, bool(at % 2)) for at, part in enumerate(text.split("`")) if part]
+
+
 def iso(moment: datetime) -> str:
     """Write a moment for the `datetime` attribute of `time`, in UTC."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

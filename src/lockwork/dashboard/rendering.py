@@ -30,6 +30,7 @@ def _environment() -> jinja2.Environment:
         several=formats.several,
         short_id=formats.short_id,
         cut=formats.cut,
+        commands=formats.commands,
         iso=formats.iso,
         clock=formats.clock,
         ago=formats.ago,

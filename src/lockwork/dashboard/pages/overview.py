@@ -10,6 +10,7 @@ from typing import Any, cast
 from lockwork.dashboard.charts import stacked
 from lockwork.dashboard.page import Page, View
 from lockwork.dashboard.reading import QueueSummary, read_queues
+from lockwork.doctor import afindings
 from lockwork.telemetry.metrics import Point, Series, Span
 
 _TASKS = 8
@@ -31,16 +32,18 @@ class Speeds:
 async def read(view: View) -> dict[str, Any]:
     """Read the queues, their metrics, and the tasks."""
     span = cast("Span", view.span)
-    queues, series, tasks, ages, workers = await asyncio.gather(
+    queues, series, tasks, ages, workers, findings = await asyncio.gather(
         read_queues(view.lw),
         view.lw.ametrics(span=span),
         view.lw.atask_metrics(span=span),
         view.lw.aqueue_ages(),
         view.lw.aworkers(),
+        afindings(view.lw),
     )
     everything = QueueSummary("", [each for queue in queues for each in queue.partitions])
     oldest = max(ages.items(), key=lambda each: each[1], default=("", 0.0))
     return {
+        "findings": findings,
         "queues": queues,
         "everything": everything,
         "oldest": oldest,
