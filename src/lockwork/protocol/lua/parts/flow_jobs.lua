@@ -108,7 +108,7 @@ local function flow_jobs(store)
       outcomes[#outcomes + 1] = 'c' .. attempts(redis.call('HGET', tries, id)) .. reason .. ';' .. job_record
       members.cancelled_bytes = members.cancelled_bytes + #job_record
       forget_job(id, job_record)
-      count_job(job_record, 'cancelled')
+      count_job(job_record, 'c')
     end
     record_end(flow, number, 'c', cause)
   end
