@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lockwork.app.locks import LockMethods
-from lockwork.app.monitoring import MetricsMethods
+from lockwork.app.monitoring import MonitoringMethods
 from lockwork.app.planning import PlanningMethods
 from lockwork.app.queues import QueueMethods
 from lockwork.app.synchronizers import SynchronizerMethods
 from lockwork.app.tasks import TaskMethods
 
 
-class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MetricsMethods):
+class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MonitoringMethods):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     Nothing is opened before it is used. Durations are seconds, a `timedelta`, or text such as "10m".
@@ -25,6 +25,8 @@ class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, Plan
         result_ttl: results are kept at least this long, and at most twice as long. At least 60 s. Default 10 minutes.
         dead_ttl: a dead job is kept this long. Default 30 days.
         dead_limit: dead jobs that a queue keeps; the oldest go first. Default 100,000.
+        history: jobs that have ended and stay visible in each queue, but for dead ones: the newest "10k" (default),
+            those of a time, such as "1d", or "off"; or that by queue, such as {"mail": "off"}.
         max_payload: bytes of the encoded arguments of a job. Default 1 MiB.
         max_result: bytes of an encoded result. Default 4 MiB.
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.

@@ -138,6 +138,8 @@ class QueueKeys:
         "flows",
         "group_queue",
         "groups",
+        "history",
+        "history_order",
         "hours",
         "idle_workers",
         "job_notes",
@@ -152,6 +154,7 @@ class QueueKeys:
         "sleeper",
         "stats",
         "throttled",
+        "timelines",
         "tries",
         "tuples",
         "unique",
@@ -190,6 +193,9 @@ class QueueKeys:
         self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
         self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
         self.counted_tasks: str = f"{base}:metrics:tasks"
+        self.history: str = f"{base}:history"
+        self.history_order: str = f"{base}:history:order"
+        self.timelines: str = f"{base}:attempts"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
         self.tuples: dict[str, tuple[str, ...]] = {}

@@ -30,4 +30,5 @@ count_job(record, 'c')
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 return {'cancelled'}

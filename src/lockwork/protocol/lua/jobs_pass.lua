@@ -29,11 +29,14 @@ if since and since < 0 then
         outcomes[#outcomes + 1] = id
         outcomes[#outcomes + 1] = ending('c', 0, record)
         count_job(record, 'c')
+        keep_ended(id, 'c', '0', record, '')
+        forget_timelines({id})
       elseif record then -- else it was deleted by hand
         redis.call('LPUSH', ready_key(record), id)
       end
     end
   end
   conclude(outcomes, window)
+  save_history()
 end
 return wake(1) and 1 or 0

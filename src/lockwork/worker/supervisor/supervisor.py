@@ -74,7 +74,7 @@ class Supervisor:
         queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = in_milliseconds(app.config.result_ttl)
         bounds = Bounds(in_milliseconds(app.config.dead_ttl), app.config.dead_limit)
-        trimmer = DeadSetTrimmer(app.runtime, bounds)
+        trimmer = DeadSetTrimmer(app.runtime, bounds, app.config.history)
         self._keep_bounds = partial(trimmer.finish, queues)
         self._relay = HookRelay(app.registry.context.hooks)
         self._heartbeat = Heartbeat(
