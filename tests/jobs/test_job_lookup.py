@@ -89,8 +89,9 @@ def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -
     assert tasks.job("nobody").state() == "unknown"
     here = send.enqueue("bob")
     with Lockwork(own_url) as other:
-        assert other.job(here.id).state() == "scheduled", "an app without that task looks in all queues"
-        assert other.job(here.id).queue == "mail"
+        found = other.job(here.id)
+        assert found.state() == "scheduled", "an app without that task looks in all queues"
+        assert found.queue == "mail"
         assert other.job(here.id, "default").state() == "unknown"
         with pytest.raises(ResultUnavailable, match=f"nothing is known of job {here.id} in queue 'default'"):
             other.job(here.id, "default").result(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from lockwork.app.state import AppState
 from lockwork.errors import UnknownTask
@@ -12,10 +12,9 @@ from lockwork.jobs import search as job_search
 from lockwork.jobs.search import JobFilter, JobPage
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, base_queue, checked_queue
-from lockwork.protocol.queues import browse, search
-from lockwork.protocol.queues.search import StoredPage
-from lockwork.telemetry import metrics as task_metrics
-from lockwork.telemetry.metrics import Point, Series, Span
+from lockwork.protocol.queues import browse, job_control, search
+from lockwork.protocol.queues.search import Progress, StoredPage
+from lockwork.validation import whole
 
 
 class MonitoringMethods(AppState):
@@ -58,6 +57,105 @@ class MonitoringMethods(AppState):
         """Async version of `jobs`."""
         return job_search.page(await self.runtime.arun(self._jobs(queue, limit, after, newest, budget, matching)))
 
+    def cancel_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Cancel the jobs that match (see JobFilter) and wait or run, or `limit` of them; returns how many.
+
+        Each is cancelled by a call of its own, so nobody is held up. `progress` is called with how many jobs were
+        cancelled, and how many records searched, so far. If it is interrupted, repeat it. Raises ConfigError.
+        """
+        return self.runtime.run(self._change("cancel", queue, limit, progress, matching))
+
+    async def acancel_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Async version of `cancel_jobs`."""
+        return await self.runtime.arun(self._change("cancel", queue, limit, progress, matching))
+
+    def retry_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Run the dead, cancelled and expired jobs that match again, or `limit` of them; as `cancel_jobs`."""
+        return self.runtime.run(self._change("retry", queue, limit, progress, matching))
+
+    async def aretry_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Async version of `retry_jobs`."""
+        return await self.runtime.arun(self._change("retry", queue, limit, progress, matching))
+
+    def delete_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Delete the jobs that match and do not run, from history too, or `limit` of them; as `cancel_jobs`."""
+        return self.runtime.run(self._change("delete", queue, limit, progress, matching))
+
+    async def adelete_jobs(
+        self,
+        queue: str | None = None,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **matching: Unpack[JobFilter],
+    ) -> int:
+        """Async version of `delete_jobs`."""
+        return await self.runtime.arun(self._change("delete", queue, limit, progress, matching))
+
+    def _change(
+        self,
+        action: Literal["cancel", "retry", "delete"],
+        queue: str | None,
+        limit: int | None,
+        progress: Progress | None,
+        matching: JobFilter,
+    ) -> Protocol[int]:
+        wanted = job_search.read_filter(matching, True, self._parameters, from_now_on=False)
+        most = None if limit is None else whole(limit, "limit", 1, 1 << 40)
+        name = None if queue is None else checked_queue(queue)
+        return self._changed(action, name, wanted, most, progress or (lambda _done, _searched: None))
+
+    def _changed(
+        self, action: str, queue: str | None, wanted: search.Wanted, most: int | None, progress: Progress
+    ) -> Protocol[int]:
+        def change(keys: QueueKeys, id: str) -> Protocol[bool]:
+            if action == "cancel":
+                done = yield from job_control.cancel(keys, id, self.config.prefix, self.runtime.window_ms)
+            elif action == "retry":
+                done = yield from job_control.revive(keys, id)
+            else:
+                done = yield from job_control.delete(keys, id, self.runtime.window_ms)
+            return done in ("cancelled", "running", "revived", "deleted") and (action, done) != ("delete", "running")
+
+        names = yield from self._queue_names(queue)
+        keys = [QueueKeys(self.config.prefix, name) for name in names]
+        return (yield from search.change_all(keys, wanted, action, change, most, progress))
+
     def _jobs(
         self, queue: str | None, limit: int, after: str | None, newest: bool, budget: int, matching: JobFilter
     ) -> Protocol[StoredPage]:
@@ -91,36 +189,3 @@ class MonitoringMethods(AppState):
             return list(inspect.signature(self.registry.get(task).function).parameters)
         except (UnknownTask, ValueError, TypeError):
             return ()
-
-    def metrics(self, queue: str | None = None, task: str | None = None, *, span: Span = "1h") -> Series:
-        """Counts and times of jobs by minute ("15m", "1h") or by hour ("24h", "7d"), over all workers and partitions.
-
-        Args:
-            queue: the queue, or one partition as "mail/0"; None (default): all queues of the server.
-            task: the name of the task; None (default): all tasks.
-            span: how far back: "15m", "1h" (default), "24h" or "7d".
-        """
-        return self.runtime.run(task_metrics.series(self.config.prefix, queue, task, span))
-
-    async def ametrics(self, queue: str | None = None, task: str | None = None, *, span: Span = "1h") -> Series:
-        """Async version of `metrics`."""
-        return await self.runtime.arun(task_metrics.series(self.config.prefix, queue, task, span))
-
-    def task_metrics(self, *, span: Span = "1h") -> dict[tuple[str, str], Point]:
-        """Counts and times of the whole span by queue and task: which are slow, which fail, which take the most time.
-
-        A queue counts 200 tasks by their names, and others as "(other)". `span` is that of `metrics`.
-        """
-        return self.runtime.run(task_metrics.by_task(self.config.prefix, span))
-
-    async def atask_metrics(self, *, span: Span = "1h") -> dict[tuple[str, str], Point]:
-        """Async version of `task_metrics`."""
-        return await self.runtime.arun(task_metrics.by_task(self.config.prefix, span))
-
-    def queue_ages(self) -> dict[str, float]:
-        """For each queue, how many seconds its oldest ready job has waited, about; 0 when none is ready."""
-        return self.runtime.run(task_metrics.queue_ages(self.config.prefix))
-
-    async def aqueue_ages(self) -> dict[str, float]:
-        """Async version of `queue_ages`."""
-        return await self.runtime.arun(task_metrics.queue_ages(self.config.prefix))

@@ -190,12 +190,12 @@ class QueueKeys:
         self.unique: str = f"{base}:unique"
         self.unique_ends: str = f"{base}:unique:ends"
         self.flows: str = f"{base}:flows"
-        self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
-        self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
-        self.counted_tasks: str = f"{base}:metrics:tasks"
         self.history: str = f"{base}:history"
         self.history_order: str = f"{base}:history:order"
         self.timelines: str = f"{base}:attempts"
+        self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
+        self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
+        self.counted_tasks: str = f"{base}:metrics:tasks"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
         self.tuples: dict[str, tuple[str, ...]] = {}

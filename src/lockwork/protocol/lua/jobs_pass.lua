@@ -28,9 +28,9 @@ if since and since < 0 then
         redis.call('HDEL', jobs, id)
         outcomes[#outcomes + 1] = id
         outcomes[#outcomes + 1] = ending('c', 0, record)
-        count_job(record, 'c')
         keep_ended(id, 'c', '0', record, '')
         forget_timelines({id})
+        count_job(record, 'c')
       elseif record then -- else it was deleted by hand
         redis.call('LPUSH', ready_key(record), id)
       end

@@ -81,9 +81,9 @@ for _, id in ipairs(ids) do
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
-      count_job(record, 'c')
       keep_ended(id, 'c', tried == false and '0' or token, record, session)
       forget_timelines({id})
+      count_job(record, 'c')
       cancelled = cancelled + 1
       if special then
         freed = freed + left(id, record, true) - 1

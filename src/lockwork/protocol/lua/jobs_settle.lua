@@ -19,7 +19,7 @@ local ids, reply = {}, {}
 for at = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
-local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
+local over, ended, outcomes, retried, again, successes = {}, {}, {}, {}, 0, 0
 local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
 local fits, put_off = rules[10] and allowance(), false
 local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)'), nil, 0
@@ -84,6 +84,7 @@ for index, id in ipairs(ids) do
       end
       if tried ~= '1' then retried[#retried + 1] = id end
       counts.s = (counts.s or 0) + 1
+      successes = successes + 1
     elseif outcome == 'd' then
       bury(id, tried, value)
       note_attempt(id, token, failure, value, session)
@@ -120,7 +121,7 @@ end
 
 local freed = #over > 0 and redis.call('HDEL', run, unpack(over)) or 0
 count_freed(freed)
-keep_successes(sample, total_of('s'), session)
+keep_successes(sample, successes, session)
 if #ended > 0 then redis.call('HDEL', jobs, unpack(ended)) end
 forget_timelines(ended)
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end

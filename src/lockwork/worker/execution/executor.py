@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from contextvars import copy_context
 from time import perf_counter
 from typing import Any
@@ -27,6 +28,7 @@ from lockwork.tasks.call import bind, sources
 from lockwork.tasks.options import TaskOptions
 from lockwork.tasks.registry import Registry
 from lockwork.tasks.task import Task
+from lockwork.worker.execution.around import CallEnd, aaround, aended, around, ended
 from lockwork.worker.execution.batching import Batcher, WrongResults
 from lockwork.worker.execution.durations import Durations
 from lockwork.worker.execution.hook_runner import AttemptEnd, HookRunner
@@ -122,6 +124,9 @@ class Executor:
         self._threads = threads
         self._caller = caller
         self._hooks = registry.context.hooks
+        self._middlewares = registry.context.middlewares
+        self._left_open: list[object] = []
+        """Middlewares around threads that still run while the process ends."""
         self._outcomes = Outcomes(settler, registry.context.errors, config.max_result, queue_context.queue, job_log)
         self._hook_runner = HookRunner(self._hooks, threads)
         self._slots = slots
@@ -147,13 +152,18 @@ class Executor:
             await self._unread(job, error)
             return
         slot.job = context = JobContext(job, task.name, self.queue_context, options.tags)
-        watched = self._hooks.in_worker
+        watched, surrounded = self._hooks.in_worker, self._middlewares.around_jobs
         began = perf_counter()
         value: Any = None
         end: AttemptEnd | None
         try:
             try:
-                if task.plain and options.timeout is None and options.hard_timeout is None and not watched:
+                if (
+                    task.plain
+                    and options.timeout is None
+                    and options.hard_timeout is None
+                    and not (watched or surrounded)
+                ):
                     value = await task.function(*args, **kwargs)
                 else:
                     value = await self._value(task, context, args, kwargs, options)
@@ -225,14 +235,45 @@ class Executor:
         if task.batching is not None:
             task.signature.check(args, kwargs)
             return await self._batcher(task, task.batching).join(context, args[0])
+        if self._middlewares.around_jobs:
+            return await self._surrounded(task, context, args, kwargs, options.timeout)
         threads = JobThreads(self._threads, context.in_thread)
         return await call(task, args, kwargs, options.timeout, threads, self._caller)
+
+    async def _surrounded(
+        self,
+        task: Task[Any, Any, Any],
+        context: JobContext,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        timeout: float | None,
+    ) -> Any:
+        """Call a task within its middlewares."""
+        inner = self._middlewares.in_thread
+
+        def in_thread(run: Callable[[], Any]) -> Any:
+            return around(inner, [context], lambda _: [ended(task, timeout, run)])[0].get()
+
+        threads = JobThreads(self._threads, context.in_thread, in_thread if inner else None)
+
+        async def called(_: list[int]) -> list[CallEnd]:
+            return [await aended(call(task, args, kwargs, timeout, threads, self._caller))]
+
+        outer = self._middlewares.around_jobs if task.is_async else self._middlewares.on_loop
+        return (await aaround(outer, [context], called, self._left_open))[0].get()
 
     def _batcher(self, task: Task[Any, Any, Any], batching: Batching) -> Batcher:
         found = self._batchers.get(task.name)
         if found is None:
             found = self._batchers[task.name] = Batcher(
-                task, batching, self._threads, self._caller, self._slots, self._base_context, lambda: self.giving_back
+                task,
+                batching,
+                self._threads,
+                self._caller,
+                self._slots,
+                self._base_context,
+                lambda: self.giving_back,
+                self._middlewares,
             )
             if self._hurried:
                 found.hurry()

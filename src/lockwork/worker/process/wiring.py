@@ -22,6 +22,7 @@ from lockwork.worker.execution.durations import Durations, keep_flushing
 from lockwork.worker.execution.executor import Executor, cancel
 from lockwork.worker.execution.fetcher import Fetcher
 from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.load import report_load
 from lockwork.worker.execution.loop_watch import LoopWatch
 from lockwork.worker.execution.queue_state import QueueState
 from lockwork.worker.execution.runner_pool import RunnerPool
@@ -72,6 +73,8 @@ class Wiring:
         wakeup_channel = channel(app.config.prefix, settings.session)
         listeners = app.runtime.engine.hearing(wakeup_channel)
         self.listeners.append(asyncio.create_task(listeners.run(), name="lockwork-hear"))
+        load = report_load(self.slots, reporter)
+        self.listeners.append(asyncio.create_task(load, name="lockwork-load"))
         weights = options.weights or [1] * len(options.queues)
         served = [
             (name, queue, weight)

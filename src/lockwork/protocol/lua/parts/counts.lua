@@ -19,13 +19,6 @@ local function counts_of(task)
   return found
 end
 
--- What was counted for all tasks.
-local function total_of(letter)
-  local total = 0
-  for _, counts in pairs(counted) do total = total + (counts[letter] or 0) end
-  return total
-end
-
 -- Count one job, under the task that its record names.
 local function count_job(record, letter)
   local task = string.match(record, '^[^;]*;%["([^"\\%c ]+)"')

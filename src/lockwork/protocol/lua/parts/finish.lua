@@ -1,5 +1,6 @@
 -- Ending jobs.
--- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes, <history>, <counts>
+-- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes, <history>,
+--   minutes*2, hours*2, counted_tasks
 -- include: now
 -- include: counts
 -- include: publish

@@ -30,7 +30,7 @@ end
 
 -- Append an attempt to a timeline, whose first byte says how many it has; ten at most.
 local function appended(timeline, attempt)
-  local count = timeline and string.byte(timeline) - 144 or 0
+  local count = (string.byte(timeline or '') or 144) - 144
   local others = count > 0 and count <= 10 and string.sub(timeline, 2) or ''
   if others == '' then count = 0 end
   if count == 10 then
@@ -128,6 +128,16 @@ local function save_history()
     redis.call('ZADD', history_order, unpack(scores))
   end
   trim_history(#history_rows / 2 + 100)
+end
+
+-- The record of a job that was cancelled or has expired, if all of it was kept and it is of no flow.
+local function kept_record(id)
+  local row = redis.call('HGET', history, id)
+  local fine, fields = pcall(cmsgpack.unpack, row or '')
+  if not fine or type(fields) ~= 'table' or fields[1] == 's' then return nil end
+  local record = fields[5]
+  local whole = type(record) == 'string' and #record == fields[6] and not string.find(record, '>;', 1, true)
+  return whole and record or nil
 end
 
 -- A job that has ended will run again.
