@@ -24,3 +24,9 @@ def run(url: str, admin: redis.Redis, tmp_path: Path) -> Run:
         return started(command, folder=tmp_path, url=server)
 
     return begin
+
+
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let output that is no terminal have its own width; xdist sets one."""
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -44,7 +44,7 @@ def test_what_does_not_go_together(words: list[str], text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("wrker", "did you mean worker?"), ("queues", "did you mean queue?"), ("zzz", "there are acl, dead, demo")],
+    [("wrker", "did you mean worker?"), ("queues", "did you mean queue?"), ("zzz", "there are acl, completion, dead")],
 )
 def test_a_mistyped_command_gets_a_suggestion(name: str, hint: str) -> None:
     found = CliRunner().invoke(cli, [name, "--json"])

@@ -11,15 +11,15 @@ import redis
 from rich.console import Console
 
 from lockwork import Lockwork
-from lockwork.cli.locks import show
-from lockwork.cli.terminal import time_left
+from lockwork.cli.locks import report
+from lockwork.cli.text import time_left
 from lockwork.protocol.locks.overview import Overview
 from processes import until
 
 
 def shown(seen: Overview, width: int = 120) -> str:
     out = io.StringIO()
-    show(seen, Console(file=out, width=width, highlight=False))
+    Console(file=out, width=width, highlight=False).print(*report(seen).body)
     return out.getvalue()
 
 

@@ -16,7 +16,7 @@ import redis
 from rich.console import Console
 
 from lockwork import ConfigError, LockLost, LockTimeout, Lockwork
-from lockwork.cli.locks import show
+from lockwork.cli.locks import report
 from processes import Started, started, until
 
 
@@ -122,7 +122,7 @@ def test_a_deadlock_is_named(lw: Lockwork, url: str) -> None:
 def test_any_width(lw: Lockwork, width: int) -> None:
     with deadlock(lw):
         out = io.StringIO()
-        show(lw.locks(), Console(file=out, width=width, highlight=False))
+        Console(file=out, width=width, highlight=False).print(*report(lw.locks()).body)
         assert all(len(line) <= width for line in out.getvalue().splitlines())
         assert "DEADLOCK" in out.getvalue()
 

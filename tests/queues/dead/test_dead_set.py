@@ -13,7 +13,7 @@ import redis
 from rich.console import Console
 
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
-from lockwork.cli.dead import show_jobs
+from lockwork.cli.dead import jobs_report
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import dead, enqueue, leases
@@ -156,7 +156,7 @@ def test_corrupt_records_and_errors_are_shown(lw: Lockwork, admin: redis.Redis) 
     assert all(job.call.problem or job.call.cut for job in page.jobs if job.id not in good)
     assert sum(group.count for group in found.groups()) == len(page.jobs)
     out = io.StringIO()
-    show_jobs({"default": page}, Console(file=out, width=80))
+    Console(file=out, width=80).print(*jobs_report({"default": page}).body)
     assert "\x1b" not in out.getvalue()
     assert not found.retry("lost")
     assert found.delete("lost")
