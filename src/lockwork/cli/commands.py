@@ -14,9 +14,13 @@ _COMMANDS = {
     "completion": "Print what makes a shell complete commands and names.",
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
+    "enqueue": "Enqueue a job.",
+    "flows": "Show flows, and the jobs of one as a tree; cancel one.",
     "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
     "queue": "Show queues; pause, limit, clear or drain one.",
     "run": "Run a program under a lock.",
+    "schedules": "Show schedules; pause one, resume it, or run it now.",
+    "stocks": "Show what is sold, reserved and left.",
     "worker": "Run the jobs of an app.",
 }
 """The help text of each command; its module here has the same name."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
@@ -9,6 +11,7 @@ from lockwork.ids import new_id
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
 from lockwork.protocol.queues import stock as protocol
+from lockwork.protocol.queues.browse import find_stocks
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.stock import Books, Reservation, StockStatus
 from lockwork.runtime.runtime import Runtime
@@ -16,6 +19,25 @@ from lockwork.tasks.call import TaskCall
 from lockwork.validation import whole
 
 MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class StockSummary:
+    """One stock of a list: its name, the queue that it lives with, and its units by place."""
+
+    name: str
+    queue: str
+    status: StockStatus
+
+
+def stocks(prefix: str) -> Protocol[list[StockSummary]]:
+    """Find all stocks, and read their counts one after the other."""
+    found: list[StockSummary] = []
+    for queue, name in (yield from find_stocks(prefix)):
+        status = yield from protocol.counts(QueueKeys(prefix, queue), name)
+        if status is not None:  # else it was deleted meanwhile
+            found.append(StockSummary(name, queue, status))
+    return found
 
 
 class Stock:

@@ -68,15 +68,26 @@ def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
 def find(prefix: str) -> Protocol[list[str]]:
     """The names of the queues that ever had a job, read in bounded steps."""
     begins, ends = f"{prefix}:{{q:", "}:stats"
+    found = yield from _scan(begins, ends)
+    return sorted(slots.queue_of(text[len(begins) : -len(ends)]) for text in found)
+
+
+def find_stocks(prefix: str) -> Protocol[list[tuple[str, str]]]:
+    """The queue and the name of each stock, read in bounded steps."""
+    begins, between = f"{prefix}:{{q:", "}:stock:"
+    found = yield from _scan(begins, f"{between}*")
+    parts = (text[len(begins) :].partition(between) for text in found)
+    return sorted((slots.queue_of(tag), name) for tag, _, name in parts)
+
+
+def _scan(begins: str, ends: str) -> Protocol[set[str]]:
+    """The keys that begin and end so; the end is a pattern."""
     match = _SIGNS.sub(r"\\\g<0>", begins) + "*" + ends
     names: set[str] = set()
     cursor = "0"
     while True:
         step = yield script_call("queues_find", [], [cursor, match, _SCAN])
-        for key in step[1]:
-            text = key.decode(errors="replace")
-            if text.startswith(begins) and text.endswith(ends):
-                names.add(slots.queue_of(text[len(begins) : -len(ends)]))
+        names.update(key.decode(errors="replace") for key in step[1])
         cursor = step[0].decode()
         if cursor == "0":
-            return sorted(names)
+            return names

@@ -219,6 +219,15 @@ def status(books: Books, add: int = 0, request: str = "") -> Protocol[StockStatu
         call = script_call("stock_state", books.keys, [books.total, 0, ""])
 
 
+def counts(queue: QueueKeys, name: str) -> Protocol[StockStatus | None]:
+    """Read the counts of a stock and change nothing: units whose reservation has just run out may count as reserved."""
+    found = yield script_call("stock_counts", queue.stock(name).stock)
+    if not found:
+        return None
+    total, sold, held, expired = found
+    return StockStatus(total, total - sold - held, held, sold, expired)
+
+
 def delete(books: Books, request: str) -> Protocol[bool]:
     """Forget the stock, once per `request`; False when there was none."""
     return bool(
