@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from lockwork.app.locks import LockMethods
+from lockwork.app.monitoring import MonitoringMethods
 from lockwork.app.planning import PlanningMethods
 from lockwork.app.queues import QueueMethods
 from lockwork.app.synchronizers import SynchronizerMethods
 from lockwork.app.tasks import TaskMethods
 
 
-class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods):
+class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods, MonitoringMethods):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     Nothing is opened before it is used. Durations are seconds, a `timedelta`, or text such as "10m".

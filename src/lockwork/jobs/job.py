@@ -94,7 +94,7 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._at(self._state))
 
     def inspect(self) -> JobSnapshot:
-        """Read the job's state, attempts, progress, error and tags, and when it is due or expires."""
+        """Read all that is known of the job: its call, state, times, worker, attempts, error, progress and result."""
         return self._seen(self._from.runtime.run(self._placed()))
 
     async def ainspect(self) -> JobSnapshot:
@@ -118,7 +118,10 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._look())).progress
 
     def error(self) -> JobError | None:
-        """`type`, `text` and `traceback` of a dead job's error, by one call; None if the job is not dead."""
+        """`type`, `text` and `traceback` of a dead job's error, by one call.
+
+        While a job waits for its next attempt: the last one's error, without its traceback. None if there is none.
+        """
         return self._seen(self._from.runtime.run(self._look())).error
 
     async def aerror(self) -> JobError | None:
@@ -202,11 +205,13 @@ class Job(Generic[R]):
                 return sight
             found = yield from self._at(lambda keys: control.where(keys, self.id))
             if found.state != "gone":  # else it has ended between the two calls
-                return replace(sight, state=found.state)
+                return replace(sight, state=found.state, session=found.session, token=found.token)
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
             found = yield from protocol.job_state(keys, self.id)
+            if found.state == "unknown":  # its result is gone, and its queue's history may still have it
+                return self._seen((yield from control.look(keys, self.id))).state
             if found.state != "active":
                 return state_of(found)
             place = yield from control.where(keys, self.id)

@@ -137,6 +137,8 @@ class QueueKeys:
         "flows",
         "group_queue",
         "groups",
+        "history",
+        "history_order",
         "idle_workers",
         "job_notes",
         "jobs",
@@ -149,6 +151,7 @@ class QueueKeys:
         "sleeper",
         "stats",
         "throttled",
+        "timelines",
         "tries",
         "tuples",
         "unique",
@@ -184,6 +187,9 @@ class QueueKeys:
         self.unique: str = f"{base}:unique"
         self.unique_ends: str = f"{base}:unique:ends"
         self.flows: str = f"{base}:flows"
+        self.history: str = f"{base}:history"
+        self.history_order: str = f"{base}:history:order"
+        self.timelines: str = f"{base}:attempts"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
         self.tuples: dict[str, tuple[str, ...]] = {}

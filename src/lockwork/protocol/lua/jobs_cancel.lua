@@ -29,5 +29,6 @@ local outcomes = {id, withdraw(id, record, 'c')}
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 redis.call('HINCRBY', stats, 'cancelled', 1)
 return {'cancelled'}

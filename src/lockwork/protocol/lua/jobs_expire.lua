@@ -30,6 +30,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
 end
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 if expired > 0 then redis.call('HINCRBY', stats, 'expired', expired) end
 local left, bytes = 250, 4 * BYTES -- of fields to delete, which is cheaper than to read them
 for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', expiry, '(0', -today, 'LIMIT', 0, 250)) do

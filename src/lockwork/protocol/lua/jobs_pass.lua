@@ -28,6 +28,8 @@ if since and since < 0 then
         redis.call('HDEL', jobs, id)
         outcomes[#outcomes + 1] = id
         outcomes[#outcomes + 1] = ending('c', 0, record)
+        keep_ended(id, 'c', '0', record, '')
+        forget_timelines({id})
         redis.call('HINCRBY', stats, 'cancelled', 1)
       elseif record then -- else it was deleted by hand
         redis.call('LPUSH', ready_key(record), id)
@@ -35,5 +37,6 @@ if since and since < 0 then
     end
   end
   conclude(outcomes, window)
+  save_history()
 end
 return wake(1) and 1 or 0

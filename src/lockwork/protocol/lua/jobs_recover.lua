@@ -17,6 +17,8 @@ local noted = redis.call('HLEN', job_notes) > 0
 -- include: groups
 -- include: flows
 local HEAD = 512 -- bytes of a record that are enough to know its task
+local DIED = '{"type":"WorkerDied","message":"its worker died while it ran"}'
+local STOPPED = '{"type":"WorkerDied","message":"its worker stopped while it ran"}'
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 -- the clock is not read, because it may have been set: a session that has beaten again has another deadline; 0: being recovered
 if not gone and deadline and deadline ~= 0 and deadline ~= tonumber(ended) then return {0, 0} end
@@ -79,6 +81,8 @@ for _, id in ipairs(ids) do
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
+      keep_ended(id, 'c', tried == false and '0' or token, record, session)
+      forget_timelines({id})
       cancelled = cancelled + 1
       if special then
         freed = freed + left(id, record, true) - 1
@@ -87,6 +91,7 @@ for _, id in ipairs(ids) do
     elseif problem then
       problem = '{"type":"WorkerDied","message":"' .. problem .. '"}'
       bury(id, tried, problem)
+      note_attempt(id, token, 'k', problem, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
       buried = buried + 1
@@ -97,6 +102,7 @@ for _, id in ipairs(ids) do
       end
     else
       if tried then redis.call('HSET', tries, id, tried) end
+      if tried then note_attempt(id, token, 'k', died and DIED or STOPPED, session) end
       if special then
         left(id, record, false)
         admit(id, record, token)
@@ -110,6 +116,7 @@ for _, id in ipairs(ids) do
 end
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 local moved = back + buried + cancelled
 if moved > 0 and died then redis.call('HINCRBY', stats, 'recovered', moved) end
 if buried > 0 then

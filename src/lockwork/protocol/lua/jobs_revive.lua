@@ -27,6 +27,7 @@ else
 end
 redis.call('HDEL', results[1], id, id .. ' p')
 redis.call('HDEL', results[2], id, id .. ' p')
+forget_ended(id)
 if wait == '0' then enqueue_again(id, record) else schedule(id, wait) end
 redis.call('HINCRBY', stats, 'revived', 1)
 return 'revived'

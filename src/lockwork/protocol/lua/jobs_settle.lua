@@ -20,6 +20,7 @@ for at = FIRST, #ARGV, STRIDE do ids[#ids + 1] = ARGV[at] end
 local tokens = redis.call('HMGET', run, unpack(ids))
 local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
 local over, ended, outcomes, retried, again = {}, {}, {}, {}, 0
+local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
 local fits, put_off = rules[10] and allowance(), false
 local counts = {succeeded = 0, failed = 0, retried = 0, dead = 0, cancelled = 0}
 
@@ -48,9 +49,11 @@ for index, id in ipairs(ids) do
     reply[index] = 1
     over[#over + 1] = id
     local tried, special = string.match(token, '^([%d/]+)(%*?)')
+    local failure = 'f'
     if outcome == 'k' or outcome == 'K' then
       tried = crashed(token)
       outcome = outcome == 'k' and 'r' or 'd'
+      failure = 'k'
     end
     local mark = marks and marks[index]
     -- asked to be cancelled: it does not run again
@@ -71,10 +74,15 @@ for index, id in ipairs(ids) do
         outcomes[#outcomes + 1] = 's'
         keep(id, 's' .. value, tonumber(delay))
       end
+      if #sample < sampled then
+        sample[#sample + 1] = id
+        sample[#sample + 1] = token
+      end
       if tried ~= '1' then retried[#retried + 1] = id end
       counts.succeeded = counts.succeeded + 1
     elseif outcome == 'd' then
       bury(id, tried, value)
+      note_attempt(id, token, failure, value, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. value
       counts.failed = counts.failed + 1
@@ -82,7 +90,9 @@ for index, id in ipairs(ids) do
     elseif outcome == 'c' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = ending('c', tried, redis.call('HGET', jobs, id) or '')
+      local record = redis.call('HGET', jobs, id) or ''
+      outcomes[#outcomes + 1] = ending('c', tried, record)
+      keep_ended(id, 'c', token, record, session)
       retried[#retried + 1] = id
       counts.cancelled = counts.cancelled + 1
     elseif outcome == 'z' then
@@ -90,6 +100,7 @@ for index, id in ipairs(ids) do
       again = again + 1
     elseif outcome == 'r' then
       redis.call('HSET', tries, id, tried)
+      note_attempt(id, token, failure, value, session)
       redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
       counts.failed = counts.failed + 1
       counts.retried = counts.retried + 1
@@ -107,10 +118,13 @@ end
 
 local freed = #over > 0 and redis.call('HDEL', run, unpack(over)) or 0
 count_freed(freed)
+keep_successes(sample, counts.succeeded, session)
 if #ended > 0 then redis.call('HDEL', jobs, unpack(ended)) end
+forget_timelines(ended)
 if #retried > 0 then redis.call('HDEL', tries, unpack(retried)) end
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 for name, count in pairs(counts) do
   if count > 0 then redis.call('HINCRBY', stats, name, count) end
 end

@@ -1,7 +1,8 @@
 -- Ending jobs.
--- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes
+-- KEYS: jobs, stats, results*2: hash, tries: hash, dead: zset, errors: hash, watch: hash, job_notes, <history>
 -- include: now
 -- include: publish
+-- include: history
 -- Results live in two generations: when the newer is older than `window` ms it becomes the older one, whose results go.
 -- So a result is kept for one window at least and two at most, without a key or a timer of its own.
 local function turn(window)
