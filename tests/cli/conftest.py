@@ -42,10 +42,10 @@ def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 class Office:
     """An app with a worker at work: `app` enqueues to it, `run` runs a command, `json` reads what one prints."""
 
-    def __init__(self, app: ModuleType, url: str) -> None:
-        self.app = app
-        self.lw: Lockwork = app.lw
+    def __init__(self, lw: Lockwork, url: str, app: ModuleType | None = None) -> None:
+        self.lw = lw
         self.url = url
+        self.app: Any = app
 
     def run(self, *words: str, answer: str | None = None) -> Result:
         """Run a command in this process; what it raises is in the result."""
@@ -65,4 +65,4 @@ def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
     url = at_work(apps, "office")
     app = load_app(apps, "office", url)
     with app.lw:
-        yield Office(app, url)
+        yield Office(app.lw, url, app)

@@ -16,11 +16,14 @@ _COMMANDS = {
     "demo": "Play a flash sale with real processes, and audit its end.",
     "enqueue": "Enqueue a job.",
     "flows": "Show flows, and the jobs of one as a tree; cancel one.",
+    "job": "Show a job; cancel it, retry it, reschedule or delete it.",
+    "jobs": "Show jobs by state, task, argument, error and time.",
     "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
     "queue": "Show queues; pause, limit, clear or drain one.",
     "run": "Run a program under a lock.",
     "schedules": "Show schedules; pause one, resume it, or run it now.",
     "stocks": "Show what is sold, reserved and left.",
+    "top": "Show queues, workers, running jobs and locks, live.",
     "worker": "Run the jobs of an app.",
 }
 """The help text of each command; its module here has the same name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -35,8 +35,10 @@ _COLUMNS = (
     Column("cancelled", right=True, least=100),
     Column("enqueued ago", right=True),
 )
-_SHOWN = 200
+SHOWN = 200
 """Jobs of a flow that a tree shows."""
+_NAMED = 50
+"""Jobs whose task is looked up in history."""
 _ACTIONS = ("cancel",)
 
 
@@ -78,7 +80,7 @@ def flows(
         run = _found(lw, id, queue)
         if action == "cancel" and not run.cancel():
             raise ConfigError(f"flow {id} has ended: it cannot be cancelled")
-        output.show(lambda: _flow_report(run))
+        output.show(lambda: _flow_report(lw, run))
 
 
 def _found(lw: Lockwork, id: str, queue: str | None) -> FlowRun:
@@ -117,9 +119,9 @@ def _counts(status: FlowStatus) -> dict[str, Any]:
 _COUNTS = ("jobs", "succeeded", "failed", "cancelled", "compensated", "uncompensated")
 
 
-def _flow_report(run: FlowRun) -> Report:
+def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
     status = run.inspect()
-    nodes = run.graph(_SHOWN)
+    nodes = graph(lw, run.id, run.queue)
     counts = [f"{getattr(status, name):,} {name}" for name in _COUNTS[1:] if getattr(status, name)]
     rows: list[tuple[str, str | Text]] = [
         ("flow", run.id),
@@ -131,6 +133,15 @@ def _flow_report(run: FlowRun) -> Report:
     if status.jobs > len(nodes):
         body.append(Text(f"and {several(status.jobs - len(nodes), 'more job', 'more jobs')}", style="dim"))
     return Report({"id": run.id, "queue": run.queue, **_counts(status), "graph": nodes}, body)
+
+
+def graph(lw: Lockwork, id: str, queue: str) -> list[FlowNode]:
+    """Read the first jobs of a flow; history knows the tasks of those that have ended."""
+    nodes = lw.flow(id=id, queue=queue).graph(SHOWN)
+    unnamed = [at for at, node in enumerate(nodes) if node.task is None][:_NAMED]
+    for at in unnamed:
+        nodes[at] = replace(nodes[at], task=lw.job(nodes[at].id, queue).inspect().task)
+    return nodes
 
 
 def tree(nodes: Sequence[FlowNode], marked: str = "") -> RenderableType:
