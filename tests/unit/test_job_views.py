@@ -40,6 +40,6 @@ def test_options_that_cannot_be_read_have_no_tags() -> None:
     assert (found.task, found.tags) == ("send", ())
 
 
-def test_notes_that_are_no_json_are_none() -> None:
+def test_job_notes_without_valid_json_are_none() -> None:
     found = snapshot("a", "mail", seen(b"{}", note=Note("{", {"one": "1", "odd": _DEEP.decode()})))
     assert (found.progress, found.checkpoints) == (None, {"one": 1, "odd": None})

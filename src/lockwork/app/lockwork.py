@@ -25,6 +25,8 @@ class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, Plan
         result_ttl: results are kept at least this long, and at most twice as long. At least 60 s. Default 10 minutes.
         dead_ttl: a dead job is kept this long. Default 30 days.
         dead_limit: dead jobs that a queue keeps; the oldest go first. Default 100,000.
+        history: jobs that have ended and stay visible in each queue, but for dead ones: the newest "10k" (default),
+            those of a time, such as "1d", or "off"; or that by queue, such as {"mail": "off"}.
         max_payload: bytes of the encoded arguments of a job. Default 1 MiB.
         max_result: bytes of an encoded result. Default 4 MiB.
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.

@@ -13,7 +13,7 @@ from lockwork.jobs.search import JobFilter, JobPage
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, base_queue, checked_queue
 from lockwork.protocol.queues import browse, search
-from lockwork.protocol.queues.search import FoundPage
+from lockwork.protocol.queues.search import StoredPage
 
 
 class MonitoringMethods(AppState):
@@ -58,7 +58,7 @@ class MonitoringMethods(AppState):
 
     def _jobs(
         self, queue: str | None, limit: int, after: str | None, newest: bool, budget: int, matching: JobFilter
-    ) -> Protocol[FoundPage]:
+    ) -> Protocol[StoredPage]:
         wanted = job_search.read_filter(matching, newest, self._parameters)
         most, records = job_search.read_limits(limit, budget)
         cursors = job_search.read_cursor(after)
@@ -71,7 +71,7 @@ class MonitoringMethods(AppState):
         after: dict[tuple[str, str], list[str] | None],
         limit: int,
         budget: int,
-    ) -> Protocol[FoundPage]:
+    ) -> Protocol[StoredPage]:
         names = yield from self._queue_names(queue)
         keys = [QueueKeys(self.config.prefix, name) for name in names]
         return (yield from search.search(keys, wanted, after, limit, budget))

@@ -17,6 +17,7 @@ from lockwork.errors import (
     LockworkError,
     ResultTimeout,
     ResultUnavailable,
+    ServerRefused,
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
@@ -24,9 +25,9 @@ from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
+from lockwork.protocol.queues import browse, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases as protocol
-from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
@@ -297,31 +298,48 @@ class Job(Generic[R]):
 class FoundJob(Job[R]):
     """A job that is found again by its id: the first call to the server looks for it in each of several queues.
 
-    Until then, and if it is in none of them, `queue` is the first one.
+    Until then, and if it is in none of them, `queue` is the first one. `everywhere`: then look in all other queues.
     """
 
-    __slots__ = ("_left", "_queues")
+    __slots__ = ("_everywhere", "_left", "_queues", "_searched_all")
 
-    def __init__(self, origins: Sequence[Origin], id: str) -> None:
+    def __init__(self, origins: Sequence[Origin], id: str, *, everywhere: bool = False) -> None:
         super().__init__(origins[0], id, "kept")
         self._left: Sequence[Origin] = origins
         """The queues to look in; empty once the job is found."""
         self._queues = [origin.keys.name for origin in origins]
+        self._everywhere = everywhere
+        self._searched_all = False
 
     def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
-        if len(self._left) > 1:
+        if len(self._left) > 1 or (self._left and self._everywhere):
             yield from self._find()
         return (yield from made(self._from.keys))
 
     def _find(self) -> Protocol[None]:
-        for origin in self._left:
-            found = yield from protocol.job_state(origin.keys, self.id)
-            if found.state != "unknown":
+        if (yield from self._find_in(self._left)) or not self._everywhere:
+            return
+        first = self._from
+        try:
+            names = yield from browse.find(first.keys.prefix)
+        except ServerRefused:
+            return  # this user of the server may not list the queues
+        keys = [QueueKeys(first.keys.prefix, name) for name in names if name not in self._queues]
+        self._searched_all = True
+        yield from self._find_in([Origin(first.runtime, each, errors=first.errors) for each in keys])
+
+    def _find_in(self, origins: Sequence[Origin]) -> Protocol[bool]:
+        for origin in origins:
+            found = yield from control.look(origin.keys, self.id)
+            if found.state != "unknown" or found.row is not None:
                 self._from, self._left = origin, ()
-                return
+                return True
+        return False
 
     @property
     def _searched(self) -> str:
+        if self._searched_all:
+            return "any queue on this server"
         return (
             f"queue {self._queues[0]!r}" if len(self._queues) == 1 else f"any of the queues {', '.join(self._queues)}"
         )

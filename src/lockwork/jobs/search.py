@@ -16,7 +16,7 @@ from lockwork.errors import ConfigError
 from lockwork.jobs.snapshot import JobError, moment_us, tags_of
 from lockwork.protocol.keys import base_queue, checked
 from lockwork.protocol.queues import history, record_header, records, search
-from lockwork.protocol.queues.search import FoundJob, FoundPage, Wanted
+from lockwork.protocol.queues.search import StoredJob, StoredPage, Wanted
 from lockwork.validation import one_of, whole, yes_or_no
 
 JobState = Literal["ready", "scheduled", "running", "blocked", "dead", "succeeded", "cancelled", "expired", "done"]
@@ -161,13 +161,13 @@ def _value(arg: str) -> tuple[str | None, str]:
     return (named[1], named[2]) if named else (None, arg)
 
 
-def _matcher(given: JobFilter, parameters: Parameters) -> Callable[[FoundJob], bool]:
+def _matcher(given: JobFilter, parameters: Parameters) -> Callable[[StoredJob], bool]:
     task, tag, key, group = given.get("task"), given.get("tag"), given.get("key"), given.get("group")
     arg, error, text = given.get("arg"), given.get("error"), given.get("text")
     if not any(name in given for name in ("task", "tag", "key", "group", "arg", "error", "text")):
         return lambda _: True
 
-    def matches(job: FoundJob) -> bool:
+    def matches(job: StoredJob) -> bool:
         said = f"{job.error.type}: {job.error.text}" if job.error else ""
         if error is not None and error not in said:
             return False
@@ -206,12 +206,12 @@ def _equal_any(values: Sequence[Any], text: str) -> bool:
     return any(text == value or text == str(value) or text == json.dumps(value) for value in values)
 
 
-def page(found: FoundPage) -> JobPage:
+def page(found: StoredPage) -> JobPage:
     """Return the jobs as users read them."""
     return JobPage([row(job) for job in found.jobs], found.searched, found.total, found.next, found.sampled)
 
 
-def row(job: FoundJob) -> JobRow:
+def row(job: StoredJob) -> JobRow:
     """Return a job as users read it."""
     call = records.read(job.record, job.size)
     key, group = record_header.names(job.record)

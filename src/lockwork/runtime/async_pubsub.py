@@ -51,6 +51,12 @@ class Hearing:
         """Connect, and receive messages until the connection breaks."""
         opened = await opened_within(TIMEOUT, self._endpoint, [], self._allow_eviction)
         transport = opened.writer.transport
+        loop = asyncio.get_running_loop()
+
+        def moved() -> None:
+            loop.call_soon_threadsafe(ear.connection_lost, None)
+
+        self._endpoint.observers.add(moved)
         try:
             transport.set_protocol(ear)
             transport.write(pack("SUBSCRIBE", self._channel))
@@ -59,6 +65,7 @@ class Hearing:
                     return
                 transport.write(pack("PING"))
         finally:
+            self._endpoint.observers.discard(moved)
             transport.abort()
 
 

@@ -28,9 +28,11 @@ async def opened_within(seconds: float, endpoint: Endpoint, abandoned: list[Iden
 
     The connections in `abandoned` are ended on the server, and taken out.
     """
-    connection: Any = endpoint.async_connection()
+    connection: Any = None
     try:
         async with asyncio.timeout(seconds):
+            await endpoint.alocate()
+            connection = endpoint.async_connection()
             await _handshake(connection, endpoint.shown)
             reader, writer = connection._reader, connection._writer  # noqa: SLF001 - no public name for them
             replies = await _ask(reader, writer, ASK, len(COMMANDS))
@@ -81,5 +83,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, packe
 
 
 async def _disconnect(connection: Any) -> None:
+    if connection is None:
+        return
     with contextlib.suppress(redis.RedisError, OSError, asyncio.CancelledError):
         await connection.disconnect(nowait=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -79,6 +80,13 @@ def check(replies: Sequence[object], where: str, *, allow_eviction: bool) -> Ide
 
 def _check_info(info: bytes, where: str, *, allow_eviction: bool) -> None:
     facts = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
+    if "sentinel" in (facts.get("redis_mode"), facts.get("server_mode")):  # as Redis and Valkey name it
+        raise ServerUnsuitable(
+            f"the server at {where} is a Sentinel: give the URL redis+sentinel://host:port/NAME, with the name of the "
+            "primary that it watches"
+        )
+    if facts.get("cluster_enabled") == "1":
+        raise ServerUnsuitable(f"the server at {where} is a node of a Cluster, which Lockwork does not support yet")
     version = facts.get("redis_version", "")
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers and numbers < OLDEST:
@@ -130,7 +138,7 @@ class Endpoint:
 
     def __init__(self, kind: str, options: dict[str, Any]) -> None:
         self._kind = kind
-        self._options = {
+        self.options: dict[str, Any] = {
             **options,
             "protocol": 2,
             "decode_responses": False,
@@ -140,7 +148,7 @@ class Endpoint:
             "socket_keepalive": True,
         }
         if kind == "unix":
-            del self._options["socket_keepalive"]
+            del self.options["socket_keepalive"]
             place = str(options.get("path"))
         else:
             place = f"{options.get('host', 'localhost')}:{options.get('port', 6379)}/{options.get('db', 0)}"
@@ -148,6 +156,8 @@ class Endpoint:
         self.described: str = f"the server at {self.shown}"
         self.era: int = 0
         """Goes up when the server changes; a connection of an earlier era is closed, and not used again."""
+        self.observers: set[Callable[[], object]] = set()
+        """Called on any thread when `moved` is."""
         self._run: bytes | None = None
 
     def reached(self, run: bytes | None) -> int:
@@ -163,6 +173,20 @@ class Endpoint:
         if era == self.era:
             self.era += 1
 
+    def moved(self) -> None:
+        """Note that the address leads to another server now."""
+        self._run = None
+        self.era += 1
+        for notify in list(self.observers):
+            with contextlib.suppress(RuntimeError):  # its event loop has ended
+                notify()
+
+    def locate(self) -> None:
+        """Find where the next connection has to lead, where that can change; raises Retry or a LockworkError."""
+
+    async def alocate(self) -> None:
+        """Async version of `locate`."""
+
     @classmethod
     def from_url(cls, url: str) -> Endpoint:
         """Read a redis://, rediss:// or unix:// URL; raises ConfigError."""
@@ -172,9 +196,9 @@ class Endpoint:
             )
         scheme = url.partition("://")[0].lower() if "://" in url else ""
         if scheme not in _SCHEMES:
-            known = ", ".join(f"{name}://" for name in _SCHEMES)
+            known = ", ".join(f"{name}://" for name in (*_SCHEMES, "redis+sentinel", "rediss+sentinel"))
             raise ConfigError(
-                f"a server's URL begins with {known} (one server), as redis://localhost:6379 does; {_scheme_shown(url)}"
+                f"a server's URL begins with {known}, as redis://localhost:6379 does; {_scheme_shown(url)}"
             )
         try:
             options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
@@ -208,9 +232,7 @@ class Endpoint:
         for kind, classes in _KINDS.items():
             # the TLS class is a subclass of the TCP one, so the class must match exactly
             if pool.connection_class in classes:
-                given = pool.connection_kwargs
-                wanted = {key: given[key] for key in given if key in _TAKEN_OVER or key.startswith("ssl_")}
-                endpoint = cls(kind, {key: value for key, value in wanted.items() if value is not None})
+                endpoint = cls(kind, taken_over(pool.connection_kwargs))
                 try:
                     endpoint.connection()
                 except redis.DataError as error:
@@ -224,12 +246,21 @@ class Endpoint:
         make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
         # a name may have two addresses, of which one is dead: the other needs time, too
         limits = {"socket_connect_timeout": timeout / 2, "socket_timeout": timeout}
-        return make(**{**self._options, **limits}, retry=Retry(NoBackoff(), 0))
+        return make(**{**self.options, **limits}, retry=Retry(NoBackoff(), 0))
 
     def async_connection(self) -> AsyncConnection:
         """Async version of `connection`."""
         make = cast("type[AsyncConnection]", _KINDS[self._kind][1])
-        return make(**self._options, retry=AsyncRetry(NoBackoff(), 0))
+        return make(**self.options, retry=AsyncRetry(NoBackoff(), 0))
+
+
+def taken_over(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a client's connections that ours take over."""
+    return {
+        key: value
+        for key, value in settings.items()
+        if value is not None and (key in _TAKEN_OVER or key.startswith("ssl_"))
+    }
 
 
 def _scheme_shown(url: str) -> str:

@@ -52,6 +52,7 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._stop = False
         self._listen = False
+        endpoint.observers.add(self._wake_up)
         self._era = endpoint.era
         """When it changes, the subscription must be looked after."""
         self._planned = 0.0
@@ -112,6 +113,7 @@ class Engine:
 
     def close(self) -> None:
         """End the thread and its connections."""
+        self._endpoint.observers.discard(self._wake_up)
         with self._start:
             self._stop = True
             thread, self._thread = self._thread, None

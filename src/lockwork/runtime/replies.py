@@ -153,7 +153,9 @@ def _speaking(text: str, where: str) -> str:
     """What else may be wrong: a server without TLS waits for the rest of a command, and one with TLS hangs up."""
     if where.startswith("rediss://"):
         return ", does it speak TLS there, and does it want a certificate of its clients (ssl_certfile=, ssl_keyfile=)"
-    if where.startswith("redis://") and re.search("reset by peer|closed by|broken pipe", text, re.IGNORECASE):
+    if where.startswith("redis://") and re.search(
+        "reset by peer|closed by|broken pipe|connection lost", text, re.IGNORECASE
+    ):
         return ", and is this not its port for TLS (rediss://)"
     return ""
 

@@ -41,6 +41,7 @@ class Wire:
 
     def connect(self) -> None:
         """Connect and authenticate; raises Retry or a LockworkError, whatever goes wrong."""
+        self._endpoint.locate()
         connection = self._endpoint.connection(self._timeout)
         try:
             connection.connect()  # type: ignore[no-untyped-call]

@@ -18,17 +18,40 @@ _CLEARED = "flow_ended(id, record, 'c', '')"
 _UNUSED = "redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)"
 _RINGS = "unpack(rounds)"
 _RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
-TWINS = (
+_SCARCE = ("parts/history", "SUCCESS_BURST, FEWEST = 5000, 200, 20", "SUCCESS_BURST, FEWEST = 3000000, 3, 1")
+"""So that history leaves successes out."""
+_RETRIED = "redis.call('HSET', tries, id, tried)\n      note_attempt("
+_ENDED = "keep_ended(id, letter, tried or '0', record, '')"
+_FLOW_ENDED = "keep_ended(id, 'c', tried or '0', job_record, '')"
+MUTANTS = (
     Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
     Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
     Build("blocked jobs are counted once", (("parts/flow_jobs", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
-    Build("who has begun may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
+    Build("a started job may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
-    Build("a rate is kept for ever", (("parts/groups", _UNUSED, ""),)),
+    Build("a rate is kept forever", (("parts/groups", _UNUSED, ""),)),
     Build(
-        "rings are kept for ever", (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),)
+        "group round-robins are kept forever",
+        (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),),
     ),
-    Build("who runs again has an outcome", (("jobs_revive", _RESULT, ""),)),
+    Build("a rerun job has an outcome", (("jobs_revive", _RESULT, ""),)),
+    Build("a rerun job stays in history", (("jobs_revive", "forget_ended(id)", ""),)),
+    Build("history forgets waiting jobs", (("parts/leave", _ENDED, ""),)),
+    Build("history forgets jobs of flows", (("parts/flow_jobs", _FLOW_ENDED, ""),)),
+    Build("history forgets running jobs", (("jobs_settle", "keep_ended(id, 'c', token, record, session)", ""),)),
+    Build("successes left out are not counted", (_SCARCE, ("parts/history", "if count > #ids then", "if nil then"))),
+    Build("successes are counted twice", (("parts/history", "'left_out', count - #ids", "'left_out', count"), _SCARCE)),
+    Build("attempts outlive their job", (("jobs_settle", "forget_timelines(ended)", ""),)),
+    Build(
+        "a failed attempt is not recorded", (("jobs_settle", _RETRIED, _RETRIED.replace("note_attempt", "tostring")),)
+    ),
+    Build(
+        "a dead worker's attempt is not recorded",
+        (("jobs_recover", "if tried then note_attempt", "if nil then note_attempt"),),
+    ),
+    Build("the first attempt is taken for the last", (("parts/history", "others .. attempt", "attempt .. others"),)),
+    Build("a dead job leaves its attempts", (("parts/forget", "redis.call('HDEL', timelines, unpack(ids))", ""),)),
+    Build("cleared jobs leave their attempts", (("jobs_clear", "forget_timelines(ids)", ""),)),
 )
 
 
@@ -43,14 +66,16 @@ def mute(simulated: Server) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["as released", "small steps"])
-def test_books_agree_whatever_comes_together(simulated: Server, few: bool) -> None:
-    build = Build("small steps", (_FEW, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
+def test_counters_agree_with_all_features_mixed(simulated: Server, few: bool) -> None:
+    build = (
+        Build("small steps", (_FEW, _SCARCE, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
+    )
     for seed in range(30):
         MixedQueue(simulated, build, seed).walk(60)
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_books_that_do_not_agree_are_noticed(simulated: Server, twin: Build) -> None:
+@pytest.mark.parametrize("twin", MUTANTS, ids=lambda twin: twin.name)
+def test_counters_that_disagree_are_noticed(simulated: Server, twin: Build) -> None:
     def caught(seed: int) -> bool:
         try:
             MixedQueue(simulated, twin, seed).walk(60)
@@ -61,12 +86,12 @@ def test_books_that_do_not_agree_are_noticed(simulated: Server, twin: Build) -> 
     mutants.check_caught(caught, twin.name, 300)
 
 
-def test_books_agree_although_nobody_may_be_told(mute: Server) -> None:
+def test_counters_agree_without_publish_rights(mute: Server) -> None:
     for seed in range(30):
         MixedQueue(mute, Build(), seed).walk(60)
 
 
-def test_scripts_that_stop_where_they_may_not_tell_are_noticed(mute: Server) -> None:
+def test_scripts_that_stop_at_a_refused_publish_are_noticed(mute: Server) -> None:
     stops = Build("stops", (("parts/publish", "redis.pcall", "redis.call"),))
     with pytest.raises(hiredis.ReplyError, match="channel"):
         for seed in range(30):

@@ -24,7 +24,7 @@ _STAGES = (("running",), ("ready:0", "ready:1", "ready:2", "groups"), ("due",), 
 PLACES: frozenset[str] = frozenset(place for stage in _STAGES for place in stage)
 
 
-class FoundJob(NamedTuple):
+class StoredJob(NamedTuple):
     """A job as it was read; times in µs since 1970, 0 where there is none."""
 
     id: str
@@ -64,21 +64,21 @@ class Wanted:
     until: float | None = None
     texts: tuple[str, ...] = ()
     """What a job's record or error surely contains if the job is meant."""
-    matches: Callable[[FoundJob], bool] = lambda _: True
+    matches: Callable[[StoredJob], bool] = lambda _: True
     newest: bool = True
     """The newest first, and of scheduled jobs the next due; else the other way round."""
 
-    def holds(self, job: FoundJob) -> bool:
+    def holds(self, job: StoredJob) -> bool:
         """Whether this job is meant."""
         late = self.since is None or job.time >= self.since * 1_000_000
         return late and (self.until is None or job.time <= self.until * 1_000_000) and self.matches(job)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPage:
+class StoredPage:
     """Some jobs; `next` is what to give as `after` for those behind them, None when there are no more."""
 
-    jobs: list[FoundJob]
+    jobs: list[StoredJob]
     searched: int
     total: int
     next: str | None
@@ -100,7 +100,7 @@ def read_cursor(text: str) -> _Cursors:
 
 def search(
     queues: Sequence[QueueKeys], wanted: Wanted, after: _Cursors, limit: int, budget: int
-) -> Protocol[FoundPage]:
+) -> Protocol[StoredPage]:
     """Read up to `limit` jobs that are meant; about `budget` records are searched for those."""
     total = sampled = searched = 0
     sources: list[_Source] = []
@@ -109,7 +109,7 @@ def search(
         total += sum(places.counts[place] for place in wanted.places) - places.void * ("ready:0" in wanted.places)
         sampled += places.left_out if "history" in wanted.places else 0
         sources += _sources(keys, places, wanted, after)
-    jobs: list[FoundJob] = []
+    jobs: list[StoredJob] = []
     for stage in _STAGES:
         some = [source for source in sources if source.kind in stage and not source.over]
         while some and len(jobs) < limit and (searched < budget or not searched):
@@ -123,7 +123,7 @@ def search(
     known = {(queue, place) for queue, place, _ in cursors}
     cursors += [each for each in ended if each[:2] not in known]
     next = urlsafe_b64encode(msgspec.json.encode(cursors)).decode() if left else None
-    return FoundPage(jobs, searched, total, next, sampled)
+    return StoredPage(jobs, searched, total, next, sampled)
 
 
 class _Places(NamedTuple):
@@ -185,7 +185,7 @@ class _Source:
     """The jobs that run, in order."""
     read_to: list[str] = field(default_factory=list)
     all_read: bool = False
-    found: list[tuple[FoundJob, list[str]]] = field(default_factory=list)
+    found: list[tuple[StoredJob, list[str]]] = field(default_factory=list)
     """Jobs that are meant and not shown yet, and the cursor behind each."""
 
     def read(self, wanted: Wanted, most: int, matches: int) -> Protocol[int]:
@@ -228,13 +228,13 @@ class _Source:
         times = (wanted.since, wanted.until)
         return ["" if unit is None or time is None else f"{time * unit:.0f}" for time in times]
 
-    def _behind(self, mark: Any, job: FoundJob, scan: str, number: int) -> list[str]:
+    def _behind(self, mark: Any, job: StoredJob, scan: str, number: int) -> list[str]:
         """Return where to go on behind this job."""
         if self.kind == "running":
             return [str(job.started), job.id]
         return [scan or "0", str(number + 1)] if self.kind == "blocked" else [_text(mark), job.id]
 
-    def _job(self, row: Sequence[Any], tokens: dict[str, tuple[int, str, bytes, str]]) -> FoundJob | None:
+    def _job(self, row: Sequence[Any], tokens: dict[str, tuple[int, str, bytes, str]]) -> StoredJob | None:
         mark, raw, tried, size, record, fault, timeline, ended = row
         id, queue = records.name(raw), self.keys.name
         made = records.made(id)
@@ -247,10 +247,10 @@ class _Source:
         due = int(float(mark) * 1000) if self.kind == "due" else 0
         died = int(float(mark) * 1000) if self.kind == "dead" else 0
         if died and past:
-            started, session = past[-1].started, past[-1].session
+            started, died, session = past[-1].started, past[-1].ended, past[-1].session
         error = records.fault(fault) if died else records.Fault(past[-1].type, past[-1].text, None) if past else None
         letter = "f" if died else ""
-        return FoundJob(
+        return StoredJob(
             id, queue, self.kind, attempts, record, size, error, past, session, enqueued, due, started, died, letter
         )  # fmt: skip
 
@@ -268,9 +268,9 @@ def _read(sources: Iterable[_Source], wanted: Wanted, need: int, budget: int) ->
     return searched
 
 
-def _merged(sources: Sequence[_Source], newest: bool, most: int) -> list[FoundJob]:
+def _merged(sources: Sequence[_Source], newest: bool, most: int) -> list[StoredJob]:
     """Take the first jobs of all sources, and move the sources' cursors behind those that were taken."""
-    taken: list[FoundJob] = []
+    taken: list[StoredJob] = []
     heads = [(_order(source.found[0][0], newest), number, 0) for number, source in enumerate(sources) if source.found]
     heapify(heads)
     counts = [0] * len(sources)
@@ -290,18 +290,18 @@ def _merged(sources: Sequence[_Source], newest: bool, most: int) -> list[FoundJo
     return taken
 
 
-def _order(job: FoundJob, newest: bool) -> int:
+def _order(job: StoredJob, newest: bool) -> int:
     if job.place == "due":
         return job.due if newest else -job.due
     return -job.time if newest else job.time
 
 
-def _ended(id: str, queue: str, enqueued: int, row: EndedJob | None) -> FoundJob | None:
+def _ended(id: str, queue: str, enqueued: int, row: EndedJob | None) -> StoredJob | None:
     if row is None:
         return None
     last = row.timeline[-1] if row.timeline else None
     error = records.Fault(last.type, last.text, None) if last and row.letter != "s" else None
-    return FoundJob(
+    return StoredJob(
         id, queue, "history", row.attempts, row.record, row.size, error, row.timeline, row.session, enqueued, 0,
         row.started, row.ended, row.letter,
     )  # fmt: skip

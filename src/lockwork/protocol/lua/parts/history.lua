@@ -8,8 +8,12 @@
 -- KEYS: stats, history: hash, history_order: zset, timelines: hash
 -- include: now
 local history_rules = redis.call('HMGET', stats, 'history', 'history_full')
-local history_bound, history_unit = string.match(history_rules[1] or '10000', '^(%d+)(%a*)$')
-history_bound = tonumber(history_bound or 10000)
+local history_bound, history_unit
+local function read_history_bound(bound)
+  history_bound, history_unit = string.match(bound or '', '^(%d+)(%a*)$')
+  history_bound = tonumber(history_bound or 10000)
+end
+read_history_bound(history_rules[1])
 local any_timeline = redis.call('HLEN', timelines) > 0
 local history_rows = {}
 local SUCCESS_US, SUCCESS_BURST, FEWEST = 5000, 200, 20 -- of successes one in so many us is kept, and some at a time
@@ -83,6 +87,14 @@ end
 
 local function forget_timelines(ids)
   if any_timeline and #ids > 0 then redis.call('HDEL', timelines, unpack(ids)) end
+end
+
+-- Change how many jobs are kept, or for how long; '' is as many as by default.
+local function set_history_bound(bound)
+  if bound ~= (history_rules[1] or '') then
+    if bound == '' then redis.call('HDEL', stats, 'history') else redis.call('HSET', stats, 'history', bound) end
+  end
+  read_history_bound(bound)
 end
 
 -- Delete up to `most` jobs beyond the bound, the oldest first; returns how many those were.

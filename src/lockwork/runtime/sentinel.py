@@ -1,0 +1,311 @@
+"""A primary behind Sentinels: they are asked for its address before each connection, and watched for a failover.
+
+How clients find a primary: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import selectors
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import hiredis
+from redis.asyncio.sentinel import SentinelManagedConnection as AsyncManaged
+from redis.asyncio.sentinel import SentinelManagedSSLConnection as AsyncManagedSSL
+from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
+
+from lockwork.errors import ConfigError, ServerRefused
+from lockwork.logs import Log
+from lockwork.runtime.clock import now
+from lockwork.runtime.endpoint import Endpoint, taken_over
+from lockwork.runtime.pubsub import PING, SILENCE
+from lockwork.runtime.replies import Retry
+from lockwork.runtime.resp import pack
+from lockwork.runtime.sync_connection import Wire
+from lockwork.runtime.trying import backoff
+
+log: Log = Log("lockwork")
+
+ANSWER = 0.5
+"""Seconds in which a Sentinel must answer."""
+_SWITCHED = "+switch-master"
+
+
+class Address(NamedTuple):
+    """Where the primary is since the Sentinels' election of that number."""
+
+    epoch: int
+    host: str
+    port: int
+
+
+class Sentinels:
+    """The Sentinels that watch one primary; `service` is its name with them."""
+
+    def __init__(self, sentinels: Sequence[Endpoint], service: str) -> None:
+        self.service: str = service
+        self.shown: str = ",".join(map(_place, sentinels))
+        self._sentinels = list(sentinels)
+        self._silent: set[Endpoint] = set()
+        """Those that did not answer the last time."""
+
+    def primary(self) -> Address:
+        """Ask until a majority has answered, or all were asked; the newest election wins.
+
+        Raises Retry when none answers, ConfigError when they do not know the primary, ServerRefused for a password.
+        """
+        found: list[Address] = []
+        answers, problem = 0, ""
+        for sentinel in self._in_order():
+            try:
+                address = self._ask(sentinel)
+            except Retry as error:
+                self._silent.add(sentinel)
+                problem = str(error)
+                continue
+            self._silent.discard(sentinel)
+            answers += 1
+            if address is not None:
+                found.append(address)
+            if answers > len(self._sentinels) // 2:
+                break
+        if found:
+            return max(found)
+        if answers:
+            raise ConfigError(f"the Sentinels at {self.shown} watch no primary named {self.service!r}{self._names()}")
+        raise Retry(f"none of the Sentinels at {self.shown} answers; the last one: {problem}")
+
+    @contextlib.contextmanager
+    def subscribed(self) -> Iterator[Wire]:
+        """Hear from one Sentinel; the next call takes another. Raises Retry or a LockworkError."""
+        sentinel = self._in_order()[0]
+        self._sentinels.remove(sentinel)
+        self._sentinels.append(sentinel)
+        with _connected(sentinel) as wire:
+            wire.send(pack("SUBSCRIBE", _SWITCHED))
+            wire.limit(0)
+            yield wire
+
+    def _in_order(self) -> list[Endpoint]:
+        return sorted(self._sentinels, key=self._silent.__contains__)
+
+    def _ask(self, sentinel: Endpoint) -> Address | None:
+        with _connected(sentinel) as wire:
+            reply = wire.request(pack("SENTINEL", "MASTER", self.service))
+        if not isinstance(reply, hiredis.ReplyError):
+            facts = dict(zip(reply[::2], reply[1::2], strict=True))
+            return Address(int(facts[b"config-epoch"]), facts[b"ip"].decode(), int(facts[b"port"]))
+        message = str(reply)
+        if "No such master" in message:
+            return None
+        if message.startswith(("NOAUTH", "NOPERM")):
+            raise _refused(sentinel, message)
+        raise ConfigError(f"the server at {_place(sentinel)} is no Sentinel ({message}): check the URL")
+
+    def _names(self) -> str:
+        """Say which primaries there are."""
+        for sentinel in self._in_order():
+            with contextlib.suppress(Retry), _connected(sentinel) as wire:
+                replies: list[list[bytes]] = wire.request(pack("SENTINEL", "MASTERS"))
+                names = sorted(reply[1].decode() for reply in replies)  # of pairs, the first is the name
+                return f": they watch {', '.join(names)}" if names else ": they watch none"
+        return ""
+
+
+def _place(sentinel: Endpoint) -> str:
+    return f"{sentinel.options['host']}:{sentinel.options['port']}"
+
+
+def _refused(sentinel: Endpoint, why: object) -> ServerRefused:
+    return ServerRefused(
+        f"the Sentinel at {_place(sentinel)} refuses us ({why}): give its user and password as "
+        "?sentinel_username=...&sentinel_password=... in the URL"
+    )
+
+
+@contextlib.contextmanager
+def _connected(sentinel: Endpoint) -> Iterator[Wire]:
+    wire = Wire(sentinel, ANSWER)
+    try:
+        try:
+            wire.connect()
+        except ServerRefused as error:
+            raise _refused(sentinel, error.__cause__) from error
+        wire.limit(ANSWER)
+        yield wire
+    finally:
+        wire.close()
+
+
+class SentinelEndpoint(Endpoint):
+    """The primary that Sentinels name; `close` ends the thread that watches them."""
+
+    def __init__(self, kind: str, options: dict[str, Any], sentinels: Sentinels) -> None:
+        super().__init__(kind, options)
+        self.shown: str = f"{kind}+sentinel://{sentinels.shown}/{sentinels.service}/{options.get('db', 0)}"
+        self.described: str = f"the primary {sentinels.service!r} of the Sentinels at {sentinels.shown}"
+        self._sentinels = sentinels
+        self._address: Address | None = None
+        self._lock = threading.Lock()
+        self._watch: _Watch | None = None
+        self._closed = False
+
+    def locate(self) -> None:
+        """Ask the Sentinels where the next connection has to lead; raises Retry or a LockworkError."""
+        self._found(self._sentinels.primary())
+        with self._lock:
+            # in a forked child, the parent's thread does not run
+            if not self._closed and (self._watch is None or not self._watch.alive):
+                self._watch = _Watch(self._sentinels, self._look)
+
+    async def alocate(self) -> None:
+        """Async version of `locate`."""
+        await asyncio.to_thread(self.locate)
+
+    def close(self) -> None:
+        """Stop watching the Sentinels."""
+        with self._lock:
+            self._closed = True
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def _look(self) -> None:
+        with contextlib.suppress(Exception):  # the next connection asks again, and raises it
+            self._found(self._sentinels.primary())
+
+    def _found(self, address: Address) -> None:
+        with self._lock:
+            before, self._address = self._address, address
+            self.options: dict[str, Any] = {**self.options, "host": address.host, "port": address.port}
+        if before is not None and before[1:] != address[1:]:
+            log.warning("the primary %r is at %s:%d now", self._sentinels.service, address.host, address.port)
+            self.moved()
+
+
+class _Watch:
+    """A thread that hears from one Sentinel at a time that a failover is over, and then looks where the primary is."""
+
+    def __init__(self, sentinels: Sentinels, look: Callable[[], None]) -> None:
+        self._sentinels = sentinels
+        self._look = look
+        self._receiver, self._sender = socket.socketpair()
+        self._thread = threading.Thread(target=self._main, name="lockwork-sentinel", daemon=True)
+        with contextlib.suppress(RuntimeError):  # no more threads, for instance at the interpreter's exit
+            self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs in this process."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._sender.close()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._receiver.close()
+
+    def _main(self) -> None:
+        tries = 0
+        while not self._ended_within(backoff(tries) if tries else 0):
+            tries += 1
+            with contextlib.suppress(Exception), self._sentinels.subscribed() as wire:
+                self._look()  # what was announced before is lost
+                heard = pinged = now()
+                while (at := now()) - heard < SILENCE:
+                    if at - pinged >= PING:
+                        wire.send(pack("PING"))
+                        pinged = at
+                    if self._ended_within(pinged + PING - at, wire):
+                        return
+                    for reply in wire.arrived():
+                        tries, heard = 0, now()
+                        # a hint: its Sentinel may be behind the others
+                        if isinstance(reply, list) and reply[0] == b"message":
+                            self._look()
+
+    def _ended_within(self, seconds: float, *others: Wire) -> bool:
+        """Wait until `close` is called, or one of the others has something to read."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._receiver, selectors.EVENT_READ)
+            for other in others:
+                selector.register(other, selectors.EVENT_READ)
+            return any(key.fileobj is self._receiver for key, _ in selector.select(seconds))
+
+
+Opener = Callable[[], tuple[Endpoint, Callable[[], None]]]
+"""What opens an endpoint when it is first needed; its second result is called at the end."""
+_SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
+_PORT = 26379
+_CLASSES: dict[object, str] = {
+    SentinelManagedConnection: "redis",
+    SentinelManagedSSLConnection: "rediss",
+    AsyncManaged: "redis",
+    AsyncManagedSSL: "rediss",
+}
+
+
+def from_url(url: object) -> Opener | None:
+    """Read redis+sentinel://user:password@host:26379,host:26379/service/0; None for a URL of another scheme.
+
+    `sentinel_username` and `sentinel_password` of the query are for the Sentinels. Raises ConfigError.
+    """
+    scheme, _, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
+    kind = _SCHEMES.get(scheme.lower())
+    if kind is None:
+        return None
+    shape = f"{scheme}://user:password@host:{_PORT},host:{_PORT}/primary's name/0"
+    place, _, query = rest.partition("?")
+    user, at, place = place.rpartition("@")
+    hosts, _, path = place.partition("/")
+    service, _, database = path.partition("/")
+    if not all(hosts.split(",")) or not service:
+        raise ConfigError(f"a URL of Sentinels names them and the primary that they watch: {shape}")
+    if database and not database.isdecimal():
+        raise ConfigError(f"the database in a URL of Sentinels, after the last slash, must be a number: {shape}")
+    asked = [pair for pair in query.split("&") if pair]
+    own = [pair.removeprefix("sentinel_") for pair in asked if pair.startswith("sentinel_")]
+    if any(pair.partition("=")[0] not in ("username", "password") for pair in own):
+        raise ConfigError(
+            "a URL of Sentinels has sentinel_username= and sentinel_password= and no other sentinel_ option"
+        )
+    others = [pair for pair in asked if not pair.startswith("sentinel_")]
+    options = Endpoint.from_url(f"{kind}://{user}{at}localhost/{database or 0}?{'&'.join(others)}").options
+    shared = [pair for pair in others if pair.startswith("ssl_")]
+    sentinels = [
+        Endpoint.from_url(f"{kind}://{_with_port(host)}?{'&'.join([*own, *shared])}") for host in hosts.split(",")
+    ]
+    name = unquote(service)
+    return _opener(kind, options, sentinels, name)
+
+
+def _with_port(host: str) -> str:
+    return host if re.search(r":[^\]:]*$", host) else f"{host}:{_PORT}"
+
+
+def from_client(client: object) -> Opener | None:
+    """Connect as a client of `Sentinel.master_for` does; None for another client, ConfigError for one of a replica."""
+    pool: Any = getattr(client, "connection_pool", None)
+    kind = _CLASSES.get(getattr(pool, "connection_class", None))
+    if kind is None:
+        return None
+    if not pool.is_master:
+        raise ConfigError("client is one of a replica (slave_for): give one of the primary (master_for)")
+    sentinels = [Endpoint.from_client(each) for each in pool.sentinel_manager.sentinels]
+    options = taken_over(pool.connection_kwargs)
+    return _opener(kind, options, sentinels, pool.service_name)
+
+
+def _opener(kind: str, options: dict[str, Any], sentinels: Sequence[Endpoint], service: str) -> Opener:
+    def opened() -> tuple[Endpoint, Callable[[], None]]:
+        endpoint = SentinelEndpoint(kind, options, Sentinels(sentinels, service))
+        return endpoint, endpoint.close
+
+    return opened

@@ -1,0 +1,239 @@
+"""A primary that Sentinels name: found at first use, and followed when it is killed, hung or demoted."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import redis.asyncio.sentinel
+import redis.sentinel
+
+from forking import in_a_child
+from lockwork import ConfigError, Lockwork, ServerRefused, ServerUnavailable, ServerUnsuitable
+from ports import free_port
+from processes import until, worker
+from sentinels import NAME, Node, Watched, watched
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """Servers that stay as they are."""
+    with watched(tmp_path_factory.mktemp("still")) as found:
+        yield found
+
+
+@pytest.fixture
+def moving(tmp_path: Path) -> Iterator[Watched]:
+    """Servers of this test alone."""
+    with watched(tmp_path / "servers") as found:
+        yield found
+
+
+def kill(primary: Node) -> None:
+    primary.signal(signal.SIGKILL)
+
+
+def hang(primary: Node) -> None:
+    primary.signal(signal.SIGSTOP)
+
+
+def demote(_: Node) -> None: ...
+
+
+def fail_over(servers: Watched, fail: Callable[[Node], None]) -> Node:
+    before = servers.primary()
+    before.client.incr("written")
+    until(lambda: before.client.wait(1, 100) == 1, "the replica has everything")
+    fail(before)
+    if fail is demote:
+        servers.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", NAME)
+    return servers.elected(before)
+
+
+def test_a_lock_and_a_job_of_both_worlds(still: Watched) -> None:
+    with Lockwork(still.url) as app:
+
+        @app.task
+        def send() -> None: ...
+
+        with app.lock("x") as grant:
+            assert grant.fence
+        send.enqueue()
+
+        async def other_world() -> None:
+            async with app.lock("x"):
+                await send.aenqueue()
+
+        asyncio.run(other_world())
+        assert app.queue().status().ready == 2
+        assert app.runtime.server == f"the primary 'shop' of the Sentinels at {still.hosts}"
+
+
+def test_waiters_are_woken(still: Watched) -> None:
+    with Lockwork(still.url) as holder, Lockwork(still.url) as other:
+        grant = holder.lock("woken").acquire()
+        waiting = threading.Thread(target=other.lock("woken").acquire)
+        waiting.start()
+        until(lambda: holder.lock("woken").inspect().waiters == 1, "it waits")
+        grant.release()
+        waiting.join(3)
+        assert not waiting.is_alive()
+
+
+def test_a_client_of_redis_py(still: Watched) -> None:
+    hosts = [("127.0.0.1", each.port) for each in still.sentinels]
+    manager: Any = redis.sentinel.Sentinel(hosts)  # type: ignore[no-untyped-call]
+    other: Any = redis.asyncio.sentinel.Sentinel(hosts)  # type: ignore[no-untyped-call]
+    clients = [manager.master_for(NAME), other.master_for(NAME)]
+    for client in clients:
+        with Lockwork(client=client) as app:
+            app.lock("client").acquire()
+            app.lock("client").release()
+    with pytest.raises(ConfigError, match=r"client is one of a replica \(slave_for\): give one of the primary"):
+        Lockwork(client=manager.slave_for(NAME))
+    manager.close()
+
+
+def test_a_forked_child_watches_the_sentinels_itself(still: Watched) -> None:
+    with Lockwork(still.url) as app:
+        app.lock("parent").acquire()
+
+        def child() -> int:
+            app.lock("child").acquire()
+            watching = sum(thread.name == "lockwork-sentinel" for thread in threading.enumerate())
+            app.close()
+            return watching
+
+        assert in_a_child(child) == "1"
+
+
+def test_only_one_sentinel_answers(still: Watched) -> None:
+    dead = f"127.0.0.1:{free_port()}"
+    url = f"redis+sentinel://{dead},127.0.0.1:{still.sentinels[0].port},{dead}/{NAME}"
+    with Lockwork(url) as app:
+        app.lock("one").acquire()
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("redis+sentinel://{hosts}/nope", ConfigError, "watch no primary named 'nope': they watch shop"),
+        ("redis+sentinel://127.0.0.1:{server}/shop", ConfigError, "is no Sentinel .*: check the URL"),
+        ("redis+sentinel://127.0.0.1:{free}/shop", ServerUnavailable, "none of the Sentinels at 127.0.0.1:.* answers"),
+        ("redis://127.0.0.1:{sentinel}", ServerUnsuitable, r"is a Sentinel: give the URL redis\+sentinel://host:port/"),
+    ],
+)
+def test_an_address_that_leads_nowhere(still: Watched, url: str, error: type[Exception], message: str) -> None:
+    ports = {"server": still.servers[0].port, "sentinel": still.sentinels[0].port, "free": free_port()}
+    with Lockwork(url.format(hosts=still.hosts, **ports), patience=1) as app:
+        with pytest.raises(error, match=message):
+            app.lock("x").acquire()
+
+        async def other_world() -> None:
+            with pytest.raises(error, match=message):
+                await app.lock("x").aacquire()
+            await app.aclose()
+
+        asyncio.run(other_world())
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("redis+sentinel://host:1", "names them and the primary that they watch"),
+        ("redis+sentinel://a,,b/shop", "names them and the primary that they watch"),
+        ("redis+sentinel:///shop", "names them and the primary that they watch"),
+        (
+            "redis+sentinel://host:1/shop/x",
+            "the database in a URL of Sentinels, after the last slash, must be a number",
+        ),
+        ("redis+sentinel://host:x/shop", "is the port a number"),
+        ("redis+sentinel://host/shop?sentinel_pasword=x", "has sentinel_username= and sentinel_password="),
+        ("redis+sentinel://host/shop?nonsense=1", "an option that connections do not know: 'nonsense'"),
+    ],
+)
+def test_a_url_that_cannot_be_read(url: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Lockwork(url)
+
+
+def test_passwords_of_both(tmp_path: Path) -> None:
+    with watched(tmp_path / "servers", replicas=0, sentinels=1) as servers:
+        servers.servers[0].client.config_set("requirepass", "inner")
+        (sentinel,) = servers.sentinels
+        sentinel.client.execute_command("ACL", "SETUSER", "watcher", "on", ">outer", "+@all", "allchannels")
+        sentinel.client.execute_command("ACL", "SETUSER", "default", "resetpass")
+        place = f"127.0.0.1:{sentinel.port}/{NAME}/0"
+        with Lockwork(f"redis+sentinel://:inner@{place}?sentinel_username=watcher&sentinel_password=outer") as app:
+            app.lock("x").acquire()
+            app.lock("x").release()
+        with Lockwork(f"redis+sentinel://:inner@{place}", patience=1) as app:
+            with pytest.raises(ServerRefused, match=r"the Sentinel at .* refuses .* \?sentinel_username="):
+                app.lock("x").acquire()
+
+
+@pytest.mark.parametrize("fail", [kill, hang, demote])
+def test_calls_and_leases_follow_a_failover(moving: Watched, fail: Callable[[Node], None]) -> None:
+    with Lockwork(moving.url, patience=20, lock_lease=10) as app:
+        grant = app.lock("held").acquire()
+        until(lambda: _deadline(moving.servers[1]) is not None, "the replica has the lock")
+        after = fail_over(moving, fail)
+        until(lambda: _found_at(app, after), "the app follows", 5)
+        moved = _deadline(after)
+        until(lambda: _deadline(after) != moved, "the lease is renewed there", 20)
+        assert not grant.lost
+
+
+async def test_tasks_on_a_loop_follow_a_hung_primary(moving: Watched) -> None:
+    async with Lockwork(moving.url, patience=20) as app:
+        await app.lock("before").aacquire()
+        await asyncio.to_thread(fail_over, moving, hang)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(app.lock(f"y{number}").aacquire() for number in range(10)))
+
+
+def test_a_primary_that_was_cut_off_is_left_although_it_answers(moving: Watched) -> None:
+    with Lockwork(moving.url) as app:
+        app.lock("x").acquire()
+        old = moving.primary()
+        new = fail_over(moving, Node.cut_off)
+        until(lambda: _found_at(app, new), "the app follows the Sentinels", 5)
+        assert old.client.role()[0] == "master"
+
+
+def test_a_worker_goes_on_at_the_new_primary(moving: Watched, apps: Path, tmp_path: Path) -> None:
+    started, gate = tmp_path / "started", tmp_path / "gate"
+    with (
+        Lockwork(moving.url, patience=20) as app,
+        worker("good:lw", "--lease", "5s", url=moving.url, folder=apps) as process,
+    ):
+
+        @app.task(retries=0)
+        async def gated(started: str, gate: str) -> str: ...  # type: ignore[empty-body]
+
+        job = gated.enqueue(str(started), str(gate))
+        until(started.exists, "it runs")
+        fail_over(moving, kill)
+        gate.touch()
+        assert job.result(30) == "done"
+        assert gated.enqueue(str(started), str(gate)).result(30) == "done"
+        status = app.queue().status()
+        assert (status.succeeded, status.recovered, status.dead) == (2, 0, 0)
+        assert process.process.poll() is None
+
+
+def _found_at(app: Lockwork, node: Node) -> bool:
+    """Whether a write goes there; until the Sentinels have announced the election, the old primary takes it."""
+    name = f"write:{uuid4()}"
+    app.lock(name).acquire()
+    return node.client.hget(f"lw:{{lock:{name}}}", "o") is not None
+
+
+def _deadline(node: Node) -> object:
+    return node.client.hget("lw:{lock:held}", "d")

@@ -1,0 +1,127 @@
+"""Where a job is: ready or running, in which queue, and whether anybody serves that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lockwork import Lockwork, ResultTimeout, ResultUnavailable
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import leases
+
+SESSION = "host/1/a"
+
+
+def begin(lw: Lockwork, queue: str = "default", session: str = SESSION) -> None:
+    lw.runtime.run(leases.beat(QueueKeys("lw", queue), {session: True}, 60_000, 1))
+
+
+def lease(lw: Lockwork, queue: str = "default") -> None:
+    begin(lw, queue)
+    assert lw.runtime.run(leases.reserve(QueueKeys("lw", queue), SESSION, 1, "r1", "")).jobs
+
+
+@pytest.fixture
+def tasks(own_url: str) -> Iterator[Lockwork]:
+    with Lockwork(own_url) as lw:
+
+        @lw.task
+        def add(a: int) -> int:
+            return a
+
+        @lw.task(queue="mail", key="{to}")
+        def send(to: str) -> None: ...
+
+        yield lw
+
+
+async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
+    async with tasks as lw:
+        add, send = lw.registry.get("add"), lw.registry.get("send")
+        first, second = await add.aenqueue(1), await add.aenqueue(2)
+        assert await first.astate() == "ready"
+        assert (await first.ainspect()).state == "ready"
+        await lw.runtime.arun(leases.beat(QueueKeys("lw", "default"), {SESSION: True, "host/2/b": True}, 60_000, 1))
+        await lw.runtime.arun(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", ""))
+        assert [await job.astate() for job in (first, second)] == ["running", "ready"]
+        assert (await first.ainspect()).state == "running"
+        assert await (await send.aenqueue("ada")).astate() == "scheduled", "one with a key is admitted by a worker"
+
+
+def test_a_time_out_says_where_the_job_is(tasks: Lockwork) -> None:
+    add = tasks.registry.get("add")
+    job = add.enqueue(1)
+    said = f"job {job.id} in queue 'default' has not ended yet: it is "
+    for also in ("ready, and no worker serves the queue", "ready, and the queue is paused"):
+        with pytest.raises(ResultTimeout) as late:
+            job.result(0)
+        assert str(late.value) == said + also
+        tasks.queue().pause()
+    tasks.queue().resume()
+    lease(tasks)
+    for also in ("running, and 1 worker process serves the queue", "running, and 2 worker processes serve the queue"):
+        with pytest.raises(ResultTimeout) as late:
+            job.result(0.01)
+        assert str(late.value) == said + also
+        begin(tasks, session="host/2/b")
+    later = add.options(delay="1h").enqueue(1)
+    with pytest.raises(ResultTimeout, match="it is scheduled, and 2 worker processes serve the queue"):
+        later.result(0)
+
+
+def test_a_worker_whose_lease_is_over_serves_nothing(tasks: Lockwork) -> None:
+    tasks.runtime.run(leases.beat(QueueKeys("lw", "default"), {SESSION: True}, 0, 1))
+    with pytest.raises(ResultTimeout, match="no worker serves the queue"):
+        tasks.registry.get("add").enqueue(1).result(0)
+
+
+def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -> None:
+    add, send = (tasks.registry.get(name) for name in ("add", "send"))
+    for job in (add.enqueue(1), send.enqueue("ada")):
+        found = tasks.job(job.id)
+        assert found.state() == job.state()
+        assert found.queue == job.queue
+        assert tasks.job(job.id).cancel()
+        assert found.state() == "cancelled"
+    with pytest.raises(ResultUnavailable, match="nothing is known of job nobody in any queue on this server: "):
+        tasks.job("nobody").result(0)
+    assert tasks.job("nobody").state() == "unknown"
+    here = send.enqueue("bob")
+    with Lockwork(own_url) as other:
+        assert other.job(here.id).state() == "scheduled", "an app without that task looks in all queues"
+        assert other.job(here.id).queue == "mail"
+        assert other.job(here.id, "default").state() == "unknown"
+        with pytest.raises(ResultUnavailable, match=f"nothing is known of job {here.id} in queue 'default'"):
+            other.job(here.id, "default").result(0)
+        assert other.job(here.id, "mail").state() == "scheduled"
+
+
+async def test_it_is_found_by_an_asyncio_task_too(tasks: Lockwork) -> None:
+    async with tasks as lw:
+        job = await lw.registry.get("send").aenqueue("ada")
+        assert await lw.job(job.id).astate() == "scheduled"
+        assert await lw.job(job.id).acancel()
+
+
+def test_a_task_finds_its_jobs(own_url: str) -> None:
+    with Lockwork(own_url, partitions={"mail": 3}) as lw:
+
+        @lw.task
+        def add(a: int) -> tuple[int, str]:
+            return a, "a"
+
+        @lw.task(queue="mail")
+        def send(to: int) -> None: ...
+
+        job = add.enqueue(1)
+        begin(lw)
+        (leased,) = lw.runtime.run(leases.reserve(QueueKeys("lw", "default"), SESSION, 1, "r1", "")).jobs
+        outcome = leases.Outcome(job.id, leased.token, "s", b'[1,"a"]')
+        lw.runtime.run(leases.settle(QueueKeys("lw", "default"), SESSION, [outcome], 60_000))
+        assert add.job(job.id).result(0) == (1, "a"), "it knows the type of the result"
+        for sent in [send.enqueue(number) for number in range(6)]:
+            assert send.job(sent.id).state() == lw.job(sent.id).state() == "ready"
+            found = send.job(sent.id)
+            assert found.cancel()
+            assert found.queue == sent.queue

@@ -1,0 +1,141 @@
+"""A primary with replicas, and Sentinels that watch them: real processes on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from lockwork.runtime.embedded.folder import program
+from ports import free_port
+from processes import until
+
+NAME = "shop"
+
+
+@dataclass
+class Node:
+    """One server process."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    client: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = redis.Redis(port=self.port, decode_responses=True)
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the process."""
+        os.kill(self.process.pid, number)
+
+    def cut_off(self) -> None:
+        """Seem dead to the Sentinels, and obey them no more; everybody else is served."""
+        self.client.execute_command("ACL", "SETUSER", "default", "-ping", "-slaveof", "-replicaof")
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self.client.close()
+        with contextlib.suppress(ProcessLookupError):
+            self.signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+
+@dataclass
+class Watched:
+    """The servers; the first was the primary at the beginning."""
+
+    servers: list[Node]
+    sentinels: list[Node]
+
+    @property
+    def hosts(self) -> str:
+        return ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
+
+    @property
+    def url(self) -> str:
+        return f"redis+sentinel://{self.hosts}/{NAME}/0"
+
+    def primary(self) -> Node:
+        """The server that the Sentinels name now."""
+        for sentinel in self.sentinels:
+            with contextlib.suppress(redis.ConnectionError):
+                _, port = sentinel.client.sentinel_get_master_addr_by_name(NAME)
+                return next(each for each in self.servers if each.port == port)
+        raise AssertionError("no Sentinel answers")
+
+    def elected(self, before: Node) -> Node:
+        """Wait until another server is the primary."""
+
+        def another() -> bool:
+            now = self.primary()
+            return bool(now is not before and now.client.role()[0] == "master")
+
+        until(another, "another primary", 30)
+        return self.primary()
+
+
+@contextlib.contextmanager
+def watched(folder: Path, *, replicas: int = 1, sentinels: int = 3) -> Iterator[Watched]:
+    """Start all; they end with the block. A primary that is silent for half a second is taken to be down."""
+    with contextlib.ExitStack() as stack:
+        servers: list[Node] = []
+        for number in range(replicas + 1):
+            port = free_port()
+            options = {"port": str(port), "save": "", "repl-diskless-sync-delay": "0", "appendonly": "no"}
+            if servers:
+                options["replicaof"] = f"127.0.0.1 {servers[0].port}"
+            servers.append(_start(stack, folder / f"server{number}", port, options))
+        primary = servers[0]
+        until(lambda: primary.client.info("replication")["connected_slaves"] == replicas, "the replicas follow")
+        until(lambda: all(each.client.info("replication")["role"] == "slave" for each in servers[1:]), "all replicas")
+        watching = [_sentinel(stack, folder / f"sentinel{number}", primary.port) for number in range(sentinels)]
+        for each in watching:
+            until(partial(_knows, each, replicas, sentinels - 1), "the Sentinels know each other")
+        yield Watched(servers, watching)
+
+
+def _knows(sentinel: Node, replicas: int, others: int) -> bool:
+    facts = sentinel.client.sentinel_master(NAME)
+    return bool(facts["num-slaves"] == replicas and facts["num-other-sentinels"] == others)
+
+
+def _start(stack: contextlib.ExitStack, folder: Path, port: int, options: dict[str, str]) -> Node:
+    folder.mkdir(parents=True)
+    options = {"bind": "127.0.0.1", "dir": str(folder), "logfile": str(folder / "log"), **options}
+    words = [word for name, value in options.items() for word in (f"--{name}", *value.split())]
+    return _running(stack, port, [str(program()), *words])
+
+
+def _sentinel(stack: contextlib.ExitStack, folder: Path, primary: int) -> Node:
+    folder.mkdir(parents=True)
+    port = free_port()
+    config = folder / "sentinel.conf"
+    config.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {folder}\nlogfile {folder}/log\n"
+        f"sentinel monitor {NAME} 127.0.0.1 {primary} 2\n"
+        f"sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 3000\n"
+    )
+    return _running(stack, port, [str(program()), str(config), "--sentinel"])
+
+
+def _running(stack: contextlib.ExitStack, port: int, command: list[str]) -> Node:
+    process = subprocess.Popen(command, env={**os.environ, "LC_ALL": "C"}, stdout=subprocess.DEVNULL)
+    node = Node(port, process)
+    stack.callback(node.end)
+
+    def answers() -> bool:
+        with contextlib.suppress(redis.ConnectionError):
+            return bool(node.client.ping())
+        return False
+
+    until(answers, f"a server at port {port}")
+    return node

@@ -1,0 +1,73 @@
+"""What a supervisor decides about its children, without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lockwork import Lockwork
+from lockwork.runtime.clock import now
+from lockwork.worker.settings import WorkerOptions
+from lockwork.worker.supervisor.child_process import WorkerProcess
+from lockwork.worker.supervisor.supervisor import Supervisor
+
+OPTIONS = WorkerOptions("app:lw", ["default"], 1, 1, 15, 30)
+
+
+@pytest.fixture
+def supervisor() -> Iterator[Supervisor]:
+    made = Supervisor(Lockwork("redis://127.0.0.1:1", patience=0), OPTIONS, loop="asyncio")
+    with made._events:
+        yield made
+    made._reports.close()
+
+
+def child(supervisor: Supervisor, **facts: Any) -> WorkerProcess:
+    """One of its own."""
+    usual = {
+        "session": "h/1/a",
+        "pid": 7,
+        "ready": False,
+        "retiring": False,
+        "replace_reason": "",
+        "active": True,
+        "sent_early": [],
+    }
+    usual |= {"hard_timeouts": [], "orderly": False, "fate": "killed by SIGSEGV", "close_input": lambda: None}
+    process = SimpleNamespace(returncode=-11)
+    made = cast("WorkerProcess", SimpleNamespace(**{**usual, "process": process, "memory": lambda: None, **facts}))
+    supervisor._processes.children[made.session] = made
+    return made
+
+
+def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(supervisor: Supervisor) -> None:
+    """READY=1 is sent then or never, and without it a service manager ends the worker."""
+    child(supervisor)
+    supervisor._heartbeat.last = now() - 1000
+    supervisor._on_ready("h/1/a")
+    assert supervisor.status.trouble.startswith("the server has not answered")
+    assert supervisor._started
+
+
+@pytest.mark.parametrize("facts", [{"retiring": True}, {}])
+def test_one_that_dies_on_its_way_out_is_named(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, facts: Any
+) -> None:
+    """Its jobs run again, and whoever asks why finds the answer in the log."""
+    monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 2 - leaving)
+    supervisor._started = True
+    supervisor.status.stopping = not facts
+    supervisor._on_exit(child(supervisor, **facts))
+    jobs = "2 jobs" if facts else "1 job"
+    assert f"worker process 7 ended (killed by SIGSEGV): {jobs} given back" in caplog.text
+
+
+def test_one_that_goes_as_it_was_told_is_not(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 0)
+    supervisor._on_exit(child(supervisor, retiring=True, orderly=True))
+    assert "ended" not in caplog.text
