@@ -13,10 +13,17 @@ from lockwork.errors import ConfigError
 from lockwork.protocol.keys import base_queue, partition_number
 from lockwork.queues.limits import QueueLimits
 
+_ID_CUTOFF = 0.8
+"""How alike ids must be: those of one day begin alike."""
 
-def unknown(what: str, name: str, known: Iterable[str]) -> ConfigError:
-    """Return the error for a name that does not exist, with the closest of those that do."""
-    return ConfigError(f"no {what} {printable(name)} exists: {hint(name, known)}")
+
+def unknown(what: str, name: str, known: Iterable[str], *, ids: bool = False) -> ConfigError:
+    """Return the error for a name that does not exist, with the closest of those that do; of `ids` only a close one."""
+    names = sorted(known)
+    said = f"no {what} {printable(name)} exists"
+    if ids and not get_close_matches(name, names, 1, _ID_CUTOFF):
+        return ConfigError(said)
+    return ConfigError(f"{said}: {hint(name, names)}")
 
 
 def hint(name: str, known: Iterable[str]) -> str:

@@ -48,7 +48,7 @@ JOB_MUTANTS = (
     Build("jobs that can expire are never refused", (("jobs_push_until", "if no_room then return no_room end", ""),)),
     Build(
         "a job that was cancelled counts as running",
-        (("jobs_settle", "count_freed(freed)", "count_freed(freed - counts.cancelled)"),),
+        (("jobs_settle", "count_freed(freed)", "count_freed(freed - (counts.c or 0))"),),
     ),
     Build(
         "a job that a death cancelled counts as running",
