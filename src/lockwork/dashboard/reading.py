@@ -100,7 +100,7 @@ async def known_queues(lw: Lockwork) -> list[str]:
 
 
 async def read_queue(lw: Lockwork, name: str) -> QueueSummary | None:
-    """Read one queue, or one partition of it; None if nobody knows it."""
+    """Read one queue, or one partition of it; None if there is none."""
     names = [each for each in await known_queues(lw) if name in (each, base_queue(each))]
     if not names:
         return None
