@@ -30,7 +30,7 @@ def serving(url: str, **options: Any) -> Iterator[str]:
         log_level="critical",  # it says that it cuts live pages off
         access_log=False,
         lifespan="off",
-        timeout_graceful_shutdown=0,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -44,7 +44,7 @@ def serving(url: str, **options: Any) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = server.force_exit = True
+        server.should_exit = True
         thread.join(10)
         listener.close()
 

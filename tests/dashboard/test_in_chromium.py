@@ -143,7 +143,8 @@ def test_each_page_is_accessible_and_looks_as_it_should(
         page.goto(path)
         expect(page.locator("main h1, main h2").first).to_be_visible()
         expect(page.locator(".live")).to_have_attribute("data-state", "on")
-        page.screenshot(path=SHOTS / f"{name}-{look}.png")
+        # given a path, Playwright writes it on a thread that stays until the browser is closed
+        (SHOTS / f"{name}-{look}.png").write_bytes(page.screenshot())
         found = Axe().run(page)
         serious = [
             f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
