@@ -20,7 +20,7 @@ MUTANTS = (
 )
 
 
-def test_a_lock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_lock_matches_its_model(simulated: Server) -> None:
     check(LockMachine, simulated, Build())
 
 

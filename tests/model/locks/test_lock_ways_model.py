@@ -65,10 +65,10 @@ MUTANTS = (
 )
 
 
-def test_a_lock_answers_in_every_way_as_its_model_foretells(simulated: Server) -> None:
+def test_a_lock_with_every_option_matches_its_model(simulated: Server) -> None:
     check(LockWaysMachine, simulated, Build())
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_way_is_caught(simulated: Server, mutant: Build) -> None:
+def test_a_broken_option_is_caught(simulated: Server, mutant: Build) -> None:
     check_caught(LockWaysMachine, simulated, mutant)

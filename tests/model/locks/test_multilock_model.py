@@ -63,7 +63,7 @@ MUTANTS = (
 )
 
 
-def test_multilocks_answer_as_their_model_foretells(simulated: Server) -> None:
+def test_multilocks_match_their_model(simulated: Server) -> None:
     check(MultilockMachine, simulated, Build())
 
 

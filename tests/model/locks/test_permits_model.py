@@ -36,7 +36,7 @@ MUTANTS = (
 
 
 @pytest.mark.parametrize("machine", [PermitsMachine, ReadersMachine], ids=["semaphore", "rwlock"])
-def test_permits_do_what_their_model_says(simulated: Server, machine: type[PermitsMachine]) -> None:
+def test_permits_match_their_model(simulated: Server, machine: type[PermitsMachine]) -> None:
     check(machine, simulated, Build())
 
 

@@ -39,7 +39,7 @@ def no_drift(lease_ms: int) -> float:
     return 0.0
 
 
-def test_a_quorum_does_what_its_model_says(simulated: Server) -> None:
+def test_a_quorum_matches_its_model(simulated: Server) -> None:
     check(QuorumMachine, simulated, Build())
 
 

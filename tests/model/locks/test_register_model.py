@@ -17,7 +17,7 @@ MUTANTS = (
 )
 
 
-def test_a_register_does_what_its_model_says(simulated: Server) -> None:
+def test_a_register_matches_its_model(simulated: Server) -> None:
     check(RegisterMachine, simulated, Build())
 
 

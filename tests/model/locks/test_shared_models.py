@@ -34,7 +34,7 @@ TIMESTAMP_MUTANTS = (
 )  # fmt: skip
 
 
-def test_a_plain_lock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_plain_lock_matches_its_model(simulated: Server) -> None:
     check(PlainMachine, simulated, Build())
 
 
@@ -43,7 +43,7 @@ def test_a_broken_plain_lock_is_caught(simulated: Server, mutant: Build) -> None
     check_caught(PlainMachine, simulated, mutant)
 
 
-def test_a_timestamp_lock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_timestamp_lock_matches_its_model(simulated: Server) -> None:
     check(TimestampMachine, simulated, Build())
 
 

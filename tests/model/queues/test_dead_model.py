@@ -34,7 +34,7 @@ MUTANTS = (
 )
 
 
-def test_a_dead_set_does_what_its_model_says(simulated: Server) -> None:
+def test_a_dead_set_matches_its_model(simulated: Server) -> None:
     check(DeadMachine, simulated, Build())
 
 

@@ -29,7 +29,7 @@ MUTANTS = (
 )  # fmt: skip
 
 
-def test_a_delay_queue_does_what_its_model_says(simulated: Server) -> None:
+def test_a_delay_queue_matches_its_model(simulated: Server) -> None:
     check(DelayQueueMachine, simulated, Build())
 
 

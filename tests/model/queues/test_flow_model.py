@@ -54,7 +54,7 @@ MUTANTS = (
 )
 
 
-def test_flows_do_what_their_model_says(simulated: Server) -> None:
+def test_flows_match_their_model(simulated: Server) -> None:
     check(FlowMachine, simulated, Build())
 
 

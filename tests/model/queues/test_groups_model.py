@@ -43,7 +43,7 @@ MANY_GROUPS_MUTANTS = (
 )
 
 
-def test_groups_do_what_their_model_says(simulated: Server) -> None:
+def test_groups_match_their_model(simulated: Server) -> None:
     check(MovedGroupsMachine, simulated, Build())
 
 

@@ -57,7 +57,7 @@ JOB_MUTANTS = (
 )
 
 
-def test_limits_do_what_their_model_says(simulated: Server) -> None:
+def test_limits_match_their_model(simulated: Server) -> None:
     check(LimitsMachine, simulated, Build())
 
 

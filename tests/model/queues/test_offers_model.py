@@ -16,7 +16,7 @@ _SLEEPERS = "idle_workers, 0, '+inf', 'LIMIT'"
 
 
 @pytest.mark.parametrize("machine", [Offers, OpenOffers])
-def test_offers_do_what_their_model_says(simulated: Server, machine: type[Offers]) -> None:
+def test_offers_match_their_model(simulated: Server, machine: type[Offers]) -> None:
     check(machine, simulated, Build())
 
 

@@ -35,7 +35,7 @@ MUTANTS = (
 )
 
 
-def test_a_queue_does_what_its_model_says(simulated: Server) -> None:
+def test_a_queue_matches_its_model(simulated: Server) -> None:
     check(QueueMachine, simulated, Build())
 
 

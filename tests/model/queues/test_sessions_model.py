@@ -9,11 +9,11 @@ from model.queues.sessions_machine import IdleWorkers, NackAll
 from simulation.server import Build, Server
 
 
-def test_giving_back_does_what_its_model_says(simulated: Server) -> None:
+def test_nack_all_matches_its_model(simulated: Server) -> None:
     check(NackAll, simulated, Build())
 
 
-def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
+def test_idle_workers_match_their_model(simulated: Server) -> None:
     check(IdleWorkers, simulated, Build())
 
 

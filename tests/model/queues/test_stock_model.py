@@ -34,7 +34,7 @@ MUTANTS = (
 )
 
 
-def test_a_stock_does_what_its_model_says(simulated: Server) -> None:
+def test_a_stock_matches_its_model(simulated: Server) -> None:
     check(StockWaitersMachine, simulated, Build())
 
 

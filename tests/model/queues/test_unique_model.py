@@ -71,7 +71,7 @@ MUTANTS = (
 )
 
 
-def test_unique_jobs_do_what_their_model_says(simulated: Server) -> None:
+def test_unique_jobs_match_their_model(simulated: Server) -> None:
     check(UniqueMachine, simulated, Build())
 
 

@@ -61,7 +61,7 @@ MUTANTS = (
 )
 
 
-def test_a_barrier_does_what_its_model_says(simulated: Server) -> None:
+def test_a_barrier_matches_its_model(simulated: Server) -> None:
     check(BarrierMachine, simulated, Build())
 
 

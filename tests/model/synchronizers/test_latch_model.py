@@ -27,7 +27,7 @@ MUTANTS = (
 )
 
 
-def test_a_latch_does_what_its_model_says(simulated: Server) -> None:
+def test_a_latch_matches_its_model(simulated: Server) -> None:
     check(LatchMachine, simulated, Build())
 
 

@@ -65,7 +65,7 @@ WINDOWS = (
 
 
 @pytest.mark.parametrize("machine", [LimiterMachine, WindowMachine], ids=["bucket", "window"])
-def test_a_limiter_does_what_its_model_says(simulated: Server, machine: type[LimiterMachine]) -> None:
+def test_a_limiter_matches_its_model(simulated: Server, machine: type[LimiterMachine]) -> None:
     check(machine, simulated, Build())
 
 

@@ -31,7 +31,7 @@ MUTANTS = (
 )
 
 
-def test_it_does_what_its_model_says(simulated: Server) -> None:
+def test_calls_match_their_model(simulated: Server) -> None:
     check(OnceMachine, simulated, Build())
 
 

@@ -29,7 +29,7 @@ _SEEDS = 800
 
 
 @pytest.mark.parametrize("seeds", blocks(2), ids=label)
-def test_locks_keep_their_rules_in_every_way(simulated: Server, seeds: range) -> None:
+def test_locks_keep_their_rules_with_every_option(simulated: Server, seeds: range) -> None:
     for seed in seeds:
         lock_ways.run(simulated, seed)
 
@@ -44,7 +44,7 @@ def _caught(server: Server, mutant: Build, keeper: Callable[[], StickyCache] = S
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_broken_way_is_caught(simulated: Server, mutant: Build) -> None:
+def test_a_broken_option_is_caught(simulated: Server, mutant: Build) -> None:
     _caught(simulated, mutant)
 
 

@@ -22,9 +22,7 @@ def hearth(own_url: str, history: History, load: Load) -> Iterator[Any]:
         yield module
 
 
-def test_what_a_task_depends_on_is_provided_where_it_runs(
-    hearth: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_dependencies_are_provided_in_the_runner(hearth: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps):
         for weight in (1, 2):
             job = hearth.smelt.enqueue(weight)
@@ -36,7 +34,9 @@ def test_what_a_task_depends_on_is_provided_where_it_runs(
     assert len(history.lines("out")) == 2
 
 
-def test_hooks_run_once_in_the_process_that_knows(hearth: Any, own_url: str, apps: Path, history: History) -> None:
+def test_hooks_run_once_in_the_process_with_the_outcome(
+    hearth: Any, own_url: str, apps: Path, history: History
+) -> None:
     with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps):
         job = hearth.smelt.enqueue(3)
         runner = job.result(30)[3]
@@ -60,9 +60,7 @@ def test_hooks_of_a_job_with_a_hard_timeout(hearth: Any, own_url: str, apps: Pat
         assert history.wait(1, "success")[0]["result"] == 4
 
 
-def test_what_is_set_up_in_a_runner_is_taken_down_with_it(
-    hearth: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_a_lifespan_in_a_runner_ends_with_it(hearth: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("hearth:lw", "--runners", "1", url=own_url, folder=apps) as process:
         *_, runner, child = hearth.smelt.enqueue(1).result(30)
         process.send(signal.SIGTERM)
@@ -71,7 +69,7 @@ def test_what_is_set_up_in_a_runner_is_taken_down_with_it(
         assert sorted(line["pid"] for line in history.lines(event)) == sorted([runner, child])
 
 
-def test_a_runner_whose_job_has_just_ended_is_let_go_as_well(
+def test_a_runner_with_a_job_that_just_ended_is_stopped(
     hearth: Any, own_url: str, apps: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its job is settled, and a hook is still told of it, when the worker stops."""
