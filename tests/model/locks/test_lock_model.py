@@ -13,7 +13,7 @@ _RISE = ("parts/lock_waiters", "(tonumber(last) or 0) + 1", "(tonumber(last) or 
 _CLOCK = ("parts/lock_waiters", "if fence < now then", "if fence == 0 then")
 MUTANTS = (
     Build("serves the newest waiter first", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
-    Build("anybody may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
+    Build("any owner may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
     Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
