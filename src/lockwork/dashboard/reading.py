@@ -100,7 +100,7 @@ async def known_queues(lw: Lockwork) -> list[str]:
 
 
 async def read_queue(lw: Lockwork, name: str) -> QueueSummary | None:
-    """Read one queue, or one partition of it; None if there is none."""
+    """Read one queue, or one partition of it; None if the server has no such queue."""
     names = [each for each in await known_queues(lw) if name in (each, base_queue(each))]
     if not names:
         return None
