@@ -66,6 +66,20 @@ class Busy(Retry):
     sent = False
 
 
+class Moved(Retry):
+    """Another node of the Cluster serves the slot; with `once` only this call is for it: the slot is under way."""
+
+    sent = False
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"a node of the Cluster answers {message!r}")
+        code, number, place = message.split(" ")[:3]
+        self.once: bool = code == "ASK"
+        self.slot: int = int(number)
+        self.host, _, port = place.rpartition(":")
+        self.port: int = int(port)
+
+
 class NoScript(Exception):
     """The server does not know the script (any more); it must be sent in full."""
 
@@ -82,6 +96,8 @@ def raise_error(message: str, where: str, script: str) -> None:
         code = inside[1]
     if code == "NOSCRIPT":
         raise NoScript
+    if code in ("MOVED", "ASK"):
+        raise Moved(message)
     if code in _REPLICA or "-READONLY" in message:
         raise Demoted(f"the server at {where} answers {message!r}")
     if code in _FAILOVER:

@@ -59,7 +59,7 @@ class Wire:
         self.identity = None
         self.send(ASK)
         replies = [self.receive() for _ in COMMANDS]
-        self.identity = check(replies, self._endpoint.shown, allow_eviction=allow_eviction)
+        self.identity = check(replies, self._endpoint, allow_eviction=allow_eviction)
         self.since = now()
         self.era = self._endpoint.reached(None if self.identity is None else self.identity.run)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.protocol.effects import Argument, Protocol, Shards, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
 
@@ -70,13 +70,13 @@ def find(prefix: str) -> Protocol[list[str]]:
     begins, ends = f"{prefix}:{{q:", "}:stats"
     match = _SIGNS.sub(r"\\\g<0>", begins) + "*" + ends
     names: set[str] = set()
-    cursor = "0"
-    while True:
-        step = yield script_call("queues_find", [], [cursor, match, _SCAN])
-        for key in step[1]:
-            text = key.decode(errors="replace")
-            if text.startswith(begins) and text.endswith(ends):
-                names.add(slots.queue_of(text[len(begins) : -len(ends)]))
-        cursor = step[0].decode()
-        if cursor == "0":
-            return sorted(names)
+    for shard in range((yield Shards())):
+        cursor = ""
+        while cursor != "0":
+            step = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
+            for key in step[1]:
+                text = key.decode(errors="replace")
+                if text.startswith(begins) and text.endswith(ends):
+                    names.add(slots.queue_of(text[len(begins) : -len(ends)]))
+            cursor = step[0].decode()
+    return sorted(names)
