@@ -44,7 +44,7 @@ providers._get_local_constants = Constants
 
 LONG = (
     "chaos",
-    "examples/test_broken_shops.py",
+    "examples/test_audit_mutants.py",
     "docs/test_migrating.py",
     "failure/test_named_queue_bugs_server.py",
     "flows/test_flow_chaos.py",

@@ -20,9 +20,9 @@ import pytest
 import redis
 
 from chaos.checkers import job_problems
-from chaos.crew import Crew
 from chaos.job_checks import group_problems, key_problems, unconfirmed, unexplained
 from chaos.players import SEED, freeze, send
+from chaos.worker_processes import WorkerProcesses
 from lockwork.protocol.keys import QueueKeys
 from processes import until
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(JOBS / _SLOWEST + 120)
 class Load:
     """Jobs by number: every tenth has a key, every twentieth a group, so many of which there are."""
 
-    crew: Crew
+    running: WorkerProcesses
     names: int = KEYS
     count: int = 0
     keys: dict[int, str] = field(default_factory=dict)
@@ -63,39 +63,42 @@ class Load:
         self.count += count
         self.keys.update(keys)
         self.groups.update(groups)
-        self.crew.in_order.enqueue_many(keys.items())
-        self.crew.shared.enqueue_many(groups.items())
-        self.crew.step.enqueue_many(plain)
+        self.running.in_order.enqueue_many(keys.items())
+        self.running.shared.enqueue_many(groups.items())
+        self.running.step.enqueue_many(plain)
 
 
 def test_jobs(chaos_url: str, tmp_path: Path) -> None:
     draw = random.Random(SEED)
     with ExitStack() as stack:
-        crew = Crew(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
-        load = Load(crew)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
+        load = Load(running)
         began = time.monotonic()
         ticks = 0
-        while load.count < JOBS or crew.status().ready:
+        while load.count < JOBS or running.status().ready:
             load.add(min(math.ceil(JOBS / WAVES), JOBS - load.count))
-            crew.kill(draw)
-            crew.thawed()
+            running.kill(draw)
+            running.thawed()
             if ticks % 10 == 2:
-                crew.freeze(draw, 5)
+                running.freeze(draw, 5)
             ticks += 1
             threading.Event().wait(1)
-        until(lambda: crew.thawed(), "all go on")
-        status = crew.finish(max(60, JOBS / _SLOWEST))
+        until(lambda: running.thawed(), "all go on")
+        status = running.finish(max(60, JOBS / _SLOWEST))
         took = time.monotonic() - began
-        lines = crew.history.lines()
+        lines = running.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
-        problems = job_problems(runs, status, JOBS, crew.dead(), unconfirmed(lines, crew.troubles))
-        duplicates = unexplained(lines, crew.troubles, crew.given_up())
+        problems = job_problems(runs, status, JOBS, running.dead(), unconfirmed(lines, running.troubles))
+        duplicates = unexplained(lines, running.troubles, running.given_up())
         problems += duplicates + key_problems(lines, load.keys) + group_problems(lines, load.groups, 3)
     lost = JOBS - len({line["number"] for line in runs})
-    print(f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {crew.kills} killed, {crew.stops} frozen; lost {lost}, ", end="")
+    print(
+        f"seed {SEED}: {JOBS} jobs in {took:.0f} s, {running.kills} killed, {running.stops} frozen; lost {lost}, ",
+        end="",
+    )
     print(f"ran again {len(runs) - JOBS + lost}, of those unexplained {len(duplicates)}; {status}")
-    assert crew.kills >= 3
-    assert crew.stops
+    assert running.kills >= 3
+    assert running.stops
     assert problems == []
     assert status.recovered > 0
 
@@ -105,32 +108,35 @@ def test_jobs_that_come_one_by_one(chaos_url: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("CHAOS_LONGEST", "0.005")
     draw, count = random.Random(SEED), 0
     with ExitStack() as stack:
-        crew = Crew(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 3, lease="3s", places=20)
         admin = stack.enter_context(redis.Redis.from_url(chaos_url))
         offered: set[bytes] = set()
         for tick in range(ONE_BY_ONE * 2):
             end = time.monotonic() + 0.5
             while time.monotonic() < end:
-                crew.step.enqueue(count)
+                running.step.enqueue(count)
                 count += 1
                 offered |= _offered(admin)
                 threading.Event().wait(draw.uniform(0, 0.01))
-            crew.kill(draw)
-            crew.thawed()
+            running.kill(draw)
+            running.thawed()
             if tick % 10 == 4:
-                crew.freeze(draw, 4)
-        until(lambda: crew.thawed(), "all go on")
-        status = crew.finish()
-        lines = crew.history.lines()
+                running.freeze(draw, 4)
+        until(lambda: running.thawed(), "all go on")
+        status = running.finish()
+        lines = running.history.lines()
         runs = [line for line in lines if line["event"] == "run"]
-        problems = job_problems(runs, status, count, crew.dead(), unconfirmed(lines, crew.troubles))
-        duplicates = unexplained(lines, crew.troubles, crew.given_up())
+        problems = job_problems(runs, status, count, running.dead(), unconfirmed(lines, running.troubles))
+        duplicates = unexplained(lines, running.troubles, running.given_up())
     lost = count - len({line["number"] for line in runs})
-    print(f"seed {SEED}: {count} jobs one by one, {len(offered)} of them seen as offers, {crew.kills} killed, ", end="")
-    print(f"{crew.stops} frozen; lost {lost}, ran again {len(runs) - count + lost}, unexplained {len(duplicates)}")
+    print(
+        f"seed {SEED}: {count} jobs one by one, {len(offered)} of them seen as offers, {running.kills} killed, ",
+        end="",
+    )
+    print(f"{running.stops} frozen; lost {lost}, ran again {len(runs) - count + lost}, unexplained {len(duplicates)}")
     assert offered
-    assert crew.kills >= 3
-    assert crew.stops
+    assert running.kills >= 3
+    assert running.stops
     assert problems + duplicates == []
 
 
@@ -146,20 +152,20 @@ def _offered(admin: redis.Redis) -> set[bytes]:
 def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Path) -> None:
     """A worker that was frozen past its lease settles jobs that are others' by now: the checker must see it."""
     with ExitStack() as stack:
-        crew = Crew(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="1s", places=15, broken="settle")
         count, problems = 0, []
         for _ in range(10):
-            crew.step.enqueue_many((number,) for number in range(count, count + 1000))
+            running.step.enqueue_many((number,) for number in range(count, count + 1000))
             count += 1000
-            victim = crew.workers[0]
+            victim = running.workers[0]
             pids = [victim.pid, *victim.children()]
-            until(lambda: crew.status().running > 30, "both work")
+            until(lambda: running.status().running > 30, "both work")
             send(victim.pid, signal.SIGSTOP)
             freeze(pids[1:], 2.5)
             threading.Event().wait(0.3)  # time for its processes, before it learns that they are given up and ends them
             send(victim.pid, signal.SIGCONT)
-            status = crew.finish()
-            problems = job_problems(crew.history.lines("run"), status, count)
+            status = running.finish()
+            problems = job_problems(running.history.lines("run"), status, count)
             if problems:
                 break
     assert any("were settled" in problem for problem in problems), problems
@@ -167,9 +173,9 @@ def test_a_queue_that_believes_everybody_is_caught(chaos_url: str, tmp_path: Pat
 
 def test_a_queue_that_ignores_keys_is_caught(chaos_url: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        crew = Crew(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
-        load = Load(crew, names=2)
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 1, lease="3s", places=15, broken="key")
+        load = Load(running, names=2)
         load.add(1000)
-        crew.finish()
-        problems = key_problems(crew.history.lines(), load.keys)
+        running.finish()
+        problems = key_problems(running.history.lines(), load.keys)
     assert problems

@@ -51,7 +51,7 @@ def test_what_others_wrote_does_not_steer_the_terminal(lw: Lockwork, admin: redi
     assert "?[31mme" in text
 
 
-def test_a_minimum_is_kept_by_nobody(lw: Lockwork) -> None:
+def test_minimum_hold_needs_no_renewal(lw: Lockwork) -> None:
     with lw.lock("x", at_least=30):
         pass
     (seen,) = lw.locks().locks

@@ -88,7 +88,7 @@ def test_holders_of_every_kind(lw: Lockwork) -> None:
     assert seen["r"].holders[0].units == seen["r"].capacity
 
 
-async def test_the_line_in_its_order(alw: Lockwork) -> None:
+async def test_waiters_in_their_order(alw: Lockwork) -> None:
     async with alw.lock("l"):
         tasks = []
         for at in range(3):

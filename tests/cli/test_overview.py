@@ -41,7 +41,7 @@ def played(*replies: Sequence[Entry]) -> Overview:
 CIRCLE = [lock("a", "A", 7, ("B", 100)), lock("b", "B", 8, ("A", 100))]
 
 
-def test_a_deadlock_that_two_looks_see() -> None:
+def test_deadlock_seen_by_two_checks() -> None:
     (found,) = played(CIRCLE, CIRCLE).deadlocks
     assert str(found) == "A holds lock a and waits for lock b; B holds lock b and waits for lock a"
 
@@ -62,7 +62,7 @@ def test_what_only_the_first_look_saw(later: list[Entry]) -> None:
     assert len(seen.waits) == 2
 
 
-def test_a_lock_granted_to_an_earlier_call_of_who_waits_for_it() -> None:
+def test_lock_granted_to_earlier_call_of_waiter() -> None:
     """Its next call takes it over, so that is no deadlock of one."""
     seen = played([lock("a", "A", 7, ("A", 5), ("B", 3))])
     assert seen.deadlocks == ()

@@ -83,7 +83,7 @@ def test_our_own_descriptors_do_not_reach_the_program(run: Run) -> None:
         assert process.wait() == 0
 
 
-def test_who_reads_the_output_waits_for_the_program_only(run: Run) -> None:
+def test_output_ends_with_the_program(run: Run) -> None:
     with run("--", "echo", "done") as process:
         assert process.process.stdout is not None
         assert process.process.stdout.read() == b"done\n"

@@ -72,7 +72,7 @@ def test_a_fence_that_is_ahead_of_the_clock_is_not_forgotten(lw: Lockwork, admin
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore"])
-def test_a_step_forward_is_told_to_the_holder_at_its_next_renewal(
+def test_holder_learns_of_clock_step_at_next_renewal(
     lw: Lockwork, url: str, clock: Stepping, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     with Lockwork(url, lock_lease=6.0) as holder:
@@ -88,7 +88,7 @@ def test_a_step_forward_is_told_to_the_holder_at_its_next_renewal(
         assert caplog.text.count("the server's clock was set forward by") == 1
 
 
-def test_who_enters_after_a_step_forward_has_the_holder_told(
+def test_new_caller_after_clock_step_notifies_the_holder(
     lw: Lockwork, other: Lockwork, clock: Stepping, admin: redis.Redis
 ) -> None:
     """Its next renewal is five seconds away; the word comes at once."""

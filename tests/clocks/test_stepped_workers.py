@@ -40,29 +40,29 @@ def two(url: str, load: Load, apps: Path, tmp_path: Path, admin: redis.Redis, cl
     """Two workers, one of which runs a job; yields the app, the job, and the processes."""
     app: Any = load(url, "stepped")
     with app.lw, ExitStack() as stack:
-        crew = [
+        worker_processes = [
             stack.enter_context(worker("stepped:lw", "--lease", f"{LEASE:g}s", url=url, folder=apps)) for _ in range(2)
         ]
         until(lambda: admin.zcard(KEYS.workers) == 2, "both have begun")
         job = app.held.enqueue(str(tmp_path / "began"), str(tmp_path / "gate"))
         until((tmp_path / "began").exists, "it runs")
         _beats(admin, 4)
-        yield job, crew
+        yield job, worker_processes
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("step", [20.0, 7200.0, -7200.0], ids=["more than a lease", "hours", "back by hours"])
-def test_a_running_job_is_not_run_twice_or_buried(
+def test_running_job_is_not_run_twice_or_marked_dead(
     two: tuple[Any, list[Started]], admin: redis.Redis, clock: Stepping, tmp_path: Path, step: float
 ) -> None:
-    job, crew = two
+    job, worker_processes = two
     clock.step(step)
     _beats(admin, 6)
     (tmp_path / "gate").touch()
     assert job.result(timeout=20) == "done"
     assert (tmp_path / "began").read_text() == "began\n"
-    assert all("the clock of the server of queue steps was set" in process.errors for process in crew)
-    assert not any("is dead" in process.errors for process in crew)
+    assert all("the clock of the server of queue steps was set" in process.errors for process in worker_processes)
+    assert not any("is dead" in process.errors for process in worker_processes)
 
 
 @pytest.mark.timeout(120)
@@ -70,12 +70,14 @@ def test_a_dead_workers_job_waits_for_a_lease_only_after_a_step_back(
     two: tuple[Any, list[Started]], admin: redis.Redis, clock: Stepping, tmp_path: Path
 ) -> None:
     """It would wait for two hours, until its session's lease has run out by the clock."""
-    job, crew = two
+    job, worker_processes = two
     busy = next(run for run in admin.scan_iter(KEYS.run("*"))).decode().removeprefix(KEYS.run(""))
-    victim = next(process for process in crew if any(f"/{pid}/" in busy for pid in (process.pid, *process.children())))
+    victim = next(
+        process for process in worker_processes if any(f"/{pid}/" in busy for pid in (process.pid, *process.children()))
+    )
     victim.end()
     clock.step(-7200)
-    other = next(process for process in crew if process is not victim)
+    other = next(process for process in worker_processes if process is not victim)
     until(lambda: "is dead" in other.errors, "its session is over")
     (tmp_path / "gate").touch()
     until(lambda: job.state() in ("dead", "succeeded"), "it has ended")

@@ -151,7 +151,7 @@ def test_everything_held_is_released_at_once(lw: Lockwork, kind: Kind, admin: re
     assert not admin.keys()
 
 
-def test_a_holder_hears_of_a_key_that_was_taken_away(admin: redis.Redis, url: str, kind: Kind) -> None:
+def test_holder_is_notified_when_key_is_deleted(admin: redis.Redis, url: str, kind: Kind) -> None:
     told = threading.Event()
     with Lockwork(url, lock_lease=0.9) as app:
         grant = kind(app, KEY, on_lost=lambda grant: told.set()).acquire()

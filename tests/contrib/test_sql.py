@@ -51,7 +51,7 @@ def test_strict_takes_one_write_of_each_fence(shop: sqlite3.Connection) -> None:
     assert row(shop) == ("three", 6)
 
 
-def test_a_missing_row_is_told_apart_from_a_refused_one(shop: sqlite3.Connection) -> None:
+def test_missing_row_differs_from_refused_row(shop: sqlite3.Connection) -> None:
     with pytest.raises(NoSuchRow, match="no row 2"):
         ORDERS.update(shop, 2, {"state": "one"}, 5)
     ORDERS.update(shop, 1, {"state": "one"}, 5)

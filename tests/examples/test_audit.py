@@ -123,7 +123,7 @@ def test_a_sound_sale() -> None:
         ),
     ],
 )
-def test_a_broken_promise_is_found(doctored: Evidence, expected: dict[str, int]) -> None:
+def test_a_broken_guarantee_is_found(doctored: Evidence, expected: dict[str, int]) -> None:
     verdict = audit(doctored)
     assert counts(verdict) == expected
     assert all(finding.text for finding in verdict.findings)

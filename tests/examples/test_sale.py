@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from examples.conftest import Place
 
 
-def test_a_small_sale_keeps_its_promises(place: Place) -> None:
+def test_a_small_sale_keeps_its_guarantees(place: Place) -> None:
     done = place.run("--buyers", "300", "--stock", "20", "--seed", "3", "--json")
     assert done.stderr == ""
     assert done.returncode == 0

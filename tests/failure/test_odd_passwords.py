@@ -87,7 +87,7 @@ def test_a_lock_is_given_back_by_an_engine_that_outlives_it(
     until(lambda: other.lock("late").inspect().owner is None, "it is given back", 20)
 
 
-def test_a_thread_is_told_what_it_was(app: Lockwork, passwords: Passwords) -> None:
+def test_thread_sees_cause_of_loss(app: Lockwork, passwords: Passwords) -> None:
     passwords.left = _FOR_EVER
     with pytest.raises(ServerUnavailable, match=r"ValueError: no password today$") as caught:
         app.lock("x").acquire()
@@ -96,7 +96,7 @@ def test_a_thread_is_told_what_it_was(app: Lockwork, passwords: Passwords) -> No
     assert app.lock("x").acquire().fence
 
 
-def test_a_task_is_told_what_it_was(app: Lockwork, passwords: Passwords) -> None:
+def test_asyncio_task_sees_cause_of_loss(app: Lockwork, passwords: Passwords) -> None:
     async def main() -> None:
         passwords.left = _FOR_EVER
         with pytest.raises(ServerUnavailable, match=r"ValueError: no password today$") as caught:

@@ -78,7 +78,7 @@ def test_a_name_that_does_not_resolve() -> None:
             app.lock("x").acquire()
 
 
-def test_a_wait_is_kept_when_nobody_listens() -> None:
+def test_waiter_survives_without_subscription() -> None:
     with Lockwork(f"redis://127.0.0.1:{free_port()}") as app:
         for call in (app.lock("x", wait=0.2).acquire, lambda: app.job("id").result(0.2)):
             began = time.monotonic()

@@ -65,7 +65,7 @@ def test_a_job_is_enqueued_and_waits(mute: Lockwork, app: Lockwork, spoil: redis
 
 
 @pytest.mark.usefixtures("asleep")
-def test_a_job_that_somebody_waits_for_ends_once(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
+def test_awaited_job_ends_once(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
     """The script stopped between its lease and its outcome: the job was in no place, and sent again it was refused."""
     app.runtime.run(enqueue.push(_KEYS, [NewJob("j1", _RECORD)]))
     (job,) = app.runtime.run(leases.reserve(_KEYS, _WORKER, 1, "r2", "")).jobs
@@ -88,7 +88,7 @@ def test_a_queue_is_resumed(mute: Lockwork) -> None:
     assert mute.runtime.run(queue_limits.change(_KEYS, {"paused": ""})).paused is None
 
 
-def test_a_lock_goes_to_who_waits(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
+def test_released_lock_goes_to_waiter(mute: Lockwork, app: Lockwork, spoil: redis.Redis) -> None:
     """The release stopped before its end; whoever waits looks by itself."""
     first = mute.lock("a").acquire()
     fences = list[int]()
@@ -101,7 +101,7 @@ def test_a_lock_goes_to_who_waits(mute: Lockwork, app: Lockwork, spoil: redis.Re
     assert fences[0] > first.fence
 
 
-def test_who_waits_says_what_to_grant(mute: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
+def test_waiter_record_says_what_to_grant(mute: Lockwork, caplog: pytest.LogCaptureFixture) -> None:
     mute.runtime.engine.listen()
     told = until(lambda: [text for text in caplog.messages if "wake-ups" in text], "it says that it hears nothing")
     assert "let this user use the channels &lw:wake:*" in told[0]

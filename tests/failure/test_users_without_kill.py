@@ -122,7 +122,7 @@ def test_one_warning_says_what_to_grant(limited: str, caplog: pytest.LogCaptureF
     assert "secret" not in said
 
 
-def test_a_user_with_these_rights_is_told_nothing(
+def test_user_with_these_rights_gets_no_warning(
     proxy: Proxy, spoil: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     rules = ["-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+time", "+info", "+client|id", "+client|kill"]

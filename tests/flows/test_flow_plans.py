@@ -31,7 +31,7 @@ def test_nodes_of_another_flow(own: Any) -> None:
         flow.returning([stranger])
 
 
-def test_a_promise_outside_of_its_flow(own: Any) -> None:
+def test_result_reference_outside_of_its_flow(own: Any) -> None:
     node = own.lw.flow().add(own.number.call(1))
     with pytest.raises(ConfigError, match="cannot be sent as JSON"):
         own.double.enqueue(node)

@@ -52,7 +52,7 @@ def test_a_job_that_succeeds(app: Load, work: Any, history: History, task: str) 
     assert (ended["result"], ended["measured"]) == (5, True)
 
 
-def test_a_job_that_fails_is_told_of_at_each_attempt(app: Load, work: Any, history: History) -> None:
+def test_hooks_run_for_each_failed_attempt(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     with work("observed", "--concurrency", "1"):  # the next attempt waits for the hooks of the last
         job = observed.fails.enqueue()
@@ -79,7 +79,7 @@ def test_other_ends_are_failures_too(app: Load, work: Any, history: History, tas
     assert [event for event in events(history, job) if event in ("success", "failure", "dead")] == ["failure", "dead"]
 
 
-def test_what_cannot_be_read_is_told_of_without_a_task(app: Load, work: Any, history: History) -> None:
+def test_hooks_get_unreadable_job_without_a_task(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     id = new_id()
     with work("observed"):
@@ -143,9 +143,7 @@ def test_a_start_hook_in_a_thread_has_ended_when_its_cancelled_job_has(app: Load
     assert not history.lines("ran")
 
 
-def test_a_job_under_way_when_the_worker_stops_is_told_of_no_end(
-    app: Load, work: Any, history: History, tmp_path: Path
-) -> None:
+def test_no_end_hook_for_job_running_at_worker_stop(app: Load, work: Any, history: History, tmp_path: Path) -> None:
     observed = app("observed")
     with work("observed", "--grace", "100ms") as process:
         job = observed.held.enqueue(str(tmp_path / "never"))
@@ -213,7 +211,7 @@ def test_a_job_that_finishes_although_it_is_cancelled(app: Load, work: Any, hist
     assert events(history, job) == ["enqueue", "start", "start-too", "ran", "success"]
 
 
-def test_a_job_that_is_cancelled_before_it_began_is_told_of_nowhere(app: Load, work: Any, history: History) -> None:
+def test_no_hook_for_job_cancelled_before_start(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     job = observed.add.enqueue(1)
     assert job.cancel()
@@ -223,7 +221,7 @@ def test_a_job_that_is_cancelled_before_it_began_is_told_of_nowhere(app: Load, w
     assert events(history, job) == ["enqueue"]
 
 
-async def test_each_way_to_enqueue_is_told_of(app: Load, history: History) -> None:
+async def test_enqueue_hooks_run_for_each_way_to_enqueue(app: Load, history: History) -> None:
     observed = app("observed")
     await observed.add.options(delay="1h").aenqueue(1)
     await observed.add.aenqueue_many([(2,), (3, 4)])
@@ -238,7 +236,7 @@ async def test_each_way_to_enqueue_is_told_of(app: Load, history: History) -> No
     ]  # fmt: skip
 
 
-def test_many_are_told_of_one_by_one(app: Load, history: History) -> None:
+def test_hooks_run_for_each_job_of_a_batch(app: Load, history: History) -> None:
     observed = app("observed")
     found = observed.add.enqueue_many([(1,), (2,)])
     assert [line["id"] for line in history.lines("enqueue")] == [job.id for job in found]
@@ -265,7 +263,7 @@ def test_a_failing_enqueue_hook_does_not_fail_the_call(lw: Lockwork, caplog: pyt
     assert f"fails failed for job {job.id}; the job goes on" in caplog.text
 
 
-def test_nobody_is_told_of_a_job_that_was_not_enqueued() -> None:
+def test_no_hook_for_job_that_was_not_enqueued() -> None:
     told: list[Enqueued] = []
     with Lockwork("redis://127.0.0.1:1", patience=0) as lw:
         lw.hooks.enqueue(told.append)
@@ -303,7 +301,7 @@ def test_what_is_no_hook() -> None:
 
 
 def test_the_history_catches_a_job_that_a_hook_doubles(app: Load, work: Any, history: History) -> None:
-    """The broken twin: an app whose hook does what a hook must not, and enqueues the job again."""
+    """The mutant: an app whose hook does what a hook must not, and enqueues the job again."""
     doubling = app("doubling")
     with work("doubling"):
         doubling.once.enqueue(0)

@@ -24,7 +24,7 @@ Load = Callable[[str], Any]
 
 @pytest.mark.parametrize("task", ["stubborn_thread", "blocks_the_loop"])
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_each_attempt_is_told_of_once(app: Load, work: Any, history: History, task: str, processes: str) -> None:
+def test_hooks_run_once_per_attempt(app: Load, work: Any, history: History, task: str, processes: str) -> None:
     observed = app("observed")
     with work("observed", "-p", processes):
         job = getattr(observed, task).enqueue()
@@ -58,7 +58,7 @@ def test_the_job_that_ended_a_process_waits_for_its_hooks(app: Load, work: Any, 
     assert [line["attempt"] for line in history.lines("slowly")] == [1, 2]
 
 
-def test_one_that_was_to_be_cancelled_is_told_of_as_such(app: Load, work: Any, history: History) -> None:
+def test_cancelled_job_is_reported_as_cancelled(app: Load, work: Any, history: History) -> None:
     """Its loop heard nothing of that any more; the server knows."""
     observed = app("observed")
     with work("observed"):
@@ -93,7 +93,7 @@ def test_where_nobody_is_left_the_log_says_so(app: Load, work: Any, history: His
     assert not history.lines("failure")
 
 
-def test_a_hook_that_ends_its_process_is_not_told_again(app: Load, work: Any, history: History) -> None:
+def test_hook_that_ends_its_process_is_not_called_again(app: Load, work: Any, history: History) -> None:
     observed = app("observed")
     with work("fatal") as process:
         job = observed.stubborn_thread.options(retries=0).enqueue()
@@ -121,7 +121,7 @@ def deaf() -> Iterator[WorkerProcess]:
     process.stdin.close()
 
 
-def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: WorkerProcess) -> None:
+def test_child_that_does_not_read_delays_no_other(lw: Lockwork, deaf: WorkerProcess) -> None:
     relay = HookRelay(lw.hooks)
     for number in range(5000):
         relay.add(hard_timeout(number))
@@ -137,7 +137,7 @@ def test_a_child_that_does_not_read_holds_up_nobody(lw: Lockwork, deaf: WorkerPr
     assert deaf.told == []
 
 
-def test_who_never_came_to_work_has_told_nobody(
+def test_process_that_never_started_runs_no_hooks(
     lw: Lockwork, deaf: WorkerProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
     @lw.hooks.dead

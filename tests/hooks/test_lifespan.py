@@ -81,7 +81,7 @@ def test_one_that_fails_stops_the_other_processes_too(lively: Any, work: Any, hi
 
 
 @pytest.mark.parametrize("option", ["--burst", "--once"])
-def test_a_worker_that_ends_by_itself_says_so_too(lively: Any, work: Any, history: History, option: str) -> None:
+def test_burst_worker_logs_its_exit(lively: Any, work: Any, history: History, option: str) -> None:
     """Its work is not done, so that it ended is no success; and it is not tried three times."""
     app = lively("fails")
     app.ready.enqueue()

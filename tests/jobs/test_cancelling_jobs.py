@@ -82,7 +82,7 @@ async def test_the_same_for_a_task(ahandled: Any, history: History) -> None:
     assert (await job.ainspect()).state == "cancelled"
 
 
-def test_a_job_that_finishes_all_the_same_has_succeeded(handled: Any, history: History) -> None:
+def test_job_that_finishes_despite_cancellation_has_succeeded(handled: Any, history: History) -> None:
     job = handled.stubborn.enqueue(history.path)
     history.wait(1)
     assert job.cancel()

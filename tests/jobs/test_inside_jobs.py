@@ -68,7 +68,7 @@ async def test_many_watch_and_wait_at_once(ahandled: Any, history: History, tmp_
     assert seen == [[0, 1]] * 3
 
 
-def test_a_watched_job_that_never_tells(handled: Any) -> None:
+def test_watched_job_that_never_reports(handled: Any) -> None:
     job = handled.add.enqueue(1)
     assert list(job.watch()) == []
     assert job.result(30) == 2
@@ -209,7 +209,7 @@ def test_a_snoozed_job_that_is_cancelled(own: Any) -> None:
     assert job.state() == "cancelled"
 
 
-def test_a_corrupt_note_harms_nobody(own: Any, own_url: str) -> None:
+def test_corrupt_job_note_affects_no_other_job(own: Any, own_url: str) -> None:
     import redis
 
     keys, runtime = QueueKeys("lw", "default"), own.lw.runtime

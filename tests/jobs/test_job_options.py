@@ -84,7 +84,7 @@ def test_a_timeout_of_a_single_job(handled: Any, history: History) -> None:
     assert _attempts(history) == [1]
 
 
-def test_a_poison_job_is_delivered_so_often_and_no_more(own: Any, own_url: str, apps: Path, history: History) -> None:
+def test_poison_job_is_delivered_at_most_max_deliveries(own: Any, own_url: str, apps: Path, history: History) -> None:
     """Q5, sidekiq#4683, celery#1628: a job that kills its worker is delivered `max_deliveries` times, then dead."""
     job = own.dies.enqueue(history.path)
     with worker("handled:lw", "--lease", "5", url=own_url, folder=apps):

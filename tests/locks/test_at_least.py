@@ -98,7 +98,7 @@ def test_those_who_wait_get_it_right_then(lw: Lockwork) -> None:
         last = moment + 0.3
 
 
-def test_the_second_in_line_does_not_sleep_over_the_end_when_the_first_has_died(lw: Lockwork, url: str) -> None:
+def test_second_waiter_wakes_at_lease_end_when_first_has_died(lw: Lockwork, url: str) -> None:
     """It had meant to look when the holder's lease would end; the release made that earlier (L4)."""
     waiter = "from lockwork import Lockwork\nLockwork().lock('x').acquire()\n"
     with script(waiter, url=url) as first, ThreadPoolExecutor(1) as pool:
@@ -123,7 +123,7 @@ def test_a_crashed_holder_keeps_it_for_the_minimum(lw: Lockwork, url: str) -> No
             assert 3.5 < time.monotonic() - granted < 4 + 1.5
 
 
-def test_one_that_got_it_from_the_line_and_crashed_at_once_keeps_it_too(lw: Lockwork, url: str) -> None:
+def test_waiter_that_crashed_after_its_grant_keeps_the_minimum(lw: Lockwork, url: str) -> None:
     """A hand-over lasts only for the time to claim it: that is less than the minimum."""
     with script(HOLDER, "8s", url=url) as holder:
         with lw.lock("x"):
@@ -161,7 +161,7 @@ def test_a_lost_lease_is_not_kept_for_a_minimum(lw: Lockwork, admin: redis.Redis
     assert not lw.lock("x").locked()
 
 
-def test_somebody_elses_lock_is_not_kept_by_a_late_release(lw: Lockwork, url: str) -> None:
+def test_late_release_does_not_keep_another_holders_lock(lw: Lockwork, url: str) -> None:
     with Lockwork(url) as other:
         grant = lw.lock("x", at_least="1h").acquire()
         assert other.lock("x").force_release()

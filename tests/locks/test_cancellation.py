@@ -131,7 +131,7 @@ async def test_a_release_that_is_cancelled_is_still_sent(alw: Lockwork, aother: 
             pass
 
 
-def test_ctrl_c_while_waiting_leaves_nobody_in_the_line(lw: Lockwork, url: str) -> None:
+def test_ctrl_c_while_waiting_leaves_no_waiter(lw: Lockwork, url: str) -> None:
     """asyncio.run cancels its main task, and then closes the loop with everything that still runs on it."""
 
     async def main() -> None:

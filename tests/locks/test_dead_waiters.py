@@ -141,7 +141,7 @@ def test_a_frozen_process_costs_one_unclaimed_hand_over(lw: Lockwork, url: str) 
         crowd.process.wait()
 
 
-def test_who_cannot_be_told_keeps_its_place(lw: Lockwork, admin: redis.Redis) -> None:
+def test_waiter_without_subscription_keeps_its_place(lw: Lockwork, admin: redis.Redis) -> None:
     """A live waiter whose subscription is not there yet, or broke: it asks in time, and is served in its turn."""
     grant = lw.lock("x").acquire()
     assert ask(admin, "deaf", "lw:wake:nobody")[0] == 0
@@ -152,7 +152,7 @@ def test_who_cannot_be_told_keeps_its_place(lw: Lockwork, admin: redis.Redis) ->
     assert ask(admin, "deaf", "lw:wake:nobody")[0] == 1
 
 
-def test_who_was_passed_over_is_first_when_it_asks(lw: Lockwork, admin: redis.Redis) -> None:
+def test_skipped_waiter_is_first_when_it_asks(lw: Lockwork, admin: redis.Redis) -> None:
     with admin.pubsub() as ear:  # type: ignore[no-untyped-call]
         ear.subscribe("lw:wake:ear")
         ear.get_message(timeout=10)
@@ -187,7 +187,7 @@ def test_a_free_lock_is_granted_at_once_after_many_gave_up(lw: Lockwork, admin: 
         assert pool.submit(lw.lock("x").try_acquire).result() is not None
 
 
-def test_a_free_lock_is_granted_at_once_to_who_does_not_wait(lw: Lockwork, admin: redis.Redis) -> None:
+def test_free_lock_is_granted_at_once_without_waiting(lw: Lockwork, admin: redis.Redis) -> None:
     """All of a line died: more of them than one call may take out of it."""
     grant = lw.lock("x").acquire()
     fill(admin, 6000, "lw:wake:nobody")

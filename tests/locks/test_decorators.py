@@ -100,7 +100,7 @@ def test_a_function_that_calls_itself(lw: Lockwork) -> None:
     assert not lw.lock("x").locked()
 
 
-def test_a_lost_lock_is_told(lw: Lockwork, admin: redis.Redis) -> None:
+def test_holder_is_notified_of_lost_lock(lw: Lockwork, admin: redis.Redis) -> None:
     @lw.lock("x")
     def lose() -> None:
         admin.delete("lw:{lock:x}")

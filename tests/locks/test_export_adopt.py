@@ -180,7 +180,7 @@ def test_the_adopter_chooses_its_own_lease(lw: Lockwork, other: Lockwork) -> Non
         assert lock.remaining() <= 5
 
 
-def test_a_shorter_lease_of_the_adopter_is_known_to_those_who_wait(lw: Lockwork, other: Lockwork) -> None:
+def test_waiters_see_shorter_lease_of_adopter(lw: Lockwork, other: Lockwork) -> None:
     """The adopter dies; who waits behind it had planned to look only at the end of the exporter's lease."""
     lock = lw.lock("x", lease="1h")
     lock.acquire()

@@ -106,7 +106,7 @@ def test_what_is_lost_cannot_be_exported(lw: Lockwork) -> None:
         lock.export()
 
 
-def test_who_holds_it_already_cannot_adopt(lw: Lockwork) -> None:
+def test_holder_cannot_adopt_its_own_lock(lw: Lockwork) -> None:
     lock = lw.lock("x")
     lock.acquire()
     text = lock.export()

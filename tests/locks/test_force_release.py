@@ -42,7 +42,7 @@ def operator(url: str, admin: redis.Redis) -> Iterator[Lockwork]:
 
 
 @pytest.mark.parametrize("lease", [None, "1h"], ids=["renewed", "fixed"])
-def test_a_thread_is_told_at_once(url: str, operator: Lockwork, lease: str | None) -> None:
+def test_thread_is_notified_at_once(url: str, operator: Lockwork, lease: str | None) -> None:
     told: list[Grant] = []
     with (
         Lockwork(url, lock_lease="30m") as lw,
@@ -73,7 +73,7 @@ async def test_the_body_of_a_task_is_cancelled_at_once(url: str, operator: Lockw
             pass
 
 
-def test_the_holder_of_a_fixed_lease_hears_without_work_for_its_engine(url: str, operator: Lockwork) -> None:
+def test_holder_of_fixed_lease_is_notified_without_renewals(url: str, operator: Lockwork) -> None:
     """Being told to look must not keep the engine busy until the lease ends."""
     with Lockwork(url) as lw:
         grant = lw.lock("x", lease=3).acquire()
@@ -90,7 +90,7 @@ def test_the_holder_of_a_fixed_lease_hears_without_work_for_its_engine(url: str,
             grant.release()
 
 
-def test_another_process_is_told_at_once(operator: Lockwork, url: str) -> None:
+def test_another_process_is_notified_at_once(operator: Lockwork, url: str) -> None:
     with script(HOLDER, url=url) as holder:
         fence = int(holder.line())
         threading.Event().wait(0.2)
@@ -103,7 +103,7 @@ def test_another_process_is_told_at_once(operator: Lockwork, url: str) -> None:
             assert not grant.lost
 
 
-def test_the_next_in_line_gets_it(url: str, operator: Lockwork) -> None:
+def test_next_waiter_gets_the_lock(url: str, operator: Lockwork) -> None:
     with Lockwork(url) as lw, ThreadPoolExecutor(2) as pool:
         first = lw.lock("x", lease="1h").acquire()
 

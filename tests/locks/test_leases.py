@@ -20,7 +20,7 @@ def take_away(admin: redis.Redis, name: str = "x") -> None:
     admin.delete(f"lw:{{lock:{name}}}")
 
 
-def test_a_fixed_lease_ends_and_the_next_in_line_gets_the_lock(lw: Lockwork) -> None:
+def test_fixed_lease_ends_and_next_waiter_gets_the_lock(lw: Lockwork) -> None:
     first = lw.lock("x", lease="300ms").acquire()
 
     def next_one() -> tuple[int, bool]:
@@ -51,7 +51,7 @@ def test_a_fixed_lease_is_not_renewed(lw: Lockwork) -> None:
         pass
 
 
-def test_a_fixed_lease_is_given_in_full_to_one_who_waited(lw: Lockwork) -> None:
+def test_waiter_gets_the_full_fixed_lease(lw: Lockwork) -> None:
     """The hand-over itself lasts only three seconds."""
 
     def waited() -> float:
@@ -108,7 +108,7 @@ def test_many_locks_are_renewed_together(url: str, admin: redis.Redis) -> None:
             lw.lock(f"x{number}").release()
 
 
-def test_a_lost_lease_is_told_once_and_other_locks_stay(url: str, admin: redis.Redis) -> None:
+def test_lost_lease_is_reported_once_and_other_locks_stay(url: str, admin: redis.Redis) -> None:
     told: list[Grant] = []
     with Lockwork(url, lock_lease=1) as lw:
         with lw.lock("other") as other:
@@ -183,7 +183,7 @@ async def test_an_error_of_the_cancelled_body_is_not_masked(url: str, admin: red
                     raise KeyError("mine") from None
 
 
-async def test_a_cancellation_by_somebody_else_stays_one(url: str, admin: redis.Redis) -> None:
+async def test_foreign_cancellation_is_propagated(url: str, admin: redis.Redis) -> None:
     async with Lockwork(url, lock_lease=1) as lw:
 
         async def body() -> None:

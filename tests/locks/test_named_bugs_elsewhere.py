@@ -28,7 +28,7 @@ def test_redsync_149_a_server_that_forgot_everything(other: Lockwork, url: str, 
             grant.release()
 
 
-def test_rueidislock_602_who_waits_does_not_ask_all_the_time(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_rueidislock_602_waiter_does_not_poll(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     """rueidislock #602: a waiter asked the server again and again without a pause."""
     with ThreadPoolExecutor(5) as pool:
         lock = other.lock("x")
@@ -43,7 +43,7 @@ def test_rueidislock_602_who_waits_does_not_ask_all_the_time(lw: Lockwork, other
             one.result()
 
 
-def test_rueidislock_546_an_extended_lock_still_wakes_and_tells(url: str, other: Lockwork) -> None:
+def test_rueidislock_546_an_extended_lock_still_wakes_waiters(url: str, other: Lockwork) -> None:
     """rueidislock #546: after an extension, neither waiters nor the holder heard of changes any more."""
     with Lockwork(url, lock_lease=30) as lw, ThreadPoolExecutor(1) as pool:
         told = threading.Event()
@@ -60,7 +60,7 @@ def test_rueidislock_546_an_extended_lock_still_wakes_and_tells(url: str, other:
         assert not told.is_set()
 
 
-def test_laravel_26213_somebody_else_cannot_release(lw: Lockwork, other: Lockwork) -> None:
+def test_laravel_26213_non_holder_cannot_release(lw: Lockwork, other: Lockwork) -> None:
     """Laravel #26213: a lock was released by whoever called release, also after its own time was over."""
     grant = lw.lock("x", lease=0.1).acquire()
     until(lambda: not lw.lock("x").locked(), "the lease ended")

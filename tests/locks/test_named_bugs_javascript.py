@@ -34,7 +34,7 @@ def test_redlock_counts_the_lease_from_the_try_that_got_it(lw: Lockwork, other: 
         assert waiting.result() > 4.1, number
 
 
-async def test_redlock_309_who_gives_up_does_not_wait_for_the_lock(alw: Lockwork, url: str) -> None:
+async def test_redlock_309_timed_out_caller_does_not_wait_for_the_lock(alw: Lockwork, url: str) -> None:
     """node-redlock #309: an abort still waited until the lock was released."""
     async with Lockwork(url) as other, other.lock("x"):
         began = time.monotonic()

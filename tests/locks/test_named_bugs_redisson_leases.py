@@ -56,7 +56,7 @@ def test_7272_release_racing_the_renewal(short: Lockwork, other: Lockwork, admin
     assert not any(other.lock(f"x{number}").locked() for number in range(6))
 
 
-def test_4698_a_holder_is_told_of_its_loss(short: Lockwork, admin: redis.Redis) -> None:
+def test_4698_holder_is_notified_of_loss(short: Lockwork, admin: redis.Redis) -> None:
     """Redisson #4698 (open since 2022): a lost lock is noticed by nobody; the renewal stops without a word."""
     told: list[Grant] = []
     with pytest.raises(LockLost), short.lock("x", on_lost=told.append) as grant:

@@ -64,7 +64,7 @@ def test_a_holder_that_keeps_the_interpreter_to_itself(lw: Lockwork, url: str, k
 
 @pytest.mark.parametrize("kind", ["plain", "sticky"])
 @pytest.mark.parametrize("how", ["returns", "raises", "kills itself"])
-def test_a_process_that_ends_with_a_lock_in_its_hands(lw: Lockwork, url: str, how: str, kind: str) -> None:
+def test_process_that_exits_while_holding_a_lock(lw: Lockwork, url: str, how: str, kind: str) -> None:
     """It ends at once and without a complaint of ours, and its lock with its lease."""
     with script(EXITS, how, kind, url=url) as holder:
         fence = int(holder.line())
@@ -165,7 +165,7 @@ async def test_scripts_are_flushed_under_every_operation_of_a_task(alw: Lockwork
         await lock.arelease()
 
 
-async def test_a_blocked_loop_hears_of_its_loss_when_it_looks(url: str, admin: redis.Redis) -> None:
+async def test_blocked_loop_sees_loss_on_next_check(url: str, admin: redis.Redis) -> None:
     """The lease ends while the loop is blocked; the body is cancelled at its first await, and `lost` is true before."""
     told: list[float] = []
     async with Lockwork(url, lock_lease=0.6) as lw:

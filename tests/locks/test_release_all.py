@@ -66,7 +66,7 @@ def test_only_by_its_holder(lw: Lockwork) -> None:
         lock.release_all()
 
 
-def test_a_lost_lease_is_told(lw: Lockwork) -> None:
+def test_holder_is_notified_of_lost_lease(lw: Lockwork) -> None:
     lock = lw.lock("x", lease=0.1)
     grant = lock.acquire()
     until(lambda: grant.lost, "the lease ended")

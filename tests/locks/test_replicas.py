@@ -79,7 +79,7 @@ def test_a_lock_that_was_handed_over_waits_for_replicas_as_well(pair: tuple[str,
         assert got[0] > first.fence
 
 
-async def test_nobody_waits_behind_a_call_that_waits_for_replicas(pair: tuple[str, redis.Redis]) -> None:
+async def test_call_that_waits_for_replicas_delays_no_other(pair: tuple[str, redis.Redis]) -> None:
     import asyncio
 
     async with Lockwork(pair[0]) as lw:

@@ -26,7 +26,7 @@ with lw.lock("x", sticky=True) as grant:
 """
 
 
-def test_given_back_at_once_when_somebody_waits(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
+def test_released_at_once_when_another_caller_waits(lw: Lockwork, other: Lockwork, admin: redis.Redis) -> None:
     with lw.lock("x", sticky=True) as grant:
         until(lambda: admin.pubsub_numsub(lw.runtime.channel)[0][1] == 1, "its engine listens")
     began = time.monotonic()
@@ -37,7 +37,7 @@ def test_given_back_at_once_when_somebody_waits(lw: Lockwork, other: Lockwork, a
     assert not lw.runtime.sticky_cache.all
 
 
-def test_given_back_after_somebody_only_tried(lw: Lockwork, other: Lockwork) -> None:
+def test_released_after_a_try_without_waiting(lw: Lockwork, other: Lockwork) -> None:
     with lw.lock("x", sticky=True):
         pass
 
@@ -124,7 +124,7 @@ def test_asked_twice_it_is_given_back_once(lw: Lockwork, other: Lockwork) -> Non
             assert other.lock("x").inspect().fence == theirs.fence
 
 
-def test_asked_for_a_lock_that_is_not_kept(lw: Lockwork) -> None:
+def test_asked_for_a_lock_that_is_not_sticky(lw: Lockwork) -> None:
     with lw.lock("x") as grant:
         lw.runtime.engine._deliver("!", f"asked {lw.lock('x')._key}")
         lw.runtime.engine._deliver("!", "asked lw:{lock:unheard-of}")
@@ -135,7 +135,7 @@ def test_asked_for_a_lock_that_is_not_kept(lw: Lockwork) -> None:
         assert not grant.lost
 
 
-def test_a_line_that_waits_is_served_in_order(lw: Lockwork, other: Lockwork) -> None:
+def test_waiters_are_served_in_order(lw: Lockwork, other: Lockwork) -> None:
     """A keeper that is busy with its lock does not come before those who wait (L7)."""
     lock = lw.lock("x", sticky=True)
     served: list[str] = []

@@ -75,15 +75,13 @@ def test_small_jobs_behind_large_ones_are_leased_together(lw: Lockwork, queue: Q
     assert [job.id for job in lease(lw, queue, 200, "s")] == [job.id for job in small]
 
 
-def test_one_free_place_moves_few_of_the_large_jobs_that_are_due(
-    lw: Lockwork, queue: QueueKeys, admin: redis.Redis
-) -> None:
+def test_one_free_slot_moves_few_of_the_large_due_jobs(lw: Lockwork, queue: QueueKeys, admin: redis.Redis) -> None:
     fill(lw, queue, delay=-1)
     assert len(lease(lw, queue, 1)) == 1
     assert admin.zcard(queue.due) >= MANY - FEW
 
 
-def test_notes_count_like_records(lw: Lockwork, queue: QueueKeys) -> None:
+def test_job_notes_count_like_records(lw: Lockwork, queue: QueueKeys) -> None:
     record = record_header.head(1, 5) + b"x"
     lw.runtime.run(enqueue.push(queue, [NewJob(f"{number:05}", record) for number in range(MANY)]))
     held = lease(lw, queue, MANY)

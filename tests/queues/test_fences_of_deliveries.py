@@ -42,7 +42,7 @@ def test_a_clock_that_was_set_back_lowers_no_fence(bench: Bench) -> None:
     assert seen == sorted(set(seen))
 
 
-def test_a_delivery_that_is_told_again_has_its_fence_still(bench: Bench) -> None:
+def test_resent_delivery_keeps_its_fence(bench: Bench) -> None:
     first = _lease(bench, "r0")
     bench.now += SECOND
     assert _lease(bench, "r0", again=True) == first

@@ -114,7 +114,7 @@ def push(app: Any, body: bytes, header: bytes = b"1,1,,;") -> Any:
     ],
     ids=lambda body: repr(body[:24]),
 )
-def test_a_record_of_another_program_goes_dead_and_holds_nobody_up(odd: Any, body: bytes) -> None:
+def test_foreign_record_goes_dead_and_delays_no_job(odd: Any, body: bytes) -> None:
     """celery#1825: a body that could not be unpacked ended the worker, and the next one, and the next."""
     job = push(odd, body)
     with pytest.raises(JobFailed):
@@ -131,7 +131,7 @@ def test_an_unknown_task_goes_dead_with_a_text_that_helps(odd: Any, name: str) -
     assert "imported by the worker's module" in str(caught.value)
 
 
-def test_a_job_that_kills_its_worker_is_buried_after_its_deliveries(odd: Any, history: Any) -> None:
+def test_job_that_kills_its_worker_is_dead_after_max_deliveries(odd: Any, history: Any) -> None:
     """Q5: three deliveries, whatever its retries, and then no fourth."""
     with pytest.raises(JobFailed, match="WorkerDied: its worker died 3 times while it ran"):
         odd.kills_its_process.enqueue(history.path).result(30)

@@ -48,7 +48,7 @@ def test_a_worker_that_sleeps_is_handed_its_job(
         assert own.lw.queue().status().running == 0
 
 
-def test_a_worker_without_a_place_is_handed_nothing(
+def test_worker_without_free_slot_gets_no_job(
     own: Any, own_url: str, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """It was offered the first, and does not sleep while that runs: the second goes to another."""

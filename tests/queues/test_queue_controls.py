@@ -85,7 +85,7 @@ def test_concurrency_is_of_all_workers_together(own: Any, queue: Any, two_proces
     assert most_at_once(history) <= 3
 
 
-def test_a_killed_process_gives_its_places_back(own: Any, queue: Any, two_processes: Started, history: History) -> None:
+def test_killed_process_frees_its_slots(own: Any, queue: Any, two_processes: Started, history: History) -> None:
     """kill -9 while the concurrency is used up: the count is right afterwards, and the other jobs run."""
     queue.limit(concurrency=2)
     own.hold_once.enqueue_many([(history.path,)] * 2)
@@ -99,9 +99,7 @@ def test_a_killed_process_gives_its_places_back(own: Any, queue: Any, two_proces
     assert len(history.lines("ran")) == 4
 
 
-def test_a_killed_worker_gives_its_places_back(
-    own: Any, queue: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_killed_worker_frees_its_slots(own: Any, queue: Any, own_url: str, apps: Path, history: History) -> None:
     """The whole machine dies: another worker finds its lease over."""
     queue.limit(concurrency=1)
     with worker("chores:lw", "--lease", "1", url=own_url, folder=apps) as first:

@@ -141,7 +141,7 @@ def test_bull_2082_a_rate_limited_job_was_dropped(shop: Shop) -> None:
     assert len(shop.reserve(want=200).jobs) == 98
 
 
-def test_solid_queue_546_a_dead_worker_kept_its_places(shop: Shop) -> None:
+def test_solid_queue_546_a_dead_worker_kept_its_slots(shop: Shop) -> None:
     shop.set(concurrency=2)
     shop.push(5)
     assert len(shop.reserve().jobs) == 2
@@ -151,7 +151,7 @@ def test_solid_queue_546_a_dead_worker_kept_its_places(shop: Shop) -> None:
     assert len(shop.reserve(BOB).jobs) == 2
 
 
-def test_solid_queue_761_a_late_outcome_gave_a_place_back_twice(shop: Shop) -> None:
+def test_solid_queue_761_a_late_outcome_freed_a_slot_twice(shop: Shop) -> None:
     """A worker that counts as dead but works on settles jobs that run elsewhere by now."""
     shop.set(concurrency=1)
     shop.push(5)
@@ -190,7 +190,7 @@ def test_the_clock_was_set_back(shop: Shop) -> None:
     assert batch.next_due <= 1.0
 
 
-def test_who_drains_is_told_when_the_last_job_ends(shop: Shop) -> None:
+def test_drain_returns_when_the_last_job_ends(shop: Shop) -> None:
     shop.push(2)
     batch = shop.reserve()
     look = next(

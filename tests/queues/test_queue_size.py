@@ -63,7 +63,7 @@ def test_a_large_batch_says_what_it_has_enqueued(lw: Lockwork) -> None:
     assert lw.queue().status().ready == 2000
 
 
-def test_hooks_are_told_of_what_was_enqueued_before_the_queue_was_full(lw: Lockwork) -> None:
+def test_hooks_run_for_jobs_enqueued_before_the_queue_was_full(lw: Lockwork) -> None:
     told: list[int] = []
 
     @lw.task
@@ -103,7 +103,7 @@ async def test_tasks_that_enqueue_together_are_refused_one_by_one(
     assert (await alw.queue().astatus()).enqueued == 10
 
 
-async def test_those_who_wait_for_replicas_hear_which_error_is_theirs(alw: Lockwork) -> None:
+async def test_callers_waiting_for_replicas_get_their_own_error(alw: Lockwork) -> None:
     """The first are enqueued, though no replica has them; the others are not. Hooks are told of what is enqueued."""
     told: list[int] = []
 

@@ -104,7 +104,7 @@ class Shift:
         return bool(told)
 
 
-def crew(count: int, places: int = 10) -> list[Worker]:
+def worker_processes(count: int, places: int = 10) -> list[Worker]:
     return [Worker(f"w{at}", places, 300 + 700 * at) for at in range(count)]
 
 
@@ -112,7 +112,7 @@ def crew(count: int, places: int = 10) -> list[Worker]:
 @pytest.mark.parametrize("burst", [0, 1, 9])
 def test_the_rate_is_used_though_jobs_come_meanwhile(simulated: Server, count: int, burst: int) -> None:
     """Each of them woke who had been told when to come; it came too early, and was told another moment."""
-    shift = Shift(simulated, "1/100", *crew(count))
+    shift = Shift(simulated, "1/100", *worker_processes(count))
     shift.burst = burst
     shift.push(100)
     shift.work(6)
@@ -121,15 +121,15 @@ def test_the_rate_is_used_though_jobs_come_meanwhile(simulated: Server, count: i
 
 @pytest.mark.parametrize("burst", [1, 9])
 def test_a_slow_rate_is_used_as_well(simulated: Server, burst: int) -> None:
-    shift = Shift(simulated, "1/1000", *crew(1))
+    shift = Shift(simulated, "1/1000", *worker_processes(1))
     shift.burst = burst
     shift.push(100)
     shift.work(17.5)
     assert 17 <= len(shift.begun) <= 18
 
 
-def test_who_was_told_when_to_come_is_left_to_sleep_until_then(simulated: Server) -> None:
-    first, second = crew(2)
+def test_worker_with_retry_at_is_not_woken_earlier(simulated: Server) -> None:
+    first, second = worker_processes(2)
     shift = Shift(simulated, "1/1000", first, second)
     shift.push(2)
     for worker in (first, second):
@@ -143,9 +143,9 @@ def test_who_was_told_when_to_come_is_left_to_sleep_until_then(simulated: Server
     assert len(shift.bench.messages) == 1, "one more may begin"
 
 
-def test_who_knows_no_time_is_told_of_it_all_the_same(simulated: Server) -> None:
+def test_worker_without_timer_is_notified(simulated: Server) -> None:
     """Were the only one who knows it killed, the others would find out when they look by themselves."""
-    first, second = crew(2)
+    first, second = worker_processes(2)
     shift = Shift(simulated, "1/1000", first, second)
     for worker in (first, second):
         shift.ask(worker)
@@ -156,8 +156,8 @@ def test_who_knows_no_time_is_told_of_it_all_the_same(simulated: Server) -> None
     assert [channel for channel, _ in shift.bench.messages] == [second.channel]
 
 
-def test_who_asks_again_keeps_its_turn(simulated: Server) -> None:
-    shift = Shift(simulated, "1/1000", *crew(1))
+def test_waiter_that_asks_again_keeps_its_turn(simulated: Server) -> None:
+    shift = Shift(simulated, "1/1000", *worker_processes(1))
     shift.push(5)
     (worker,) = shift.workers
     shift.ask(worker)
@@ -168,8 +168,8 @@ def test_who_asks_again_keeps_its_turn(simulated: Server) -> None:
         assert abs(worker.looks - looks) < 2000
 
 
-def test_who_was_told_and_leaves_lets_another_know(simulated: Server) -> None:
-    first, second, third = crew(3)
+def test_notified_worker_that_leaves_forwards_the_wakeup(simulated: Server) -> None:
+    first, second, third = worker_processes(3)
     shift = Shift(simulated, "1/100", first, second, third)
     shift.push(5)
     for worker in (first, second, third):
@@ -185,8 +185,8 @@ def test_who_was_told_and_leaves_lets_another_know(simulated: Server) -> None:
     assert abs(second.looks - looks) < 2000
 
 
-def test_whoever_was_told_and_is_killed_is_missed_for_a_second_at_most(simulated: Server) -> None:
-    shift = Shift(simulated, "1/100", *crew(3))
+def test_killed_notified_worker_costs_at_most_a_second(simulated: Server) -> None:
+    shift = Shift(simulated, "1/100", *worker_processes(3))
     shift.burst = 1
     shift.push(100)
     shift.work(1)

@@ -32,7 +32,7 @@ def bench(url: str) -> Iterator[Bench]:
     server.close()
 
 
-def test_who_has_beaten_since_is_not_recovered_although_the_clock_was_set_forward(bench: Bench) -> None:
+def test_session_with_recent_heartbeat_survives_clock_step_forward(bench: Bench) -> None:
     """A heartbeat was held up between the beat that found her overdue and the call that recovers."""
     bench.now += LEASE_MS * 1000 + SECOND
     found = bench.run(leases.beat(QUEUE, {BOB: False}, LEASE_MS, 1.0))

@@ -85,7 +85,7 @@ def test_a_monitor_does_not_count_as_a_worker(simulated: Server, command: str) -
 
 
 @pytest.mark.parametrize("dead", [0, 120])
-def test_as_many_workers_are_told_as_there_are_jobs(simulated: Server, dead: int) -> None:
+def test_one_worker_is_woken_per_job(simulated: Server, dead: int) -> None:
     """However many of them sleep, and behind however many that were killed in their sleep."""
     bench, queue = Bench(simulated, Build()), QueueKeys("sim", "q")
     bench.run(leases.beat(queue, {"host/1/a": True}, 60_000, 1.0))

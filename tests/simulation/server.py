@@ -25,7 +25,7 @@ Command = tuple[Argument, ...]
 
 @dataclass(frozen=True)
 class Build:
-    """The scripts as they run in a simulation; a broken twin edits their text: (script or part, text, other text)."""
+    """The scripts as they run in a simulation; a mutant edits their text: (script or part, text, other text)."""
 
     name: str = "as released"
     edits: tuple[tuple[str, str, str], ...] = ()
@@ -55,8 +55,8 @@ class Build:
 
 
 def _edited(place: str, source: str, text: str, other: str) -> str:
-    if text not in source:  # no AssertionError, which would look as if the twin had been caught
-        raise LookupError(f"a twin edits {text!r}, which {place} no longer contains")
+    if text not in source:  # no AssertionError, which would look as if the mutant had been caught
+        raise LookupError(f"a mutant edits {text!r}, which {place} no longer contains")
     return source.replace(text, other)
 
 

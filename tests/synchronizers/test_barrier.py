@@ -63,7 +63,7 @@ def test_the_index_is_the_order_of_arrival(lw: Lockwork) -> None:
         assert [wait.result() for wait in waits] == [0, 1, 2]
 
 
-def test_who_gives_up_does_not_count(lw: Lockwork) -> None:
+def test_timed_out_party_does_not_count(lw: Lockwork) -> None:
     phase = lw.barrier("phase", 2)
     with pytest.raises(WaitTimeout) as timed_out:
         phase.wait("20ms")

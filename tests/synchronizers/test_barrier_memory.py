@@ -31,7 +31,7 @@ def remembered(server: Server, parties: int) -> int:
     return (int(server.command("HLEN", "sim:{barrier:a}")) - 5) // (parties + 1)
 
 
-def test_who_passed_is_known_for_a_minute(simulated: Server) -> None:
+def test_passed_party_is_remembered_for_a_minute(simulated: Server) -> None:
     bench = Bench(simulated, Build())
     turns(bench, 3, 30)
     assert remembered(simulated, 3) == 30

@@ -71,7 +71,7 @@ def test_one_message_wakes_all_waiters_of_a_process(lw: Lockwork, other: Lockwor
     assert waiting(admin) == 0
 
 
-def test_who_no_longer_waits_is_not_in_the_way(lw: Lockwork, other: Lockwork) -> None:
+def test_timed_out_waiter_blocks_no_other(lw: Lockwork, other: Lockwork) -> None:
     assert not other.latch("boot", 1).wait(0.01)
     assert lw.latch("boot", 1).count_down() == 0
     assert other.latch("boot", 1).wait(0)
@@ -97,7 +97,7 @@ def test_reset_begins_a_new_round(lw: Lockwork, other: Lockwork, admin: redis.Re
     assert lw.latch("boot", 5).inspect().left == 5
 
 
-def test_who_waited_for_a_round_that_opened_passes_although_it_was_reset(lw: Lockwork, admin: redis.Redis) -> None:
+def test_waiter_of_an_opened_round_passes_after_reset(lw: Lockwork, admin: redis.Redis) -> None:
     """Its message is lost with the subscription, and when it looks again the latch is closed anew."""
     boot = lw.latch("boot", 1)
     with ThreadPoolExecutor(1) as pool:

@@ -53,7 +53,7 @@ def test_what_is_refused_takes_nothing(lw: Lockwork) -> None:
 
 
 @both
-def test_who_waits_goes_on_in_time_and_never_early(lw: Lockwork, algorithm: Algorithm) -> None:
+def test_waiter_continues_in_time_and_never_early(lw: Lockwork, algorithm: Algorithm) -> None:
     api = lw.limiter("api", "10/200ms", burst=1 if algorithm == "bucket" else None, algorithm=algorithm)
     began = time.monotonic()
     for _ in range(21):

@@ -66,7 +66,7 @@ async def test_cancelled_at_every_turn_of_the_loop_it_gives_back(alw: Lockwork, 
 
 
 @both
-async def test_cancelled_while_they_wait_they_leave_their_places(alw: Lockwork, algorithm: Algorithm) -> None:
+async def test_cancelled_waiters_free_their_places(alw: Lockwork, algorithm: Algorithm) -> None:
     api = alw.limiter("api", "2/h", algorithm=algorithm)
     await api.aacquire(2)
     before = (await api.ainspect()).full_in
@@ -79,7 +79,7 @@ async def test_cancelled_while_they_wait_they_leave_their_places(alw: Lockwork, 
 
 
 @both
-async def test_callers_that_time_out_lock_nobody_out(alw: Lockwork, algorithm: Algorithm) -> None:
+async def test_timed_out_callers_block_no_other_caller(alw: Lockwork, algorithm: Algorithm) -> None:
     """300 callers leave in the order in which they came: nobody waits behind them any more."""
     api = alw.limiter("api", "10/h", algorithm=algorithm)
     await api.aacquire(10)
@@ -93,7 +93,7 @@ async def test_callers_that_time_out_lock_nobody_out(alw: Lockwork, algorithm: A
 
 
 @both
-async def test_callers_who_stay_move_up_when_others_leave(
+async def test_remaining_callers_move_up_when_others_leave(
     alw: Lockwork, admin: redis.Redis, algorithm: Algorithm
 ) -> None:
     api = alw.limiter("api", "10/s", burst=1 if algorithm == "bucket" else None, algorithm=algorithm)
@@ -119,7 +119,7 @@ async def test_callers_who_stay_move_up_when_others_leave(
     assert all(least - 0.02 < at < least + 2 for least, at in zip(earliest, ended, strict=True)), ended
 
 
-async def test_who_moves_up_keeps_the_rate_and_the_order(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_callers_moving_up_keep_rate_and_order(alw: Lockwork, admin: redis.Redis) -> None:
     """Every other caller leaves, among them some that take more than one unit."""
     wide = alw.limiter("wide", "20/s", burst=3)
     await wide.aacquire(3)
@@ -146,7 +146,7 @@ async def test_who_moves_up_keeps_the_rate_and_the_order(alw: Lockwork, admin: r
     assert 0.45 < ended[-1][0] - began < 0.85, "15 units at 20 a second, not 35"
 
 
-async def test_a_place_that_is_given_back_goes_to_the_next_in_line(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_freed_slot_goes_to_next_waiter(alw: Lockwork, admin: redis.Redis) -> None:
     """Who comes then gets the place behind, not one beside it: that would be one too many."""
     api = alw.limiter("api", "10/s", burst=1)
     await api.aacquire()
@@ -164,7 +164,7 @@ async def test_a_place_that_is_given_back_goes_to_the_next_in_line(alw: Lockwork
     await second
 
 
-def test_ctrl_c_while_waiting_gives_the_place_back(lw: Lockwork, url: str) -> None:
+def test_ctrl_c_while_waiting_removes_the_waiter(lw: Lockwork, url: str) -> None:
     api = lw.limiter("api", "1/h")
     api.acquire()
     before = api.inspect().full_in
@@ -207,7 +207,7 @@ def test_a_limiter_that_lost_a_key_goes_on(lw: Lockwork, admin: redis.Redis, key
     assert all(admin.ttl(left) > 0 for left in admin.scan_iter())
 
 
-def test_a_place_is_given_back_although_the_server_is_out_of_memory(lw: Lockwork, admin: redis.Redis) -> None:
+def test_slot_is_freed_when_server_is_out_of_memory(lw: Lockwork, admin: redis.Redis) -> None:
     api = lw.limiter("api", "2/h")
     api.acquire(2)
     before = api.inspect().full_in

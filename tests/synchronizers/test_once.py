@@ -70,7 +70,7 @@ def test_a_failure_is_kept_too(lw: Lockwork) -> None:
     assert report.inspect().state == "failed"
 
 
-def test_who_comes_while_it_runs_waits_for_it(lw: Lockwork) -> None:
+def test_caller_during_a_run_waits_for_it(lw: Lockwork) -> None:
     inside, go = threading.Event(), threading.Event()
     got: list[str] = []
 

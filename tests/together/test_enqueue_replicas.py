@@ -72,7 +72,7 @@ def test_too_few_replicas_enqueue_it_all_the_same(pair: Pair) -> None:
         assert lw.queue().status().ready == 2501
 
 
-async def test_each_task_hears_of_its_own_job(pair: Pair) -> None:
+async def test_each_task_gets_its_own_job(pair: Pair) -> None:
     async with Lockwork(pair.url) as lw:
         ship = ship_of(lw, 2)
         ended = await asyncio.gather(*(ship.aenqueue(number) for number in range(20)), return_exceptions=True)

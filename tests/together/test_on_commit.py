@@ -259,7 +259,7 @@ def test_bad_arguments_are_refused_at_once(lw: Lockwork, ship: Ship, engine: Any
     assert waiting(lw) == []
 
 
-def test_a_server_that_is_away_is_told_after_the_commit(
+def test_unreachable_server_raises_after_the_commit(
     admin: redis.Redis, proxy: Proxy, engine: Any, opened: Callable[[], Any]
 ) -> None:
     with Lockwork(proxy.url, patience=0.05) as lw:

@@ -48,7 +48,7 @@ def test_it_is_no_lock_of_the_app(lw: Lockwork) -> None:
         pass
 
 
-def test_the_next_in_line_gets_it(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
+def test_next_waiter_gets_the_lock(lw: Lockwork, other: Lockwork, ship: Ship) -> None:
     grant = lw.queue("mail").lock("a").acquire()
     seen: list[int] = []
 

@@ -101,7 +101,7 @@ def test_what_a_task_has_can_be_taken_away_from_a_single_job(app: Lockwork) -> N
     assert made.options(retries=7).call().record.startswith(b"1,8/9,")
 
 
-def test_the_last_word_about_the_pauses_counts(app: Lockwork) -> None:
+def test_the_last_pause_setting_counts(app: Lockwork) -> None:
     task = app.task(print).options(backoff=["1s", "2s"]).options(backoff="5s")
     extra = msgspec.json.decode(task.call().record.partition(b";")[2])[3]
     assert job_options.carried(extra, RunOptions()).backoff == 5.0

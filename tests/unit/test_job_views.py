@@ -35,6 +35,6 @@ def test_a_record_that_is_no_call_has_no_task(record: bytes) -> None:
     assert (found.task, found.tags) == (None, ())
 
 
-def test_notes_that_are_no_json_are_none() -> None:
+def test_job_notes_without_valid_json_are_none() -> None:
     found = snapshot("a", "mail", seen(b"{}", note=Note("{", {"one": "1", "odd": _DEEP.decode()})))
     assert (found.progress, found.checkpoints) == (None, {"one": 1, "odd": None})

@@ -66,7 +66,7 @@ def test_hints_are_followed_at_once_until_there_are_too_many() -> None:
     assert hints.take(now + 1.0) == now + 1.0
 
 
-def test_messages_that_nobody_waits_for_are_bounded_in_size() -> None:
+def test_unclaimed_messages_are_bounded_in_size() -> None:
     mail = Mailboxes()
     for number in range(2000):
         mail.deliver(f"ticket {number}", "x" * 20_000)

@@ -146,7 +146,7 @@ def test_probes_say_why(shift: Any, own_url: str, apps: Path, ask: Any) -> None:
             assert (reply.status, reply.read()) == (200, b"")
 
 
-def test_clients_that_say_nothing_keep_nobody_out(own_url: str, apps: Path, ask: Any) -> None:
+def test_silent_clients_block_no_other_client(own_url: str, apps: Path, ask: Any) -> None:
     port = free_port()
     with worker("shift:lw", "--health-port", str(port), url=own_url, folder=apps) as process:
         until(lambda: ask(port, "/readyz")[0] == 200, "it is ready")
@@ -160,7 +160,7 @@ def test_clients_that_say_nothing_keep_nobody_out(own_url: str, apps: Path, ask:
                 connection.close()
 
 
-def test_clients_that_say_little_at_a_time_keep_nobody_out(monkeypatch: pytest.MonkeyPatch, ask: Any) -> None:
+def test_slow_clients_block_no_other_client(monkeypatch: pytest.MonkeyPatch, ask: Any) -> None:
     """Each byte comes in time, and the last one never: all places would be theirs."""
     monkeypatch.setattr(serving, "_AT_ONCE", 2)
     monkeypatch.setattr(serving, "_PATIENCE", 1.0)

@@ -146,7 +146,7 @@ def test_what_was_set_up_is_taken_down_then_too(mortal: MortalServer, tmp_path: 
 
 
 @pytest.mark.timeout(120)
-def test_a_process_that_dies_while_the_server_is_away_is_made_good_for(
+def test_process_that_dies_during_outage_is_replaced(
     mortal: MortalServer, load: Load, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """Its jobs do not wait for the end of its lease."""
@@ -165,7 +165,7 @@ def test_a_process_that_dies_while_the_server_is_away_is_made_good_for(
 
 
 @pytest.mark.timeout(120)
-def test_a_process_that_has_done_its_work_waits_for_the_server_to_hear_of_it(
+def test_finished_process_waits_until_outcomes_are_stored(
     mortal: MortalServer, load: Load, apps: Path, history: History, tmp_path: Path
 ) -> None:
     """Nobody told it to hurry. What became of its job would be lost, and the job would run again."""

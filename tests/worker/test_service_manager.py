@@ -81,7 +81,7 @@ def test_ready_alive_and_stopping(
 def test_a_frozen_supervisor_gives_no_sign_of_life(
     own_url: str, apps: Path, manager: Manager, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broken twin of the test above: who is stopped must not be taken as alive."""
+    """The mutant of the test above: who is stopped must not be taken as alive."""
     monkeypatch.setenv("WATCHDOG_USEC", "200000")
     with worker("shift:lw", url=own_url, folder=apps) as process:
         until(lambda: manager.heard().count("WATCHDOG=1") >= 2, "it gives signs of life")

@@ -23,7 +23,7 @@ def test_a_plain_list_is_strict_order(shift: Any, own_url: str, apps: Path, hist
     assert "".join(line["queue"] for line in history.lines("ran")) == "a" * 10 + "b" * 10
 
 
-def test_weights_share_the_places_out(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_weights_share_the_slots(shift: Any, own_url: str, apps: Path, history: History) -> None:
     """Prefetch or strict priority would starve the light queue (celery#3434)."""
     shift.mark_b.enqueue_many([(history.path,)] * 100)
     shift.mark_a.enqueue_many([(history.path,)] * 100)
@@ -34,7 +34,7 @@ def test_weights_share_the_places_out(shift: Any, own_url: str, apps: Path, hist
     assert 17 <= lines[:100].count("a") <= 23
 
 
-def test_a_queue_that_refuses_us_holds_nobody_up(shift: Any, own_url: str, apps: Path, history: History) -> None:
+def test_queue_that_refuses_us_delays_no_other(shift: Any, own_url: str, apps: Path, history: History) -> None:
     with redis.Redis.from_url(own_url) as admin:
         admin.set("lw:{q:a}:ready:1", "somebody else's")
         with worker("shift:lw", "--queues", "a,b", "-c", "2", url=own_url, folder=apps) as process:

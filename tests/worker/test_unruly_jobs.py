@@ -25,7 +25,7 @@ def unruly(own_url: str, apps: Path) -> Iterator[Any]:
         yield module
 
 
-def test_a_program_of_a_job_does_not_hear_what_is_told_to_its_worker(unruly: Any, own_url: str, apps: Path) -> None:
+def test_signals_to_the_worker_do_not_reach_a_jobs_program(unruly: Any, own_url: str, apps: Path) -> None:
     """It finds an empty standard input, and not the line on which the worker process is told to stop."""
     with worker("unruly:lw", "--grace", "10m", url=own_url, folder=apps) as process:
         job = unruly.starts_a_program_that_reads.enqueue()

@@ -126,9 +126,7 @@ def test_a_worker_that_stops_starts_no_such_job_twice(
     assert [(line["id"], line["attempt"]) for line in history.lines("ran")] == [(begun.id, 1), (waiting.id, 1)]
 
 
-def test_who_recovers_a_machine_names_its_dead_and_tells_hooks(
-    mortal: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_recovery_of_a_machine_runs_dead_hooks(mortal: Any, own_url: str, apps: Path, history: History) -> None:
     with worker("mortal:lw", "--lease", "2s", url=own_url, folder=apps) as frozen:
         jobs = [mortal.starts_once.enqueue() for _ in range(12)]
         history.wait(12)
@@ -166,7 +164,7 @@ def test_a_job_that_a_frozen_worker_was_handed_did_not_begin(
                 os.kill(pid, signal.SIGCONT)
 
 
-def test_a_job_that_kills_who_is_handed_it_starts_no_more_often(
+def test_job_that_kills_its_worker_starts_at_most_max_deliveries(
     mortal: Any, own_url: str, apps: Path, history: History
 ) -> None:
     """Its worker dies before it could confirm that it has the job; a process that was seen to die did not sleep."""
@@ -180,7 +178,7 @@ def test_a_job_that_kills_who_is_handed_it_starts_no_more_often(
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_deserted_process_leases_nothing(
+def test_child_without_supervisor_leases_no_jobs(
     mortal: Any, own_url: str, apps: Path, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     number: int,
 ) -> None:  # fmt: skip

@@ -82,7 +82,7 @@ async def test_a_resignation(alw: Lockwork, rival: Lockwork) -> None:
     assert (await swept(resign, clean)).ended > 5
 
 
-async def test_a_candidate_in_line(alw: Lockwork, rival: Lockwork) -> None:
+async def test_a_waiting_candidate(alw: Lockwork, rival: Lockwork) -> None:
     async def stand() -> None:
         async with alw.election("boss") as election:
             await election.await_()
@@ -96,7 +96,7 @@ async def test_a_candidate_in_line(alw: Lockwork, rival: Lockwork) -> None:
         assert (await swept(stand, clean, most=40)).ended == 40
 
 
-async def test_a_candidate_in_line_who_becomes_the_leader(alw: Lockwork, rival: Lockwork) -> None:
+async def test_a_waiting_candidate_becomes_leader(alw: Lockwork, rival: Lockwork) -> None:
     calls = Calls()
     lock = rival.lock("election:boss")
 

@@ -77,7 +77,7 @@ async def test_asyncio(url: str, alw: Lockwork) -> None:
     assert events == ["gain", "loss", "gain", "loss"]
 
 
-def test_a_lost_lease_is_told_and_it_stands_again(lw: Lockwork, admin: redis.Redis) -> None:
+def test_candidate_is_notified_of_lost_lease_and_stands_again(lw: Lockwork, admin: redis.Redis) -> None:
     lost = threading.Event()
     with lw.election("x", on_loss=lambda _: lost.set()) as election:
         assert election.wait(30)
@@ -136,14 +136,14 @@ async def test_cancelled_while_it_steps_down_it_gives_the_leadership_up(url: str
             assert await able.await_(30)
 
 
-def test_it_stops_while_it_stands_in_line(url: str, lw: Lockwork) -> None:
+def test_it_stops_while_it_waits(url: str, lw: Lockwork) -> None:
     with Lockwork(url) as rival, rival.lock("election:x"):
         with lw.election("x"):
             until(lambda: rival.lock("election:x").inspect().waiters == 1, "it stands in line")
         assert rival.lock("election:x").inspect().waiters == 0
 
 
-async def test_it_stops_while_it_stands_in_line_asyncio(url: str, alw: Lockwork) -> None:
+async def test_it_stops_while_it_waits_asyncio(url: str, alw: Lockwork) -> None:
     async with Lockwork(url) as rival, rival.lock("election:x"):
         async with alw.election("x"):
             while not (await rival.lock("election:x").ainspect()).waiters:

@@ -36,7 +36,7 @@ class Diary:
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["with its data", "empty"])
-def test_the_leader_steps_down_and_somebody_leads_again(mortal: MortalServer, *, empty: bool) -> None:
+def test_leader_steps_down_and_another_leads(mortal: MortalServer, *, empty: bool) -> None:
     diaries = [Diary(), Diary()]
     with ExitStack() as stack:
         elections: list[Election] = []

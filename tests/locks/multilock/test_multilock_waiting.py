@@ -14,7 +14,7 @@ from lockwork import LockTimeout, Lockwork
 from processes import until
 
 
-def test_nobody_is_passed_by(lw: Lockwork, other: Lockwork) -> None:
+def test_no_waiter_is_overtaken(lw: Lockwork, other: Lockwork) -> None:
     """Not waiting, it takes nothing that others wait for."""
     with other.lock("a"), ThreadPoolExecutor(1) as pool:
         turn = pool.submit(lambda: other.lock("a", wait=30).acquire().release())

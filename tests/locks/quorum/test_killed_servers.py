@@ -77,7 +77,7 @@ def test_the_lock_goes_on_when_a_server_is_killed(
 
 
 def test_a_quorum_of_one_is_caught(three: list[MortalServer], quorum: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broken twin: one vote is enough."""
+    """The mutant: one vote is enough."""
     monkeypatch.setattr("lockwork.protocol.locks.quorum.majority", lambda servers: 1)
     monkeypatch.setattr("lockwork.locks.quorum_lock.majority", lambda servers: 1)
     assert second_holder(three, quorum, 1, empty=True)
@@ -183,5 +183,5 @@ def test_nobody_overlaps_while_servers_are_killed(three: list[MortalServer], quo
 
 
 def test_an_overlap_is_caught(three: list[MortalServer], quorum: Make) -> None:
-    """The broken twin: everybody has another lock."""
+    """The mutant: everybody has another lock."""
     assert any(turns(three, quorum, 1, names=("x", "y", "z"))[0] for _ in range(10))

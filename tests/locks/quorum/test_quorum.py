@@ -83,7 +83,7 @@ def test_without_a_majority_nobody_gets_it(quorum: Make, servers: Servers) -> No
         pass
 
 
-def test_a_failed_try_is_withdrawn_everywhere(quorum: Make, servers: Servers) -> None:
+def test_failed_acquire_is_undone_on_all_servers(quorum: Make, servers: Servers) -> None:
     """node-redlock #369: a retry must not be blocked by what its own first try left behind."""
     mine, other = quorum(), quorum()
     with other.lock("x"):

@@ -241,7 +241,7 @@ def test_force_release_and_who_held_it(lw: Lockwork, url: str) -> None:
     assert doc.force_release() == 0
 
 
-def test_a_lost_lease_is_told_on_exit(lw: Lockwork) -> None:
+def test_lost_lease_raises_on_exit(lw: Lockwork) -> None:
     doc = lw.rwlock("doc", lease=0.1)
     with pytest.raises(LockLost, match="read lock 'doc'"), doc.read() as grant:
         until(lambda: grant.lost, "the lease ended")

@@ -81,7 +81,7 @@ async def test_readers_and_writers_never_overlap(alw: Lockwork) -> None:
     assert (await doc.ainspect()).readers == 0
 
 
-def test_readers_who_waited_for_a_writer_start_together(lw: Lockwork) -> None:
+def test_readers_behind_a_writer_start_together(lw: Lockwork) -> None:
     """Redisson #1542: readers that had waited for a writer were let in one after the other."""
     doc = lw.rwlock("doc")
     together = threading.Barrier(5)
@@ -222,7 +222,7 @@ def test_one_key_that_ends_by_itself(lw: Lockwork, admin: redis.Redis) -> None:
     assert 0 < admin.ttl(key) <= 60
 
 
-async def test_a_great_crowd_of_readers_starts_together(alw: Lockwork) -> None:
+async def test_many_readers_start_together(alw: Lockwork) -> None:
     """More than one script hands out: who is next goes on at once."""
     doc = alw.rwlock("doc")
     inside = asyncio.Barrier(250)

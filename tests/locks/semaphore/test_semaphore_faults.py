@@ -41,7 +41,7 @@ def test_permits_of_a_killed_holder_come_back(lw: Lockwork, url: str) -> None:
     assert gpu.available() == 3
 
 
-def test_a_holder_whose_lease_ended_is_told_and_gives_nothing_back_twice(lw: Lockwork) -> None:
+def test_holder_of_ended_lease_is_notified_and_releases_once(lw: Lockwork) -> None:
     gpu = lw.semaphore("gpu", 2, lease=0.2)
     late = gpu.acquire()
     grants = [lw.semaphore("gpu", 2, wait=10).acquire() for _ in range(2)]

@@ -14,7 +14,7 @@ from lockwork.protocol.effects import Argument, script_call
 from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.overview import with_tags
 from model.bench import SECOND, Bench
-from model.locks.line_model import CHANNELS, Asker, LineModel, Wakes
+from model.locks.waiters_model import CHANNELS, Asker, WaitersModel, Wakes
 
 _OWNERS = [("far.host/1/x", "1:ann"), ("far.host/1/x", "2:bob"), ("near/2/y", "3:eve"), ("near/2/y", "4:joe"),
            ("gone/3/z", "5:kim"), ("gone/3/z", "6:lea")]  # fmt: skip
@@ -50,7 +50,7 @@ class ExactMachine(RuleBasedStateMachine):
         for process in _HEARD:
             bench.hear(CHANNELS + process)
         self.wakes = Wakes({CHANNELS + process for process in _HEARD}, [])
-        self.locks = {key: LineModel(key, self.wakes) for key in (keys.lock("sim", name) for name in self.names)}
+        self.locks = {key: WaitersModel(key, self.wakes) for key in (keys.lock("sim", name) for name in self.names)}
         self.requests = 0
         self.askers = [self._asker(who) for who in range(len(_OWNERS))]
         self.given: list[Given] = []

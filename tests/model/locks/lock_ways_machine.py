@@ -10,7 +10,7 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.locks.grants import CLAIM_MS
 from model.bench import Bench
 from model.locks.exact_machine import EVERYBODY, LEASES, ONCE, PROCESSES, SENT, WHO, ExactMachine, Given, Sent
-from model.locks.line_model import SECRET, Asker
+from model.locks.waiters_model import SECRET, Asker
 
 _KEY = keys.lock("sim", "a")
 _MINIMUM = st.sampled_from([0, 0, 1, 800, 10_000])

@@ -9,7 +9,7 @@ from lockwork.protocol.effects import Argument
 from lockwork.protocol.locks.grants import CLAIM_MS
 from model.bench import Bench
 from model.locks.exact_machine import EVERYBODY, ONCE, SENT, WHO, ExactMachine, Given, Sent
-from model.locks.line_model import SECRET, Asker
+from model.locks.waiters_model import SECRET, Asker
 
 _LEASES = st.sampled_from([2, 500, 2000, 2000, 20_000, 20_000])
 

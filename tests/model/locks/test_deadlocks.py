@@ -108,7 +108,7 @@ def keeps_it(system: Sequence[Resource]) -> set[str]:
     }
 
 
-def test_who_waits_for_ever() -> None:
+def test_wait_without_timeout() -> None:
     check(waiting_on)
 
 

@@ -11,11 +11,11 @@ from simulation.server import Build, Server
 _TICKET = "ticket = join()"
 _RISE = ("parts/lock_waiters", "(tonumber(last) or 0) + 1", "(tonumber(last) or 0)")
 _CLOCK = ("parts/lock_waiters", "if fence < now then", "if fence == 0 then")
-TWINS = (
-    Build("last come, first served", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
+MUTANTS = (
+    Build("serves the newest waiter first", (("parts/ask", _TICKET, f"{_TICKET} line.head = ticket"),)),
     Build("anybody may release", (("lock_release", "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
     Build("a fence that stays", (_RISE, _CLOCK)),
-    Build("dead waiters are served", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
+    Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
     Build("revives a lapsed grant", (("lock_renew", " and deadline > now then", " then"),)),
 )
 
@@ -24,6 +24,6 @@ def test_a_lock_does_what_its_model_says(simulated: Server) -> None:
     check(LockMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_lock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(LockMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_lock_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LockMachine, simulated, mutant)

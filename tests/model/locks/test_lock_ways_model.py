@@ -15,16 +15,16 @@ _MINE = "if held[1] == owner and held[2] == request and deadline > now then"
 _MINIMUM = "if at_least and left > 0 then"
 _LEAVES = "    leave(request)\n    save_waiters()\n    return"
 _PLACES = "parts/waiters"
-TWINS = (
+MUTANTS = (
     Build("adoption without a higher fence", (("lock_adopt", _GRANT, f"{_GRANT} {_SAME}"),)),
     Build("adopted twice", (("lock_adopt", "held[1] ~= old_owner or held[3] ~= old_fence or deadline", "deadline"),)),
     Build("adopted under an old fence", (("lock_adopt", "or held[3] ~= old_fence or", "or"),)),
     Build("adopted too late", (("lock_adopt", "or deadline <= now then return", "then return"),)),
     Build("an adopter's own call sent again is refused", (("lock_adopt", _MINE, "if false then"),)),
-    Build("adoption does not warn the line", (("lock_adopt", "if held[5] then warn", "if false then warn"),)),
-    Build("adoption loses the line", (("lock_adopt", "\nkeep(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)),
+    Build("adoption does not notify the waiters", (("lock_adopt", "if held[5] then warn", "if false then warn"),)),
+    Build("adoption loses the waiters", (("lock_adopt", "\nkeep(ends, fence)", "\nredis.call('HDEL', lock, 't')"),)),
     Build("force ends any grant", (("lock_force", "held[2] ~= fence", "false"),)),
-    Build("force passes the line by", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
+    Build("force release skips the waiters", (("lock_force", "pass(held[2], held[4], held[5])", _NOT_ON),)),
     Build("force ends what has ended", (("lock_force", " or tonumber(held[3]) <= now then", " then"),)),
     Build("force sent again says that nobody held it", (("lock_force", "return again and 1 or 0", "return 0"),)),
     Build("a minimum is forgotten", (("lock_release", _MINIMUM, "if false then"),)),
@@ -35,31 +35,40 @@ TWINS = (
     Build("tags are taken for a process", (("parts/ask", "'^~([^;]*)%.'", "'^~(.*)%.'"),)),
     Build("another request of an owner is its grant", (("parts/ask", "if held[2] == request then", "if true then"),)),
     Build("a new request leaves its old place", (("parts/ask", "      leave(request)\n", ""),)),
-    Build("who does not wait keeps its place", (("parts/ask", _LEAVES, "    return"),)),
+    Build("a caller that does not wait stays queued", (("parts/ask", _LEAVES, "    return"),)),
     Build("a renewal shortens", (("lock_renew", "if now + lease * 1000 >= deadline then", "if true then"),)),
     Build("only the first is renewed", (("lock_renew", "deadline > now then", "index == 1 and deadline > now then"),)),
-    Build("withdrawn but not handed on", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
+    Build("withdrawn grant is not handed over", (("parts/withdraw", "pass(held[3], held[5], held[6])", _NOT_ON),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
-    Build("the deaf count as warned", (("parts/lock_waiters", "and listening(waiter[5])", ""),)),
+    Build("an unsubscribed waiter counts as notified", (("parts/lock_waiters", "and listening(waiter[5])", ""),)),
     Build("a hand-over for a whole lease", (("parts/ask", "math.min(lease, claim), request", "lease, request"),)),
     Build("the second looks as late as the last", (("parts/ask", "math.min(ahead * 50, LATE)", "LATE"),)),
     Build("a place ends late", ((_PLACES, "if waiter[1] > now then\n", "if waiter[1] >= now then\n"),)),
     Build("the dead are handed the lock", ((_PLACES, "if present(waiter) then return", "if true then return"),)),
-    Build("nobody is handed it who was deaf", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
-    Build("who was deaf is handed it for ever", ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),)),
-    Build("a whole claim for the deaf", (("parts/lock_waiters", "claim_of(waiter, waiter[2])", "waiter[2]"),)),
-    Build("who asks is silent all the same", ((_PLACES, "line.silent[channel] = nil", ""),)),
-    Build("passed over means out of the line", ((_PLACES, "if ticket < line.head then", "if false then"),)),
+    Build("never hands over to a waiter that was unsubscribed", ((_PLACES, "(waiter[DEAF] and", "(false and"),)),
+    Build(
+        "a waiter that was unsubscribed is handed the lock forever",
+        ((_PLACES, "waiter[LOOKS] + DEAF_LATE * 1000 > now", "true"),),
+    ),
+    Build(
+        "a whole claim for waiters without a subscription",
+        (("parts/lock_waiters", "claim_of(waiter, waiter[2])", "waiter[2]"),),
+    ),
+    Build("a waiter that asks counts as silent", ((_PLACES, "line.silent[channel] = nil", ""),)),
+    Build("a skipped waiter is removed", ((_PLACES, "if ticket < line.head then", "if false then"),)),
     Build("a claim counts for nothing", (("parts/ask", "tonumber(ends) == tonumber(held[4] or nil)", "ends"),)),
-    Build("only who asks is first again", ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),)),
+    Build(
+        "only a waiter that asks is first again",
+        ((_PLACES, "math.min(line.head, line.bottom or line.head)", "line.head"),),
+    ),
     Build("passed over for ever", ((_PLACES, "if bottom then tidy() end", ""),)),
-)  # fmt: skip
+)
 
 
 def test_a_lock_answers_in_every_way_as_its_model_foretells(simulated: Server) -> None:
     check(LockWaysMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_way_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(LockWaysMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_way_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LockWaysMachine, simulated, mutant)

@@ -23,23 +23,31 @@ _PASS = "    pass(held[2], held[4], held[5])\n"
 _PROBLEM = "  if problem then reply[at] = problem end\n"
 _STOP = "  if reply[at] == 0 then return reply end\n"
 _WITHDRAW = "withdraw(owner, request)"
-TWINS = (
+MUTANTS = (
     Build("what comes behind is kept while it waits", (("multi_acquire", _BEHIND, ""),)),
     Build("refused, it keeps what comes behind", (("multi_acquire", _BEHIND, f"if wait then {_BEHIND} end"),)),
     Build("refused, it keeps what came before", (("multi_acquire", _BEFORE, ""),)),
     Build("refused, all but the first goes back", (("multi_acquire", _BEFORE, "withdraw_from(2, at - 1)\n"),)),
     Build("waiting, it gives back what it has", (("multi_acquire", _BEHIND, f"{_BEHIND} withdraw_from(1, at - 1)\n"),)),
     Build("granted although one is missing", (("multi_acquire", _MISSING, ""),)),
-    Build("a place in every line", (("multi_acquire", _MISSING, ""), ("multi_acquire", _BEHIND, ""),
-                                    ("multi_acquire", "return reply", _ALL_OR_LATER))),
+    Build(
+        "a waiter on every lock",
+        (
+            ("multi_acquire", _MISSING, ""),
+            ("multi_acquire", _BEHIND, ""),
+            ("multi_acquire", "return reply", _ALL_OR_LATER),
+        ),
+    ),
     Build("collected from the last to the first", (("multi_acquire", "local reply", f"{_BACKWARDS} local reply"),)),
     Build("it asks anew too late", (("multi_acquire", _ASKS, "check"),)),
     Build("it asks anew at once", (("multi_acquire", "math.max(check, 1)", "check"),)),
-    Build("who has nothing asks as often", (("multi_acquire", "if at > 1 then check", "if true then check"),)),
+    Build(
+        "a waiter without any lock polls as often", (("multi_acquire", "if at > 1 then check", "if true then check"),)
+    ),
     Build("the fence of the first for all", (("multi_acquire", _FENCE, f"= reply[3] or {_FENCE[2:]}"),)),
     Build("a whole lease at every hand-over", (("multi_acquire", "lease, claim, wait", "lease, lease, wait"),)),
     Build("only the first is withdrawn", (("multi_abandon", _WITHDRAW, f"if _ == 1 then {_WITHDRAW} end"),)),
-    Build("withdrawn from the line alone", (("parts/withdraw", "pass(held[3], held[5], held[6])", "leave(request)"),)),
+    Build("only the waiter is withdrawn", (("parts/withdraw", "pass(held[3], held[5], held[6])", "leave(request)"),)),
     Build("anybody may withdraw a grant", (("parts/withdraw", _MINE, "held[1] and"),)),
     Build("an owner withdraws all its requests", (("parts/withdraw", "held[2] == request and", ""),)),
     Build("only the first is released", (("multi_release", _PASS, f"if at == 1 then {_PASS} end\n"),)),
@@ -50,15 +58,15 @@ TWINS = (
     Build("one that is gone stops the others", (("multi_release", _PROBLEM, _STOP),)),
     Build("too late is in time", (("multi_release", _IN_TIME, "1"),)),
     Build("a release sent again is a loss", (("multi_release", "again and 1 or 0", "0"),)),
-    Build("dead waiters are served", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
-    Build("one line for all locks", (("parts/withdraw", "(lock, held[5]", "(locks[1], held[5]"),)),
-)  # fmt: skip
+    Build("grants to dead waiters", (("parts/waiters", "if waiter[1] > now then\n", "if true then\n"),)),
+    Build("one wait queue for all locks", (("parts/withdraw", "(lock, held[5]", "(locks[1], held[5]"),)),
+)
 
 
 def test_multilocks_answer_as_their_model_foretells(simulated: Server) -> None:
     check(MultilockMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_multilock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(MultilockMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_multilock_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(MultilockMachine, simulated, mutant)

@@ -12,13 +12,13 @@ from model.locks.quorum_machine import QuorumMachine
 from simulation.server import Build, Server
 
 Majority = Callable[[int], int]
-TWINS = (
+MUTANTS = (
     Build(
         "another's grant is taken for one's own",
         (("lock_raise", "held[1] ~= owner or held[2] ~= request or deadline", "deadline"),),
     ),
     Build(
-        "whoever renews has it",
+        "any renewal counts as holding",
         (("lock_renew", "held[1] == owner and held[2] == fence and deadline > now", "held[1]"),),
     ),
 )
@@ -43,9 +43,9 @@ def test_a_quorum_does_what_its_model_says(simulated: Server) -> None:
     check(QuorumMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_server_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(QuorumMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_server_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(QuorumMachine, simulated, mutant)
 
 
 @pytest.mark.parametrize("majority", [a_half, everybody], ids=lambda majority: majority.__name__)

@@ -8,7 +8,7 @@ from model.bench import check, check_caught
 from model.locks.register_machine import RegisterMachine
 from simulation.server import Build, Server
 
-TWINS = (
+MUTANTS = (
     Build("no fence", (("register_set", "if asked < fence then", "if false then"),)),
     Build("the holder writes once only", (("register_set", "if strict then", "if true then"),)),
     Build("strict is not", (("register_set", "if strict then", "if false then"),)),
@@ -21,6 +21,6 @@ def test_a_register_does_what_its_model_says(simulated: Server) -> None:
     check(RegisterMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_register_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(RegisterMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_register_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(RegisterMachine, simulated, mutant)

@@ -9,9 +9,9 @@ from model.locks.shared_machine import PlainMachine, TimestampMachine
 from simulation.server import Build, Server
 
 _OURS = "redis.call('GET', key) == token"
-PLAIN_TWINS = (
-    Build("deletes a stranger's key", (("plain_release", _OURS, "true"),)),
-    Build("renews a stranger's key", (("plain_renew", "redis.call('GET', key) == token", "true"),)),
+PLAIN_MUTANTS = (
+    Build("deletes a foreign key", (("plain_release", _OURS, "true"),)),
+    Build("renews a foreign key", (("plain_renew", "redis.call('GET', key) == token", "true"),)),
     Build("a renewal shortens", (("plain_renew", "math.max(redis.call('PTTL', key), ", "math.max(0, "),)),
     Build("does not know its own token", (("plain_acquire", "redis.call('GET', key) ~= token", "true"),)),
     Build("SETNX without an expiry", (("plain_acquire", ", 'NX', 'PX', lease)", ", 'NX')"),)),
@@ -19,9 +19,9 @@ PLAIN_TWINS = (
     Build("leaves the key without an expiry", (("plain_acquire", "missing > 0 and", "false and"),)),
     Build("a repeated release is a loss", (("plain_release", "return again and 1 or 0", "return 0"),)),
 )  # fmt: skip
-TIMESTAMP_TWINS = (
-    Build("deletes a stranger's key", (("timestamp_release", "owner == digits", "true"),)),
-    Build("renews a stranger's key", (("timestamp_renew", "owner == digits", "true"),)),
+TIMESTAMP_MUTANTS = (
+    Build("deletes a foreign key", (("timestamp_release", "owner == digits", "true"),)),
+    Build("renews a foreign key", (("timestamp_renew", "owner == digits", "true"),)),
     Build("revives what is past", (("timestamp_renew", " and ends > now", ""),)),
     Build("a renewal shortens", (("timestamp_renew", "wanted > ends and", "true and"),)),
     Build("takes what is taken", (("timestamp_acquire", "ends > now then", "ends > now + 10000000 then"),)),
@@ -38,15 +38,15 @@ def test_a_plain_lock_does_what_its_model_says(simulated: Server) -> None:
     check(PlainMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", PLAIN_TWINS, ids=lambda twin: twin.name)
-def test_a_broken_plain_lock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(PlainMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", PLAIN_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_plain_lock_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(PlainMachine, simulated, mutant)
 
 
 def test_a_timestamp_lock_does_what_its_model_says(simulated: Server) -> None:
     check(TimestampMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TIMESTAMP_TWINS, ids=lambda twin: twin.name)
-def test_a_broken_timestamp_lock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(TimestampMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", TIMESTAMP_MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_timestamp_lock_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(TimestampMachine, simulated, mutant)

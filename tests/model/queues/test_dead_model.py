@@ -12,7 +12,7 @@ _KEPT = "if last[1] >= step then return last[2] end"
 _FRESH = "if anew then redis.call('HDEL', tries, unpack(ids)) end"
 _SAME = "low < high do"
 _CLEARED = "for place = 1, 5 do\n  local most"
-TWINS = (
+MUTANTS = (
     Build("a repeated step is done again", (("parts/step", _KEPT, ""),)),
     Build("a revived job stays dead, too", (("dead_retry", "redis.call('ZREM', dead, id)", ""),)),
     Build("attempts never begin anew", (("dead_retry", _FRESH, ""),)),
@@ -38,6 +38,6 @@ def test_a_dead_set_does_what_its_model_says(simulated: Server) -> None:
     check(DeadMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_dead_set_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(DeadMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_dead_set_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(DeadMachine, simulated, mutant)

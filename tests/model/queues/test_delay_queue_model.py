@@ -11,7 +11,7 @@ from simulation.server import Build, Server
 _PART = "parts/dq"
 _DUE = "ZRANGEBYSCORE', entries, '-inf', now"
 _MOVED = "(score ~= '' and math.floor(tonumber(due)) ~= tonumber(score))"
-TWINS = (
+MUTANTS = (
     Build("adds again", (("dq_add", "if done then", "if false then"),)),
     Build("removes again", (("dq_remove", "if done then", "if false then"),)),
     Build("forgets at once", ((_PART, "now - since >= KEPT * 1000", "true"),)),
@@ -20,7 +20,7 @@ TWINS = (
     Build("removes what was moved", (("dq_remove", _MOVED, "false"),)),
     Build("takes early", (("dq_pop", "'-inf', now, 'WITHSCORES'", "'-inf', now + 1000000, 'WITHSCORES'"),)),
     Build("takes the newest", (("dq_pop", _DUE, "ZREVRANGEBYSCORE', entries, now, '-inf'"),)),
-    Build("tells one of many", (("dq_add", "wake(count)", "wake(1)"),)),
+    Build("notifies one of many", (("dq_add", "wake(count)", "wake(1)"),)),
     Build("nobody takes over the watch", (("dq_pop", "if leave(request) and first[1] or", "leave(request)\nif"),)),
     Build("puts back nothing", (("dq_abandon", "if #pairs > 0 then", "if false then"),)),
     Build("puts back over what is newer", (("dq_abandon", "'NX'", "'CH'"),)),
@@ -33,6 +33,6 @@ def test_a_delay_queue_does_what_its_model_says(simulated: Server) -> None:
     check(DelayQueueMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_delay_queue_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(DelayQueueMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_delay_queue_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(DelayQueueMachine, simulated, mutant)

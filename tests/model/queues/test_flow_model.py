@@ -27,13 +27,13 @@ _HELD = "if waits_in_flow(flows, id) and flow_engine().still_waits(id) then retu
 _RUNS = "if flow and (flow.record.state == 'storing' or flow.record.state == 'running')"
 _COUNTED = "redis.call('HDEL', flows, left)"
 _BLOCKED = "if waits_in_flow(flows, id) then return {'blocked'} end"
-TWINS = (
+MUTANTS = (
     Build("an end counts twice", ((_JOBS, _ONCE, _ONCE.replace("then return end", "then end")),)),
     Build("a failure passes", ((_FLOWS, _PASSES, "local passes = true"),)),
     Build("nothing is ignored", ((_FLOWS, _PASSES, "local passes = letter == 's'"),)),
     Build("a dead worker's jobs are forgotten", (("jobs_recover", "flow_ended(id, record, 'f', problem)", ""),)),
     Build("a cancelled job is forgotten", (("jobs_cancel", "flow_ended(id, record, 'c', '')", ""),)),
-    Build("who is cleared away is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
+    Build("a cleared job is forgotten", (("jobs_clear", "flow_ended(id, record, 'c', '')", ""),)),
     Build("a cancelled flow had ended", (("flow_cancel", "again and", "false and"),)),
     Build(
         "a cancelled flow goes on",
@@ -45,12 +45,12 @@ TWINS = (
     Build("the first success is undone only", ((_FLOWS, _NEXT, "record.successes = 0"),)),
     Build("compensations run at once", ((_FLOWS, f"if {_UNDO}", f"if {_UNDO} and {_UNDO}"),)),
     Build("nothing is ever forgotten", ((_STORE, "redis.call('HDEL', flows, unpack(fields))", ""),)),
-    Build("who waits is not counted", ((_JOBS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
+    Build("a blocked job is not counted", ((_JOBS, "redis.call('HINCRBY', flows, '#', -1) <= 0", "false"),)),
     Build("a delay is forgotten", ((_JOBS, "moment(get(flow, 'delay', number) or 0)", "moment(0)"),)),
     Build("a blocked job can be moved", (("jobs_reschedule", _BLOCKED, ""),)),
     Build("one that is run again does not wait", (("jobs_revive", _HELD, ""),)),
     Build("one that was cancelled is not counted", ((_JOBS, _COUNTED, f"if waits then {_COUNTED} end"),)),
-    Build("who was cancelled waits for ever", (_SMALL_STEPS, (_JOBS, _RUNS, "if true"))),
+    Build("a cancelled job waits forever", (_SMALL_STEPS, (_JOBS, _RUNS, "if true"))),
 )
 
 
@@ -112,7 +112,7 @@ def test_a_queue_is_drained_although_a_flow_waits_for_its_time(simulated: Server
         bench.run(queue_limits.drain(queue, "", 0, delayed=True))
 
 
-def test_who_cancels_a_flow_did_so_although_workers_did_the_rest(simulated: Server) -> None:
+def test_cancel_flow_reports_success_when_workers_finish_it(simulated: Server) -> None:
     bench, queue = Bench(simulated, Build("small steps", (_SMALL_STEPS,))), QueueKeys("sim", "q")
     assert bench.run(flows.push(queue, "f", [FlowJob(b"1,3,,;body")] * 9, 0))
     cancelling = flows.cancel(queue, "f")
@@ -127,7 +127,7 @@ def test_who_cancels_a_flow_did_so_although_workers_did_the_rest(simulated: Serv
     assert bench.run(flows.cancel(queue, "f")) == ("ended", [])
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_broken_flows_are_caught(simulated: Server, twin: Build) -> None:
-    machine = StepwiseFlowMachine if _SMALL_STEPS in twin.edits else FlowMachine
-    check_caught(machine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_broken_flows_are_caught(simulated: Server, mutant: Build) -> None:
+    machine = StepwiseFlowMachine if _SMALL_STEPS in mutant.edits else FlowMachine
+    check_caught(machine, simulated, mutant)

@@ -9,21 +9,21 @@ from model.queues.job_machine import JobMachine
 from simulation.server import Build, Server
 
 _VOID = "and not (voids and voids[at] == 1)"
-TWINS = (
-    Build("a cancelled job keeps its place", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
-    Build("a void place counts as ready", (("jobs_status", " - redis.call('SCARD', void)\n", "\n"),)),
+MUTANTS = (
+    Build("a cancelled job keeps its slot", (("parts/leave", "redis.call('HDEL', jobs, id)\n", "\n"),)),
+    Build("a void entry counts as ready", (("jobs_status", " - redis.call('SCARD', void)\n", "\n"),)),
     Build("a moved job is leased at its old place", (("jobs_reserve", _VOID, ""),)),
     Build(
-        "a moved job lines up twice",
+        "a moved job is queued twice",
         (("jobs_reserve", "not (any_void and redis.call('SREM', void, id) == 1)", "true"),),
     ),
     Build(
-        "a revived job lines up twice",
+        "a revived job is queued twice",
         (("parts/control", "if redis.call('SREM', void, id) == 0 then", "if true then"),),
     ),
     Build("a leased job expires", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build(
-        "a job that is sent again gets a time to expire",
+        "a resent job gets an expiry",
         (("jobs_push_until", "if not ended and redis.call('HEXISTS', jobs, id) == 0 then", "if true then"),),
     ),
     Build("a cancelled job is retried", (("jobs_settle", "if mark and outcome ~= 's' and", "if false and"),)),
@@ -71,6 +71,6 @@ def test_jobs_do_what_their_model_says(simulated: Server) -> None:
     check(JobMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_job_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(JobMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_job_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(JobMachine, simulated, mutant)

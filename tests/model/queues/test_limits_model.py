@@ -21,18 +21,18 @@ _RUNS = "redis.call('HLEN', jobs) - at_work"
 _DUE = "(was_full and redis.call('ZCARD', due) > 0 and 1 or 0)"
 _RUNNING = " - (redis.call('HGET', stats, 'running') or 0)"
 
-TWINS = (
+MUTANTS = (
     Build("what is leased is not counted", ((_LIMITS, _COUNT, "at_work"),)),
     Build("what is settled stays counted", (("jobs_settle", "count_freed(freed)", ""),)),
-    Build("who settles late is counted, too", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),
+    Build("a late settle is counted", (("jobs_settle", "count_freed(freed)", "count_freed(#ids)"),)),
     Build("what is recovered stays counted", (("jobs_recover", _FREED, ""),)),
     Build("a death counts as one job", (("jobs_recover", _FREED, "count_freed(1)"),)),
     Build("a pause that ends by itself", (("queue_set", _PAUSE, ""),)),
     Build("a rate without memory", ((_LIMITS, _FULL, ""),)),
     Build("a rate that forgets the burst", ((_LIMITS, "count * rate_us", "1 * rate_us"),)),
-    Build("who comes too early is sent away for long", ((_LIMITS, _SPREAD, ""),)),
-    Build("who asks again is told another moment", ((_LIMITS, "awaited and math.max(", "math.max("),)),
-    Build("who knows when to come is woken before", (("parts/wake", "and now or '+inf'", "and '+inf' or '+inf'"),)),
+    Build("a rate-limited worker gets a late retry_at", ((_LIMITS, _SPREAD, ""),)),
+    Build("a repeated call returns another retry_at", ((_LIMITS, "awaited and math.max(", "math.max("),)),
+    Build("a worker with retry_at is woken earlier", (("parts/wake", "and now or '+inf'", "and '+inf' or '+inf'"),)),
     Build("a paused queue wakes workers", ((_LIMITS, "return rules[1] or", "return"),)),
     Build("what was scheduled meanwhile is forgotten", ((_PUSH, _DUE, "0"),)),
     Build("what runs counts as waiting", ((_PUSH, _RUNS, "redis.call('HLEN', jobs)"),)),
@@ -44,7 +44,7 @@ TWINS = (
     Build("what is dead counts as waiting for one alone", (("job_push", " - redis.call('ZCARD', dead)", ""),)),
     Build("what is sent again is refused", ((_PUSH, _KNOWN, "local known = false"),)),
 )  # fmt: skip
-JOB_TWINS = (
+JOB_MUTANTS = (
     Build("jobs that can expire are never refused", (("jobs_push_until", "if no_room then return no_room end", ""),)),
     Build(
         "a job that was cancelled counts as running",
@@ -61,15 +61,15 @@ def test_limits_do_what_their_model_says(simulated: Server) -> None:
     check(LimitsMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_broken_limits_are_caught(simulated: Server, twin: Build) -> None:
-    check_caught(LimitsMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_broken_limits_are_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LimitsMachine, simulated, mutant)
 
 
 def test_limits_hold_whatever_happens_to_a_job(simulated: Server) -> None:
     check(LimitedJobsMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", JOB_TWINS, ids=lambda twin: twin.name)
-def test_broken_limits_of_single_jobs_are_caught(simulated: Server, twin: Build) -> None:
-    check_caught(LimitedJobsMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", JOB_MUTANTS, ids=lambda mutant: mutant.name)
+def test_broken_limits_of_single_jobs_are_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LimitedJobsMachine, simulated, mutant)

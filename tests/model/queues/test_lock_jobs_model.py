@@ -9,7 +9,7 @@ from model.queues.lock_jobs_machine import LockJobsMachine
 from simulation.server import Build, Server
 
 _NAME = "lock_release_push"
-TWINS = (
+MUTANTS = (
     Build("a lease that is over enqueues", ((_NAME, "if left <= 0 then", "if false then"),)),
     Build("anybody may release", ((_NAME, "held[1] ~= owner or held[2] ~= fence or", "not held[3] or"),)),
     Build("a job without the release", ((_NAME, "else\n  pass(held[2], held[4], held[5])", ""),)),
@@ -23,6 +23,6 @@ def test_a_queues_lock_does_what_its_model_says(simulated: Server) -> None:
     check(LockJobsMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_queues_lock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(LockJobsMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_queues_lock_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LockJobsMachine, simulated, mutant)

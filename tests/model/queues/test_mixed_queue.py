@@ -18,17 +18,18 @@ _CLEARED = "flow_ended(id, record, 'c', '')"
 _UNUSED = "redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)"
 _RINGS = "unpack(rounds)"
 _RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
-TWINS = (
+MUTANTS = (
     Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
     Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
     Build("blocked jobs are counted once", (("parts/flow_jobs", "redis.call('HINCRBY', flows, '#', -1)", "1"),)),
-    Build("who has begun may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
+    Build("a started job may expire", (("jobs_reserve", "redis.call('ZREM', expiry, unpack(started))", ""),)),
     Build("a flow waits for what was cleared", (("jobs_clear", _CLEARED, ""),)),
-    Build("a rate is kept for ever", (("parts/groups", _UNUSED, ""),)),
+    Build("a rate is kept forever", (("parts/groups", _UNUSED, ""),)),
     Build(
-        "rings are kept for ever", (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),)
+        "group round-robins are kept forever",
+        (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),),
     ),
-    Build("who runs again has an outcome", (("jobs_revive", _RESULT, ""),)),
+    Build("a rerun job has an outcome", (("jobs_revive", _RESULT, ""),)),
 )
 
 
@@ -43,14 +44,14 @@ def mute(simulated: Server) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("few", [False, True], ids=["as released", "small steps"])
-def test_books_agree_whatever_comes_together(simulated: Server, few: bool) -> None:
+def test_counters_agree_with_all_features_mixed(simulated: Server, few: bool) -> None:
     build = Build("small steps", (_FEW, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
     for seed in range(30):
         MixedQueue(simulated, build, seed).walk(60)
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_books_that_do_not_agree_are_noticed(simulated: Server, twin: Build) -> None:
+@pytest.mark.parametrize("twin", MUTANTS, ids=lambda twin: twin.name)
+def test_counters_that_disagree_are_noticed(simulated: Server, twin: Build) -> None:
     def caught(seed: int) -> bool:
         try:
             MixedQueue(simulated, twin, seed).walk(60)
@@ -61,12 +62,12 @@ def test_books_that_do_not_agree_are_noticed(simulated: Server, twin: Build) -> 
     mutants.check_caught(caught, twin.name, 300)
 
 
-def test_books_agree_although_nobody_may_be_told(mute: Server) -> None:
+def test_counters_agree_without_publish_rights(mute: Server) -> None:
     for seed in range(30):
         MixedQueue(mute, Build(), seed).walk(60)
 
 
-def test_scripts_that_stop_where_they_may_not_tell_are_noticed(mute: Server) -> None:
+def test_scripts_that_stop_at_a_refused_publish_are_noticed(mute: Server) -> None:
     stops = Build("stops", (("parts/publish", "redis.pcall", "redis.call"),))
     with pytest.raises(hiredis.ReplyError, match="channel"):
         for seed in range(30):

@@ -38,7 +38,7 @@ def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch:
 @pytest.mark.parametrize(
     "twin",
     [
-        Build("who is awake is offered a job", ((_OFFER, "channel) or -1) < 0", "channel) or 1) < 0"),)),
+        Build("a busy worker is offered a job", ((_OFFER, "channel) or -1) < 0", "channel) or 1) < 0"),)),
         Build("an offer overtakes those that wait", ((_OFFER, "redis.pcall('LLEN', ready) ~= 0 or", ""),)),
         Build("an offer to one that runs others", ((_OFFER, " or redis.pcall('HLEN', run) ~= 0", ""),)),
         Build("an offer to a session that is over", ((_OFFER, "<= now / 1000", "< 0"),)),
@@ -47,20 +47,26 @@ def test_worker_that_believes_any_seal_is_caught(simulated: Server, monkeypatch:
         Build("an offer leaves no mark", ((_OFFER, "'ZADD', idle_workers, -fence", "'ZREM', idle_workers"),)),
         Build("an offer without a lease", ((_OFFER, "redis.call('HSET', run, id, token)", ""),)),
         Build("an offer that is not counted", ((_OFFER, "count_leased(1)", ""),)),
-        Build("what was heard is told again", (("jobs_reserve", "local offered =", "local known, offered = 0,"),)),
-        Build("who passes on keeps the job", (("jobs_pass", "if given > known then", "if false then"),)),
+        Build("a received offer is sent again", (("jobs_reserve", "local offered =", "local known, offered = 0,"),)),
+        Build(
+            "a worker that forwards an offer keeps the job",
+            (("jobs_pass", "if given > known then", "if false then"),),
+        ),
         Build("what is passed on stays counted", (("jobs_pass", "count_freed(1)", ""),)),
         Build("what is passed on goes last", (("jobs_pass", "'LPUSH'", "'RPUSH'"),)),
-        Build("who has an offer is woken", (("parts/wake", "idle_workers, 0, last", "idle_workers, '-inf', last"),)),
-        Build("who falls asleep forgets offers", (("jobs_reserve", "0, now - GONE", "'-inf', now - GONE"),)),
+        Build(
+            "a worker with an offer is woken",
+            (("parts/wake", "idle_workers, 0, last", "idle_workers, '-inf', last"),),
+        ),
+        Build("a worker that idles forgets offers", (("jobs_reserve", "0, now - GONE", "'-inf', now - GONE"),)),
         Build("marks of the dead stay", (("jobs_recover", "redis.call('ZREM', idle_workers, channel)", ""),)),
-        Build("an offer that nobody heard of counts", (("jobs_recover", "== offered then", "== -1 then"),)),
+        Build("an offer that was not received counts", (("jobs_recover", "== offered then", "== -1 then"),)),
         Build("an offer that began does not count", (("jobs_recover", "== offered then", "then"),)),
-        Build("who enqueues is told of nobody", (("job_push", "or taker or 1", "or 1"),)),
+        Build("the enqueuer gets no worker for the offer", (("job_push", "or taker or 1", "or 1"),)),
         Build("a second offer before the first is known", ((_OFFER, "channel) or -1) < 0", "channel) or -1) == -1"),)),
         Build("its fence is forgotten", ((_OFFER, _FENCE, ""),)),
-        Build("who used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),
-        Build("who has no place left keeps its timer", (("jobs_pass", _USED, "if -since <= known"),)),
+        Build("a worker that used its offer wakes others", (("jobs_pass", _USED + " then return 0 end", ""),)),
+        Build("a worker without a free slot keeps its timer", (("jobs_pass", _USED, "if -since <= known"),)),
     ],
     ids=lambda twin: twin.name,
 )  # fmt: skip
@@ -73,7 +79,7 @@ def test_a_broken_offer_is_caught(simulated: Server, twin: Build) -> None:
     [
         Build("an offer in a pause", ((_OFFER, " or at_rest()", ""),)),
         Build("an offer beyond the rate", ((_OFFER, " or rate_jobs", ""),)),
-        Build("who resumes forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
+        Build("resume forgets offers", (("queue_set", _SLEEPERS, _SLEEPERS.replace("0", "'-inf'")),)),
     ],
     ids=lambda twin: twin.name,
 )  # fmt: skip

@@ -12,7 +12,7 @@ _KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
 _RUNS = "if redis.call('HEXISTS', run, id) == 1 then return standing('running') end"
 _ALIVE = "string.format('(%.0f', math.floor(now / 1000))"
 _TRIES = "if tried then redis.call('HSET', tries, id, tried) end"
-TWINS = (
+MUTANTS = (
     Build("a push counts twice", (("parts/push", _KNOWN, "redis.call('HSET', jobs, id, record) >= 0"),)),
     Build("recovery is not counted", (("jobs_recover", _TRIES, ""),)),
     Build(
@@ -22,7 +22,7 @@ TWINS = (
     Build("a crash of its own process is a failure", (("jobs_settle", "tried = crashed(token)", ""),)),
     Build("crashes are forgotten", (("jobs_reserve", "(count or 0) + 1, crashes or ''", "(count or 0) + 1, ''"),)),
     Build("a cap of deliveries is not kept", (("jobs_recover", "attempt >= most", "attempt > most"),)),
-    Build("the dead are named to nobody", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
+    Build("dead workers are not reported", (("jobs_recover", "do reply[#reply + 1] = part end", "do end"),)),
     Build("due early", (("jobs_reserve", "math.floor(now / 1000)", "math.floor(now / 1000) + 300"),)),
     Build("low before high", (("jobs_reserve", "for level = 0, 2 do", "for level = 2, 0, -1 do"),)),
     Build("an ended session comes back", (("jobs_beat", "if joins == '1' or", "if true or"),)),
@@ -39,6 +39,6 @@ def test_a_queue_does_what_its_model_says(simulated: Server) -> None:
     check(QueueMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(QueueMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_queue_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(QueueMachine, simulated, mutant)

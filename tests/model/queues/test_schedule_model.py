@@ -9,11 +9,11 @@ from model.queues.schedule_machine import ScheduleMachine
 from simulation.server import Build, Server
 
 _FIRE, _DECLARE, _JOBS = "schedule_fire", "schedule_declare", "parts/schedule_jobs"
-TWINS = (
+MUTANTS = (
     Build("does not compare the cursor", ((_FIRE, "known[CURSOR] ~= tonumber(args[at + 2])", "false"),)),
     Build("fires early", ((_FIRE, "upto > today or", ""),)),
     Build("fires backwards", ((_FIRE, "or upto <= known[CURSOR]", ""),)),
-    Build("believes who was away", ((_FIRE, "stale or", ""),)),
+    Build("trusts a scheduler that was away", ((_FIRE, "stale or", ""),)),
     Build("fires another definition", ((_FIRE, "known[DIGEST] == args[at + 1]", "true"),)),
     Build("enqueues what is too late", ((_FIRE, "(late == 0 or today - slot <= late)", "true"),)),
     Build("enqueues what is paused", ((_FIRE, "known[PAUSED] == 0 and", ""),)),
@@ -42,7 +42,7 @@ TWINS = (
     Build("forgets too soon", ((_DECLARE, "lived - KEPT, 'LIMIT'", "lived - 70000, 'LIMIT'"),)),
     Build("time goes on while all are away", ((_DECLARE, "math.min(today - last, TURN)", "(today - last)"),)),
     Build("leaves its clock behind", ((_DECLARE, "redis.call('DEL', schedules)", ""),)),
-    Build("lists who is gone", (("schedule_list", "lived - declared < LEASE and 1 or 0", "1"),)),
+    Build("lists deleted schedules", (("schedule_list", "lived - declared < LEASE and 1 or 0", "1"),)),
     Build(
         "goes on where it was paused",
         (("schedule_pause", "math.max(known[CURSOR], math.floor(now / 1000))", "known[CURSOR]"),),
@@ -67,6 +67,6 @@ def test_it_does_what_its_model_says(simulated: Server) -> None:
     check(ScheduleMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_build_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(ScheduleMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_build_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(ScheduleMachine, simulated, mutant)

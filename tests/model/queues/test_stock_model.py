@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from model.bench import check, check_caught
-from model.queues.stock_line_machine import StockLineMachine
+from model.queues.stock_waiters_machine import StockWaitersMachine
 from simulation.server import Build, Server
 
 _LINE = "parts/stock_waiters"
-TWINS = (
+MUTANTS = (
     Build("forgets the limit", (("stock_reserve", "if limit > 0 and", "if limit > 99 and"),)),
     Build("forgets keys", (("parts/stock", "redis.call('HSET', stock, 'k' .. key, id)", "local _"),)),
     Build("adds twice", (("stock_state", "if not string.find(added, request, 1, true) then", "if true then"),)),
@@ -24,20 +24,20 @@ TWINS = (
     Build("gives back nothing, with a job", (("stock_end", "(done and 1) or 0", "1"),)),
     Build("does not know its own job", (("stock_end", "done = redis.call('HEXISTS', jobs, job)", "done = 0"),)),
     Build("extending shortens", (("stock_extend", "math.max(kept[5], clock + hold * 1000)", "clock + hold * 1000"),)),
-    Build("overtakes who waits", (("stock_reserve", "  serve()\n", ""),)),
+    Build("overtakes waiters", (("stock_reserve", "  serve()\n", ""),)),
     Build("hands over too much", ((_LINE, "free, handed = free - units, handed + 1", "handed = handed + 1"),)),
     Build("hands over beyond the limit", ((_LINE, "has + units <= limit", "true"),)),
     Build("hands over for good", ((_LINE, "math.min(claim, hold)", "hold"),)),
     Build("claims twice", (("stock_wait", "and kept[7] and", "and"),)),
-    Build("who leaves keeps what was handed over", (("stock_leave", "kept[7] or ", ""),)),
+    Build("a leaving buyer keeps handed-over units", (("stock_leave", "kept[7] or ", ""),)),
     Build("serves the dead", ((_LINE, "if waiter and waiter[1] <= clock then", "if false then"),)),
 )
 
 
 def test_a_stock_does_what_its_model_says(simulated: Server) -> None:
-    check(StockLineMachine, simulated, Build())
+    check(StockWaitersMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_stock_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(StockLineMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_stock_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(StockWaitersMachine, simulated, mutant)

@@ -18,36 +18,36 @@ _LATEST = "if at and latest then at = math.max(today, math.min(at, latest)) end"
 _REFUSED = "if holder and holder ~= id then return false end"
 _DEAD = "(plain(record) or retake_name(id, record, dead))"
 _TAKEN = "if not retake_name(id, record, dead) then return 'taken' end"
-TWINS = (
+MUTANTS = (
     Build(
         "anybody frees a name",
         (("parts/unique_names", _FREED, "if name then redis.call('HDEL', groups, 'u ' .. name) end"),),
     ),
     Build(
-        "who has ended keeps its name",
+        "an ended job keeps its unique name",
         (("parts/groups", _OVER, ""), ("parts/unique_names", " == 1 and not", " >= 0 and not")),
     ),
     Build("a retry frees the name", (("parts/groups", _OVER, "free_name(id, record)"),)),
-    Build("who has begun keeps its name", (("jobs_reserve", "if special then begun(id, record) end", ""),)),
+    Build("a started job keeps its unique name", (("jobs_reserve", "if special then begun(id, record) end", ""),)),
     Build(
         "all names are free when they begin",
         (("parts/unique_names", "if unique_name(record) == 's' then", "if true then"),),
     ),
-    Build("who is run again takes what another has", (("parts/unique_names", _REFUSED, ""),)),
+    Build("a rerun job takes another job's unique name", (("parts/unique_names", _REFUSED, ""),)),
     Build(
-        "who is run again has no name", (("parts/unique_names", "redis.call('HSET', groups, 'u ' .. name, id)", ""),)
+        "a rerun job has no unique name", (("parts/unique_names", "redis.call('HSET', groups, 'u ' .. name, id)", ""),)
     ),
     Build("one that is run again does not ask", (("jobs_revive", _TAKEN, ""),)),
     Build("the dead do not ask", (("dead_retry", _DEAD, "true"),)),
     Build("a call that is sent again meets itself", ((_PUSH, _AGAIN, ""),)),
-    Build("who is overdue keeps its name", ((_PUSH, _OVERDUE, "if id then"),)),
+    Build("an overdue job keeps its unique name", ((_PUSH, _OVERDUE, "if id then"),)),
     Build(
-        "who runs becomes another call",
+        "a running job becomes another call",
         ((_PUSH, " or not (waits or stands) then return 'k' end", " then return 'k' end"),),
     ),
     Build("the first call counts", ((_PUSH, "redis.call('HSET', jobs, id, record)", ""),)),
     Build("its attempts count for the next", ((_PUSH, "redis.call('HDEL', tries, id)", ""),)),
-    Build("the next does not leave its line", ((_PUSH, "leave_group_queue(id, old)", ""),)),
+    Build("the next job stays in its group queue", ((_PUSH, "leave_group_queue(id, old)", ""),)),
     Build("a debounced job waits for ever", ((_PUSH, _LATEST, ""),)),
     Build(
         "a debounced job is not moved",
@@ -58,10 +58,10 @@ TWINS = (
         ((_PUSH, "tonumber(upto) > today then return owner", "tonumber(upto) then return owner"),),
     ),
     Build(
-        "who is cancelled keeps its name",
+        "a cancelled job keeps its unique name",
         (("parts/leave", "if not plain(record) then free_name", "if nil then free_name"),),
     ),
-    Build("who is cleared away keeps its name", (("jobs_clear", "free_name(id, record)", ""),)),
+    Build("a cleared job keeps its unique name", (("jobs_clear", "free_name(id, record)", ""),)),
     Build(
         "a lost job has its name for ever", (("parts/unique_names", "redis.call('HEXISTS', jobs, id) == 1 and", ""),)
     ),
@@ -75,6 +75,6 @@ def test_unique_jobs_do_what_their_model_says(simulated: Server) -> None:
     check(UniqueMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_broken_names_are_caught(simulated: Server, twin: Build) -> None:
-    check_caught(UniqueMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_broken_names_are_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(UniqueMachine, simulated, mutant)

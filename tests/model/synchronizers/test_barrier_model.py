@@ -10,7 +10,7 @@ from simulation.server import Build, Server
 
 _LIVE = "string.format('(%.0f', now), '+inf')"
 _ONE_BY_ONE = ("parts/barrier", "local STEP = 100", "local STEP = 1")
-TWINS = (
+MUTANTS = (
     Build(
         "the dead count",
         (
@@ -44,7 +44,10 @@ TWINS = (
         (("barrier_arrive", "redis.call('HINCRBY', barrier, 't', 1)", "1"),),
     ),
     Build("opens while it notifies", (_ONE_BY_ONE, ("barrier_arrive", "gone + left > 0", "gone > 0"))),
-    Build("who looks before it is notified waits", (_ONE_BY_ONE, ("parts/barrier", "if not ticket or", "if true or"))),
+    Build(
+        "a party that checks before its wake-up waits",
+        (_ONE_BY_ONE, ("parts/barrier", "if not ticket or", "if true or")),
+    ),
     Build(
         "a place that is not refreshed",
         (
@@ -66,6 +69,6 @@ def test_it_does_so_when_it_notifies_one_party_a_call(simulated: Server) -> None
     check(StepwiseBarrierMachine, simulated, Build("one by one", (_ONE_BY_ONE,)))
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_barrier_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(StepwiseBarrierMachine if _ONE_BY_ONE in twin.edits else BarrierMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_barrier_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(StepwiseBarrierMachine if _ONE_BY_ONE in mutant.edits else BarrierMachine, simulated, mutant)

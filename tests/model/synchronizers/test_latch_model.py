@@ -9,7 +9,7 @@ from model.synchronizers.latch_machine import LatchMachine
 from simulation.server import Build, Server
 
 _BEFORE = "redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)"
-TWINS = (
+MUTANTS = (
     Build(
         "a reset forgets what was counted",
         (("latch_count", _BEFORE, "redis.call('HGET', logs[1 + turn], request)"),),
@@ -31,6 +31,6 @@ def test_a_latch_does_what_its_model_says(simulated: Server) -> None:
     check(LatchMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_latch_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(LatchMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_latch_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(LatchMachine, simulated, mutant)

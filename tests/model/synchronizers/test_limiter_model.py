@@ -19,7 +19,7 @@ BUCKETS = (
     Build("gives back what was booked at another rate", (("limiter_return", "<= state.fixed then", "< 0 then"),)),
     Build("moves what was booked at another rate", (("limiter_take", "score > state.fixed", "true"),)),
     Build("what is left in the midst stays taken", ((_PART, "behind[5], behind[6] = full, part", ""),)),
-    Build("who moves up takes its place along", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
+    Build("a caller that moves up keeps its old slot", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
     Build("overtakes while it moves up", (("limiter_take", "before and entry(before)[1] or 0", "0"),)),
     Build(
         "a new rate forgets what was used",
@@ -41,10 +41,10 @@ BUCKETS = (
     ),
 )
 WINDOWS = (
-    Build("who stays keeps its place", (("limiter_take", "at < mine[1]", "false"),)),
-    Build("nobody is told", ((_PART, "publish(behind[7], limiter .. ':' .. request)", ""),)),
+    Build("a remaining caller keeps its slot", (("limiter_take", "at < mine[1]", "false"),)),
+    Build("no waiter is notified", ((_PART, "publish(behind[7], limiter .. ':' .. request)", ""),)),
     Build("moves up beside others", (("limiter_take", "count = score - mine[2]", "count = score - mine[2] - 1"),)),
-    Build("who moves up tells nobody", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
+    Build("a caller that moves up notifies no one", (("limiter_take", "follow(state, rank + 1, full, part)", ""),)),
     Build("takes twice", (("limiter_take", "if mine then", "if false then"),)),
     Build("one more in a window", ((_PART, "state.count + n - rule.limit", "state.count + n - rule.limit - 1"),)),
     Build("forgets too early", ((_PART, "entry(first)[1] + rule.period)", "entry(first)[1] + rule.period - 1000)"),)),

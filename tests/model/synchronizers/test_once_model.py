@@ -9,7 +9,7 @@ from model.synchronizers.once_machine import OnceMachine
 from simulation.server import Build, Server
 
 _PART = "parts/once"
-TWINS = (
+MUTANTS = (
     Build("forgets its own run", (("once_begin", "if found[1] == 'r' and request == asked then", "if false then"),)),
     Build("runs again when it is done", (("once_begin", "elseif state ~= '' and", "elseif state == 'l' and"),)),
     Build("never runs again", (("once_begin", "(ends > now or", "(true or"),)),
@@ -21,7 +21,7 @@ TWINS = (
     Build("stores over another run", (("once_end", "or found[4] ~= seen", ""),)),
     Build("a failure turns into a result", (("once_end", "if state == 'd' or state == 'f' or", "if"),)),
     Build(
-        "tells nobody",
+        "notifies no waiter",
         ((_PART, "publish(string.sub(name, 2), once)", ""),),
     ),
     Build("notifies again", ((_PART, "redis.call('HDEL', once, unpack(notified))", ""),)),
@@ -35,6 +35,6 @@ def test_it_does_what_its_model_says(simulated: Server) -> None:
     check(OnceMachine, simulated, Build())
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_build_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(OnceMachine, simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_build_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(OnceMachine, simulated, mutant)

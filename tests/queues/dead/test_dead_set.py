@@ -165,7 +165,7 @@ def test_corrupt_records_and_errors_are_shown(lw: Lockwork, admin: redis.Redis) 
 
 
 @pytest.mark.parametrize("key", [KEYS.jobs, KEYS.errors, KEYS.tries])
-def test_a_key_of_another_type_is_told_and_nothing_is_changed(lw: Lockwork, admin: redis.Redis, key: str) -> None:
+def test_key_of_another_type_is_reported_and_unchanged(lw: Lockwork, admin: redis.Redis, key: str) -> None:
     (id,) = bury(lw, calls("send", 1))
     admin.set(key, "text")
     found = lw.queue().dead

@@ -95,7 +95,7 @@ def test_nothing_came_in_time(lw: Lockwork) -> None:
     until(lambda: not lw.runtime.run(_line(lw)), "nobody stands in line")
 
 
-async def test_a_cancelled_wait_leaves_the_line(alw: Lockwork) -> None:
+async def test_cancelled_waiter_is_removed(alw: Lockwork) -> None:
     queue = alw.delay_queue("orders")
     first, second = (asyncio.create_task(queue.apop(wait=None)) for _ in range(2))
     while await _waiting(alw) < 2:
@@ -109,7 +109,7 @@ async def test_a_cancelled_wait_leaves_the_line(alw: Lockwork) -> None:
         assert [entry.id for entry in await second] == ["a"]
 
 
-def test_who_dies_in_line_delays_nobody_for_long(lw: Lockwork, url: str) -> None:
+def test_dead_waiter_delays_the_next_only_briefly(lw: Lockwork, url: str) -> None:
     queue = lw.delay_queue("orders")
     with script(
         "import os\nfrom lockwork import Lockwork\n"

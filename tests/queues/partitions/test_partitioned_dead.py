@@ -117,7 +117,7 @@ def test_pages_meet_each_job_once_the_newest_first(four: Lockwork, admin: redis.
     assert pages(dead, 10, task="nothing") == [[]]
 
 
-def test_what_dies_or_leaves_meanwhile_moves_nobody(four: Lockwork, admin: redis.Redis) -> None:
+def test_leaving_waiters_move_no_other(four: Lockwork, admin: redis.Redis) -> None:
     dead = four.queue("mail").dead
     for number in range(12):
         bury(four, number % 4, [number])

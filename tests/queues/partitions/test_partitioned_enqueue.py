@@ -149,7 +149,7 @@ def test_options_of_single_jobs(four: Lockwork) -> None:
     assert (status.enqueued, status.ready, status.scheduled) == (4, 1, 3)
 
 
-def test_hooks_are_told_the_partition(four: Lockwork) -> None:
+def test_hooks_receive_the_partition(four: Lockwork) -> None:
     told: list[Any] = []
     four.hooks.enqueue(lambda event: told.append((event.queue, event.args)))
     send = plain(four, key="{number}")

@@ -74,7 +74,7 @@ async def test_a_job_that_is_enqueued_keeps_its_units(alw: Lockwork, rival: Lock
     assert (await other.ainspect()).reserved
 
 
-async def test_a_buyer_in_line(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_a_waiting_buyer(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
     phones = alw.stock("phone", 1)
     await rival.stock("phone", 1).areserve("x", hold="1h")
 
@@ -85,7 +85,7 @@ async def test_a_buyer_in_line(alw: Lockwork, rival: Lockwork, admin: redis.Redi
     assert (await swept(partial(phones.areserve, "a", wait=None), clean, most=40)).ended == 40
 
 
-async def test_a_buyer_in_line_while_units_come_back(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
+async def test_a_waiting_buyer_gets_returned_units(alw: Lockwork, rival: Lockwork, admin: redis.Redis) -> None:
     phones, other = alw.stock("phone", 1), rival.stock("phone", 1)
     held = await other.areserve("x", hold="1h")
     got: list[Reservation] = []

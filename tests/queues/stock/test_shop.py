@@ -116,7 +116,7 @@ def line(phones: Stock, admin: redis.Redis, wishes: list[tuple[str, int]]) -> tu
     return threads, got
 
 
-def test_units_that_come_back_go_to_the_first_in_line(lw: Lockwork, admin: redis.Redis) -> None:
+def test_returned_units_go_to_the_first_waiter(lw: Lockwork, admin: redis.Redis) -> None:
     phones = lw.stock("phone", 2)
     first, second = phones.reserve("x"), phones.reserve("y")
     threads, got = line(phones, admin, [("a", 1), ("b", 1)])
@@ -132,7 +132,7 @@ def test_units_that_come_back_go_to_the_first_in_line(lw: Lockwork, admin: redis
     assert phones.inspect() == StockStatus(2, 0, 2, 0, 0)
 
 
-def test_a_wish_that_cannot_be_met_keeps_nobody_waiting(lw: Lockwork, admin: redis.Redis) -> None:
+def test_impossible_request_delays_no_waiter(lw: Lockwork, admin: redis.Redis) -> None:
     phones = lw.stock("phone", 2)
     phones.reserve("x", 2)
     threads, got = line(phones, admin, [("big", 3), ("small", 1)])
@@ -162,7 +162,7 @@ def test_the_wait_is_over(lw: Lockwork, admin: redis.Redis) -> None:
     assert waiting(phones, admin, 0)
 
 
-async def test_who_is_cancelled_gives_way(alw: Lockwork, admin: redis.Redis) -> None:
+async def test_cancelled_waiter_lets_the_next_proceed(alw: Lockwork, admin: redis.Redis) -> None:
     phones = alw.stock("phone", 1)
     held = await phones.areserve("x")
     first, second = (asyncio.create_task(phones.areserve(name, wait=None)) for name in ("a", "b"))
@@ -187,7 +187,7 @@ def test_the_job_of_one_who_waited(lw: Lockwork, admin: redis.Redis) -> None:
     assert lw.queue("orders").status().enqueued == 1
 
 
-def test_who_died_in_line_keeps_the_units_for_a_moment_only(lw: Lockwork, url: str, admin: redis.Redis) -> None:
+def test_dead_waiter_keeps_the_units_only_briefly(lw: Lockwork, url: str, admin: redis.Redis) -> None:
     """What was handed to it comes back when it is not claimed."""
     phones = lw.stock("phone", 1)
     held = phones.reserve("x")

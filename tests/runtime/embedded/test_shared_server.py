@@ -62,7 +62,7 @@ def test_eight_processes_at_once_get_one_server(home: Path) -> None:
         assert len({user.pid for user in eight}) == 1
 
 
-def test_threads_at_once_get_one_place(home: Path) -> None:
+def test_concurrent_threads_get_one_waiter(home: Path) -> None:
     found = []
     threads = [threading.Thread(target=lambda: found.append(open_shared(home))) for _ in range(8)]
     for thread in threads:

@@ -17,8 +17,8 @@ from lockwork.protocol.locks import grants
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
 from lockwork.runtime.sticky_cache import CachedLock, StickyCache
-from simulation.crowd import crowd
 from simulation.faults import SECOND
+from simulation.load import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.lock_way_checks import WayChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -29,15 +29,15 @@ from simulation.world import World
 _CHANNELS = "sim:wake:"
 
 
-class DeafKeeper(StickyCache):
-    """A broken twin: asked, it does nothing."""
+class UnsubscribedKeeper(StickyCache):
+    """A mutant: asked, it does nothing."""
 
     def asked(self, key: str) -> Lease | None:
         return None
 
 
 class SharingKeeper(StickyCache):
-    """A broken twin: what it gives back, it goes on keeping."""
+    """A mutant: what it gives back, it goes on keeping."""
 
     def asked(self, key: str) -> Lease | None:
         kept = self.idle.get(key)
@@ -48,7 +48,7 @@ class SharingKeeper(StickyCache):
 
 
 class DoublingKeeper(StickyCache):
-    """A broken twin: a lock is put down by two, the second time when somebody has it already."""
+    """A mutant: a lock is put down by two, the second time when somebody has it already."""
 
     def keep(self, key: str, kept: CachedLock) -> Lease | None:
         lease = super().keep(key, kept)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from simulation.crowd import crowd
 from simulation.faults import SECOND
+from simulation.load import crowd
 from simulation.locks.lock_actors import Players
 from simulation.locks.lock_checks import LockChecker
 from simulation.process import Process

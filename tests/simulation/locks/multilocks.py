@@ -1,4 +1,4 @@
-"""Multilocks in virtual time, beside single locks on the same keys: their users, what must hold, and broken twins."""
+"""Multilocks in virtual time, beside single locks on the same keys: their users, what must hold, and mutants."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from lockwork.protocol.effects import Clock
 from lockwork.protocol.locks import multilock
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from simulation.crowd import crowd
 from simulation.faults import SECOND
+from simulation.load import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.lock_checks import LockChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -24,9 +24,9 @@ from simulation.world import Broken, Step, World
 _ALONE = {"multi_acquire": "lock_acquire", "multi_abandon": "lock_abandon", "multi_release": "lock_release"}
 _NAMES = ["a", "b", "c"]
 
-TWINS = (
+MUTANTS = (
     Build(
-        "whoever lost one keeps what comes after it while it waits",
+        "a caller that lost one lock keeps the later ones while it waits",
         (("multi_acquire", "    withdraw_from(at + 1, #locks)", "    local _ = at"),),
     ),
     Build("not waiting, it keeps what was free", (("multi_acquire", "    withdraw_from(1, at - 1)\n", ""),)),

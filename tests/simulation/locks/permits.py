@@ -12,8 +12,8 @@ from lockwork.protocol.effects import Clock
 from lockwork.protocol.locks import grants, permits
 from lockwork.protocol.locks.grants import Granted, Renewal, Request
 from lockwork.protocol.locks.leases import Lease
-from simulation.crowd import crowd
 from simulation.faults import SECOND
+from simulation.load import crowd
 from simulation.locks.lock_actors import Players
 from simulation.locks.permit_checks import PermitChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task

@@ -1,4 +1,4 @@
-"""Locks in other programs' formats in virtual time: users of ours and foreign clients on one key, and broken twins.
+"""Locks in other programs' formats in virtual time: users of ours and foreign clients on one key, and mutants.
 
 A plain lock ends by its key's expiry, which passes in the server's real time. So every script here is wrapped: before
 it runs, the key is given what is left of its expiry in virtual time, or is deleted; within a script, time stands still.
@@ -17,8 +17,8 @@ from lockwork.protocol.locks import grants, plain, timestamp
 from lockwork.protocol.locks.grants import Granted, Renewal, Request, local_deadline
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.scripts import Script
-from simulation.crowd import crowd
 from simulation.faults import SECOND
+from simulation.load import crowd
 from simulation.locks.lock_actors import Belief, Players
 from simulation.locks.shared_format_checks import KEY, SharedChecker
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
@@ -73,7 +73,7 @@ class SharedBuild(Build):
     """A build whose keys expire in virtual time."""
 
     kind: str = ""
-    """The format in which a twin is broken; empty: both."""
+    """The format in which a mutant is broken; empty: both."""
 
     def _assembled(self, name: str) -> Script:
         source = _FOREIGN[name] if name in _FOREIGN else super()._assembled(name).source
@@ -83,18 +83,26 @@ class SharedBuild(Build):
 MISSING_MS = 4000
 RELEASED = SharedBuild()
 _OURS = "redis.call('GET', key) == token"
-TWINS = (
+MUTANTS = (
     SharedBuild("takes what is held", (("plain_acquire", "'NX', 'PX'", "'PX'"),), kind="plain"),
     SharedBuild("anybody may renew", (("plain_renew", _OURS, "redis.call('GET', key)"),), kind="plain"),
-    SharedBuild("renews by word only", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"),
-    SharedBuild("tells a later end than it sets", (("plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"),
-    SharedBuild("takes it a little early", (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
-                kind="timestamp"),
+    SharedBuild(
+        "reports a renewal without doing it", (("plain_renew", "redis.call('PEXPIRE', key, left)", ""),), kind="plain"
+    ),
+    SharedBuild("reports a later end than it sets", (("plain_acquire", "(lease - 1)", "(lease + 900)"),), kind="plain"),
+    SharedBuild(
+        "takes it a little early",
+        (("timestamp_acquire", "ends > now then", "ends > now + 500000 then"),),
+        kind="timestamp",
+    ),
     SharedBuild("anybody may release", (("timestamp_release", "ends and owner == digits", "ends"),), kind="timestamp"),
     SharedBuild("anybody may renew", (("timestamp_renew", "owner == digits and", "owner and"),), kind="timestamp"),
-    SharedBuild("renews by word only", (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
-                kind="timestamp"),
-)  # fmt: skip
+    SharedBuild(
+        "reports a renewal without doing it",
+        (("timestamp_renew", "write(key, owner, wanted, per)", "wanted - 1000"),),
+        kind="timestamp",
+    ),
+)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""One leader at a time and never none for long, in every run; and every broken twin is caught."""
+"""One leader at a time and never none for long, in every run; and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from simulation.catching import check_caught
 from simulation.locks import elections
 from simulation.locks.election_actors import Candidate
-from simulation.locks.election_twins import BUILDS, CANDIDATES
+from simulation.locks.election_mutants import BUILDS, CANDIDATES
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
@@ -27,11 +27,11 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert elections.run(simulated, seed).trace == elections.run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", CANDIDATES, ids=lambda twin: twin.__name__)
-def test_a_broken_candidate_is_caught(simulated: Server, twin: type[Candidate]) -> None:
-    check_caught(lambda seed: elections.play(simulated, seed, RELEASED, twin), twin.__doc__, _SEEDS)
+@pytest.mark.parametrize("mutant", CANDIDATES, ids=lambda mutant: mutant.__name__)
+def test_a_broken_candidate_is_caught(simulated: Server, mutant: type[Candidate]) -> None:
+    check_caught(lambda seed: elections.play(simulated, seed, RELEASED, mutant), mutant.__doc__, _SEEDS)
 
 
-@pytest.mark.parametrize("twin", BUILDS, ids=lambda twin: twin.name)
-def test_a_broken_script_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: elections.run(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", BUILDS, ids=lambda mutant: mutant.name)
+def test_a_broken_script_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: elections.run(simulated, seed, mutant), mutant.name, _SEEDS)

@@ -1,4 +1,4 @@
-"""Kept, extended, passed on, taken away, held for a minimum: the rules hold, and broken twins are caught."""
+"""Kept, extended, passed on, taken away, held for a minimum: the rules hold, and mutants are caught."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from lockwork.runtime.sticky_cache import StickyCache
 from simulation.catching import check_caught
 from simulation.locks import lock_ways
-from simulation.locks.lock_ways import DeafKeeper, DoublingKeeper, SharingKeeper
+from simulation.locks.lock_ways import DoublingKeeper, SharingKeeper, UnsubscribedKeeper
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
@@ -18,13 +18,13 @@ _TELL = "publish(channels .. string.match(held[1], '^[^:]*'), '! look ' .. lock)
 _HELD = "if held[1] and deadline > now then"
 _BY_SOMEBODY = "if held[1] and held[1] ~= '' and deadline > now then"
 
-TWINS = (
-    Build("force tells nobody", (("lock_force", _TELL, ""),)),
+MUTANTS = (
+    Build("force release notifies no holder", (("lock_force", _TELL, ""),)),
     Build("a kept lock is granted before its minimum", (("parts/ask", _HELD, _BY_SOMEBODY),)),
-    Build("the line is not told of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
-    Build("nobody is asked to give back", (("parts/ask", "if keeper then", "if false then"),)),
+    Build("waiters are not notified of a minimum", (("lock_release", "if held[5] then warn(ends) end", ""),)),
+    Build("no holder is asked to release", (("parts/ask", "if keeper then", "if false then"),)),
 )
-KEEPERS = (DeafKeeper, SharingKeeper, DoublingKeeper)
+KEEPERS = (UnsubscribedKeeper, SharingKeeper, DoublingKeeper)
 _SEEDS = 800
 
 
@@ -39,13 +39,13 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert lock_ways.run(simulated, seed).trace == lock_ways.run(simulated, seed).trace
 
 
-def _caught(server: Server, twin: Build, keeper: Callable[[], StickyCache] = StickyCache) -> None:
-    check_caught(lambda seed: lock_ways.run(server, seed, twin, keeper), f"{twin.name}, {keeper}", _SEEDS)
+def _caught(server: Server, mutant: Build, keeper: Callable[[], StickyCache] = StickyCache) -> None:
+    check_caught(lambda seed: lock_ways.run(server, seed, mutant, keeper), f"{mutant.name}, {keeper}", _SEEDS)
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_way_is_caught(simulated: Server, twin: Build) -> None:
-    _caught(simulated, twin)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_way_is_caught(simulated: Server, mutant: Build) -> None:
+    _caught(simulated, mutant)
 
 
 @pytest.mark.parametrize("keeper", KEEPERS, ids=lambda keeper: keeper.__name__)

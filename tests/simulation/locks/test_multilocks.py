@@ -1,4 +1,4 @@
-"""Multilocks keep every rule in virtual time and never wait in a circle, and every broken twin is caught."""
+"""Multilocks keep every rule in virtual time and never wait in a circle, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from simulation.catching import check_caught
 from simulation.locks import multilocks
-from simulation.locks.multilocks import TWINS
+from simulation.locks.multilocks import MUTANTS
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
@@ -22,6 +22,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert multilocks.run(simulated, seed).trace == multilocks.run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_twin_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: multilocks.run(simulated, seed, twin), twin.name)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: multilocks.run(simulated, seed, mutant), mutant.name)

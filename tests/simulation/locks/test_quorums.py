@@ -1,4 +1,4 @@
-"""Quorum locks exclude and their fence rises in virtual time, and every broken twin is caught."""
+"""Quorum locks exclude and their fence rises in virtual time, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from simulation.catching import check_caught
 from simulation.locks import quorums
 from simulation.locks.quorum_actors import Counting
-from simulation.locks.quorum_twins import BUILDS, COUNTINGS
+from simulation.locks.quorum_mutants import BUILDS, COUNTINGS
 from simulation.runs import RELEASED
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
@@ -27,9 +27,9 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert quorums.run(simulated, seed).trace == quorums.run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", BUILDS, ids=lambda twin: twin.name)
-def test_a_broken_script_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: quorums.run(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", BUILDS, ids=lambda mutant: mutant.name)
+def test_a_broken_script_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: quorums.run(simulated, seed, mutant), mutant.name, _SEEDS)
 
 
 @pytest.mark.parametrize("counting", COUNTINGS, ids=lambda counting: counting.__name__)

@@ -1,4 +1,4 @@
-"""Locks in shared formats exclude each other and foreign clients in virtual time, and every broken twin is caught."""
+"""Locks in shared formats exclude each other and foreign clients in virtual time, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from simulation.catching import check_caught
 from simulation.locks import shared_formats
-from simulation.locks.shared_formats import TWINS
+from simulation.locks.shared_formats import MUTANTS
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
@@ -22,6 +22,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert shared_formats.run(simulated, seed).trace == shared_formats.run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: f"{twin.kind}: {twin.name}")
-def test_a_broken_twin_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: shared_formats.run(simulated, seed, twin), twin.name)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.kind}: {mutant.name}")
+def test_a_mutant_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: shared_formats.run(simulated, seed, mutant), mutant.name)

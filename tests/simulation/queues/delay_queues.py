@@ -11,8 +11,8 @@ from lockwork.errors import LockworkError
 from lockwork.protocol import keys
 from lockwork.protocol.queues import delay_queue
 from lockwork.protocol.queues.delay_queue import Entry
-from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
+from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
@@ -23,11 +23,11 @@ _KEYS = keys.delay_queue("sim", "a")
 _IDS = "abcdefgh"
 _LOOK = 5 * SECOND
 _SLACK = 300 * MS
-TWINS = (
+MUTANTS = (
     Build("a call may arrive after it was sent again", ends="never"),
     Build("takes again", (("dq_pop", "if done then", "if false then"),)),
-    Build("tells nobody", (("dq_add", "wake(count)", ""),)),
-    Build("tells nobody of what is sooner", (("dq_add", "not earliest or", "false and"),)),
+    Build("notifies no waiter", (("dq_add", "wake(count)", ""),)),
+    Build("does not notify of an earlier entry", (("dq_add", "not earliest or", "false and"),)),
     Build("nobody takes over the watch", (("dq_pop", "wake(1) end", "end"),)),
     Build("the others sleep on", ((_PART, "local LOOK = 5000", "local LOOK = 50000"),)),
     Build("a log without an expiry", ((_PART, "redis.call('PEXPIRE', key, 2 * KEPT)", ""),)),

@@ -27,7 +27,7 @@ from simulation.world import Broken, Step, World
 
 _NAME = "lock_release_push"
 _PASS = "pass(held[2], held[4], held[5])"
-TWINS = (
+MUTANTS = (
     Build("an old grant may release", ((_NAME, "held[2] ~= fence or", ""),)),
     Build("a release without its job", ((_NAME, "push(FIRST, again) --", "--"),)),
     Build("a full queue lets it in", ((_NAME, "if no_room then return no_room end", ""),)),

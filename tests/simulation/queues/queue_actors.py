@@ -86,13 +86,15 @@ class Plant:
     def machine(self, name: str, children: int) -> list[Process]:
         """Start a supervisor with children; returns its process, and those of the first children."""
         supervisor = self.world.process(name)
-        crew: list[Child] = []
-        self.crews.append(crew)
+        worker_processes: list[Child] = []
+        self.crews.append(worker_processes)
         for desk in self.desks:
-            beat = self.world.start(supervisor, "beat", desk.beat(crew), background=True)
+            beat = self.world.start(supervisor, "beat", desk.beat(worker_processes), background=True)
             desk.beats.append((self.world.now, beat))
         for _ in range(children):
-            self.world.start(supervisor, "watch", lambda task: self._watch(supervisor, crew, task), background=True)
+            self.world.start(
+                supervisor, "watch", lambda task: self._watch(supervisor, worker_processes, task), background=True
+            )
         return [supervisor]
 
     def end(self, victim: Process) -> None:
@@ -103,7 +105,7 @@ class Plant:
 
     def retire(self) -> None:
         """Let a child be replaced, as one is that has taken too much memory."""
-        if children := [child for crew in self.crews for child in crew if child.process.alive]:
+        if children := [child for worker_processes in self.crews for child in worker_processes if child.process.alive]:
             child = self.world.random.choice(children)
             child.over = child.retired = True
 
@@ -113,22 +115,22 @@ class Plant:
             self.died[process.name] = self.world.now
         self.gone.add(process.name)
 
-    def beat(self, crew: list[Child]) -> Callable[[Task], Actor]:
+    def beat(self, worker_processes: list[Child]) -> Callable[[Task], Actor]:
         """Who keeps the children's sessions."""
-        return lambda _: self._beat(crew)
+        return lambda _: self._beat(worker_processes)
 
-    def _beat(self, crew: list[Child]) -> Actor:
+    def _beat(self, worker_processes: list[Child]) -> Actor:
         """Beat as the heartbeat thread does: keep the children's sessions, and find dead ones elsewhere."""
         peers = Peers(LEASE)
         while True:
             pause = LEASE / 3
             try:
-                mine = {child.session: False for child in crew}
+                mine = {child.session: False for child in worker_processes}
                 sent = yield Clock()
                 answer = yield from leases.beat(self.queue, mine, int(LEASE * 1000), patience=0.5)
                 now = yield Clock()
                 peers.heard(sent, now, answer.at)
-                for child in crew:
+                for child in worker_processes:
                     if not answer.alive.get(child.session, True):
                         child.over = True
                 if answer.next_deadline is not None:
@@ -142,7 +144,7 @@ class Plant:
                 pause = 0.5
             yield Sleep(pause)
 
-    def _watch(self, supervisor: Process, crew: list[Child], task: Task) -> Actor:
+    def _watch(self, supervisor: Process, worker_processes: list[Child], task: Task) -> Actor:
         """Run one child after the other; a dead one's jobs are given back at once."""
         while True:
             session = queue_status.session_name(supervisor.name, 1, f"s{next(self.numbers)}")
@@ -158,12 +160,12 @@ class Plant:
             places = self.world.random.choice([1, 3])
             child = Child(self.world.process(session), session, self.world.now, places)
             self.watchers[session] = task
-            crew.append(child)
+            worker_processes.append(child)
             self._staff(child)
             while child.process.alive and supervisor.alive and not child.over:
                 yield Sleep(0.1)
             self._kill(child.process)
-            crew.remove(child)
+            worker_processes.remove(child)
             yield from self.bury(child)
 
     def bury(self, child: Child) -> Actor:

@@ -1,8 +1,8 @@
 """What must hold for queues: Q1 to Q3, Q5 to Q7 and Q10, judged by where every job is after every script.
 
 And for single jobs: one whose worker was asked to cancel it does not run again, none begins after it had to, and only
-the current delivery writes anything down. Keys and groups are judged by queue_line_checks, what takes too long (Q4, Q6)
-and what callers are told (Q9) by queue_watch.
+the current delivery writes anything down. Keys and groups are judged by queue_group_checks, what takes too long
+(Q4, Q6) and what callers are told (Q9) by queue_watch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lockwork.protocol.queues import record_header, records
 from lockwork.protocol.server_clock import TOLERANCE
 from simulation.faults import SECOND
 from simulation.queues.queue_actors import LEASE, Plant
-from simulation.queues.queue_line_checks import LineChecker
+from simulation.queues.queue_group_checks import GroupChecker
 from simulation.queues.queue_view import LIVE, Place, View, looks, read
 from simulation.server import Command
 from simulation.world import Broken, Step, World
@@ -36,7 +36,7 @@ class QueueChecker:
     def __init__(self, world: World, plant: Plant) -> None:
         self._world = world
         self._plant = plant
-        self._lines = LineChecker(world, plant.made)
+        self._lines = GroupChecker(world, plant.made)
         self.view: View = View()
         self.since: dict[str, int] = {}
         """True time from which a job is where it is, us."""

@@ -58,7 +58,7 @@ def _twin(name: str, *edits: tuple[str, str, str]) -> Build:
     return Build(name, (*_SHORT, *edits))
 
 
-TWINS = (
+MUTANTS = (
     _twin(
         "neither compares the cursor nor knows its jobs",
         ("schedule_fire", "known[CURSOR] ~= tonumber(args[at + 2])", "false"),

@@ -10,8 +10,8 @@ from lockwork.errors import LockworkError, ReservationEnded
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import stock
 from lockwork.protocol.queues.stock import Books
-from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
+from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
@@ -20,14 +20,14 @@ from simulation.world import Broken, Step, World
 _LINE = "parts/stock_waiters"
 _LEFT = "if counts[1] - counts[2] - counts[3] < units then"
 _FOUND = "local known = earlier(id, buyer, key)"
-TWINS = (
+MUTANTS = (
     Build("oversells", (("stock_reserve", _LEFT, "if counts[1] - counts[2] - counts[3] + 1 < units then"),)),
     Build("reserves twice", (("stock_reserve", _FOUND, "local known = false"),)),
     Build("gives back twice", (("parts/stock", "redis.call('HDEL', stock, 'r' .. id)", "local _"),)),
     Build("what runs out stays held", (("parts/stock", "'-inf', clock, 'LIMIT'", "'-inf', 0, 'LIMIT'"),)),
     Build("holds for as long as the clock was set back", (("parts/stock", "tonumber(shown[1] or 0) - now)", "0)"),)),
     Build("nobody hands over", (("stock_end", "\nserve()\nreturn 1", "\nreturn 1"),)),
-    Build("tells nobody", ((_LINE, "publish(waiter[3], id)", "local _"),)),
+    Build("notifies no waiter", ((_LINE, "publish(waiter[3], id)", "local _"),)),
 )
 
 

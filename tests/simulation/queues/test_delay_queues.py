@@ -1,11 +1,11 @@
-"""Delay queues keep their rules in every run, and every broken twin is caught."""
+"""Delay queues keep their rules in every run, and every mutant is caught."""
 
 from __future__ import annotations
 
 import pytest
 
 from simulation.catching import check_caught
-from simulation.queues.delay_queues import TWINS, delay_queues
+from simulation.queues.delay_queues import MUTANTS, delay_queues
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
@@ -23,6 +23,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert delay_queues(simulated, seed).trace == delay_queues(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_delay_queue_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: delay_queues(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_delay_queue_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: delay_queues(simulated, seed, mutant), mutant.name, _SEEDS)

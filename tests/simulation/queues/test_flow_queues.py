@@ -1,11 +1,11 @@
-"""Flows keep their rules in every run, whatever happens to their workers, and every broken twin is caught."""
+"""Flows keep their rules in every run, whatever happens to their workers, and every mutant is caught."""
 
 from __future__ import annotations
 
 import pytest
 
 from simulation.catching import check_caught
-from simulation.queues.flow_queue_twins import TWINS
+from simulation.queues.flow_queue_mutants import MUTANTS
 from simulation.queues.flow_queues import run
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
@@ -24,6 +24,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert run(simulated, seed).trace == run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_flow_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: run(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_flow_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: run(simulated, seed, mutant), mutant.name, _SEEDS)

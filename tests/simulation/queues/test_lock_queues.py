@@ -1,11 +1,11 @@
-"""A queue's lock keeps its rules in every run: its release and its job are one; every broken twin is caught."""
+"""A queue's lock keeps its rules in every run: its release and its job are one; every mutant is caught."""
 
 from __future__ import annotations
 
 import pytest
 
 from simulation.catching import check_caught
-from simulation.queues.lock_queues import TWINS, run
+from simulation.queues.lock_queues import MUTANTS, run
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
@@ -23,6 +23,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert run(simulated, seed).trace == run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_release_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: run(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_release_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: run(simulated, seed, mutant), mutant.name, _SEEDS)

@@ -1,4 +1,4 @@
-"""Queues with partitions keep their rules in every run, keys and names hold over all; every broken twin is caught."""
+"""Queues with partitions keep their rules in every run, keys and names hold over all; every mutant is caught."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from simulation.catching import check_caught
 from simulation.queues.partition_actors import PartitionedPlant
-from simulation.queues.partition_twins import LATE, PLANTS, SHOPS
+from simulation.queues.partition_mutants import LATE, PLANTS, SHOPS
 from simulation.queues.partition_users import Shop
 from simulation.queues.partitioned_queues import FAULTLESS, play, run
 from simulation.seeds import blocks, label

@@ -1,4 +1,4 @@
-"""Queues keep their rules, Q1 to Q10, in every run, and every broken twin is caught."""
+"""Queues keep their rules, Q1 to Q10, in every run, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from lockwork.protocol.server_clock import ServerClock
 from simulation.catching import check_caught
 from simulation.queues import queues
-from simulation.queues.queue_twins import TWINS
+from simulation.queues.queue_mutants import MUTANTS
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
 
@@ -27,9 +27,9 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert queues.run(simulated, seed).trace == queues.run(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", list(chain(*TWINS.values())), ids=lambda twin: twin.name)
-def test_a_broken_queue_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: queues.run(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", list(chain(*MUTANTS.values())), ids=lambda mutant: mutant.name)
+def test_a_broken_queue_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: queues.run(simulated, seed, mutant), mutant.name, _SEEDS)
 
 
 def test_a_heartbeat_that_notices_no_step_is_caught(simulated: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +38,6 @@ def test_a_heartbeat_that_notices_no_step_is_caught(simulated: Server, monkeypat
     check_caught(lambda seed: queues.run(simulated, seed), "no steps", _SEEDS)
 
 
-def test_every_rule_has_a_twin() -> None:
+def test_every_rule_has_a_mutant() -> None:
     """Q8, one enqueue per slot, is judged in the runs of schedules."""
-    assert {f"Q{number}" for number in range(1, 11)} - {"Q8"} <= TWINS.keys()
+    assert {f"Q{number}" for number in range(1, 11)} - {"Q8"} <= MUTANTS.keys()

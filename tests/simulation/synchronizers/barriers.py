@@ -10,8 +10,8 @@ from lockwork.errors import LockworkError, WaitTimeout
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import barrier
 from lockwork.protocol.synchronizers.barrier import Arrival
-from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
+from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
@@ -22,7 +22,7 @@ _LOOK = 5 * SECOND
 _PLACE = 15 * SECOND
 _SLACK = 250 * MS
 _OLD = "(old[2] > first and old[1] > now - KEPT * 1000)"
-TWINS = (
+MUTANTS = (
     Build(
         "forgets at once who passed",
         (
@@ -33,7 +33,7 @@ TWINS = (
     ),
     Build("opens for one too few", (("barrier_arrive", "others + 1 >= parties", "others + 2 >= parties"),)),
     Build("an index for two", ((_PART, "index = before + at - 1", "index = 0"),)),
-    Build("nobody is told", ((_PART, "publish(waiter[1],", "tostring("),)),
+    Build("no waiter is notified", ((_PART, "publish(waiter[1],", "tostring("),)),
     Build("a barrier without an expiry", ((_PART, "redis.call('PEXPIRE', barrier, 2 * KEPT)", ""),)),
 )
 

@@ -10,8 +10,8 @@ from lockwork.errors import LockworkError
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import latch
 from lockwork.protocol.synchronizers.latch import LatchRequest
-from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
+from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
@@ -24,11 +24,13 @@ _GAP = 150 * MS
 """From a look until its answer has come, and until a message sent meanwhile has come, at most."""
 _TURN = "if now - since >= MARGIN * 1000 or since > now + MARGIN * 1000 then"
 _BEFORE = "redis.call('HGET', logs[1 + turn], request) or redis.call('HGET', logs[2 - turn], request)"
-TWINS = (
+MUTANTS = (
     Build("counts twice", (("latch_count", _BEFORE, "false"),)),
     Build("a reset forgets the requests", ((_PART, _TURN, "if true then"),)),
     Build("opens one too early", (("latch_count", "math.max(0, left - n)", "math.max(0, left - n - 1)"),)),
-    Build("tells nobody", (("latch_count", "publish(string.sub(fields[at], 2), sealed(secret, latch, words))", ""),)),
+    Build(
+        "notifies no waiter", (("latch_count", "publish(string.sub(fields[at], 2), sealed(secret, latch, words))", ""),)
+    ),
     Build("a place for a moment", (("latch_wait", "now + PLACE * 1000, secret", "now + 1000, secret"),)),
     Build("a latch without an expiry", ((_PART, "redis.call('PEXPIRE', key, math.max(ttl, PLACE) + MARGIN)", ""),)),
 )

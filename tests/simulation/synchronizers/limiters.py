@@ -13,8 +13,8 @@ from lockwork.errors import LockworkError, RateLimited
 from lockwork.protocol import keys
 from lockwork.protocol.synchronizers import limiter
 from lockwork.protocol.synchronizers.limiter import LimiterRules
-from simulation.crowd import crowd
 from simulation.faults import MS, SECOND
+from simulation.load import crowd
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
 from simulation.server import Build, Command, Server
@@ -26,7 +26,7 @@ _AFRESH = (
     "state.count, state.dropped = tonumber(found[2]), tonumber(found[2])\n"
     "state.last, state.full, state.part = 0, 0, 0 return state end if true then"
 )
-TWINS = (
+MUTANTS = (
     Build(
         "waits for as long as the clock was set back", (("parts/limiter", "tonumber(found[9] or 0) - server)", "0)"),)
     ),
@@ -37,7 +37,7 @@ TWINS = (
         (("limiter_take", "count = score - mine[2]", "count = score - 2 * mine[2]"),),
     ),
     Build(
-        "leaves its place free twice",
+        "frees its slot twice",
         (("limiter_take", "follow(state, rank + 1, full, part)", "follow(state, rank + 1, 0, 0)"),),
     ),
     Build(

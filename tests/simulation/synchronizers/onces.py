@@ -14,8 +14,8 @@ from lockwork.protocol.locks.grants import Granted, Renewal
 from lockwork.protocol.locks.leases import Lease
 from lockwork.protocol.synchronizers import once
 from lockwork.protocol.synchronizers.once import EndedRun, OnceRequest
-from simulation.crowd import crowd
 from simulation.faults import MS, SECOND, Mix
+from simulation.load import crowd
 from simulation.locks.lock_actors import Players
 from simulation.process import Actor, Cancelled, Process, Sleep, Task
 from simulation.runs import RELEASED, finished, incidents
@@ -25,7 +25,7 @@ from simulation.world import Broken, Step, World
 _PART = "parts/once"
 _KEY = keys.once("sim", "a")
 _LEASE = 3 * SECOND
-TWINS = (
+MUTANTS = (
     Build(
         "a lease and a period last on by as much as the clock was set back",
         (
@@ -38,7 +38,7 @@ TWINS = (
     Build("the fence stands still", (("once_begin", "math.max(fence + 1, now)", "7"),)),
     Build("stores over another run", (("once_end", "owner ~= asker or found[4] ~= seen or", ""),)),
     Build("keeps the first end only", (("once_end", "return state == ends_as and 1 or 0", "return 0"),)),
-    Build("tells nobody", (("once_end", "wake()", ""),)),
+    Build("notifies no waiter", (("once_end", "wake()", ""),)),
     Build("a period without an expiry", ((_PART, "outlive(once, math.max(until_us, fence, now)", "local _ = (0"),)),
 )  # fmt: skip
 

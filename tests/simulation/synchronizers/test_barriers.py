@@ -1,4 +1,4 @@
-"""Barriers keep their rules in every run, and every broken twin is caught."""
+"""Barriers keep their rules in every run, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from simulation.catching import check_caught
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.synchronizers.barriers import TWINS, barriers
+from simulation.synchronizers.barriers import MUTANTS, barriers
 
 _SEEDS = 300
 
@@ -23,6 +23,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert barriers(simulated, seed).trace == barriers(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_barrier_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: barriers(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_barrier_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: barriers(simulated, seed, mutant), mutant.name, _SEEDS)

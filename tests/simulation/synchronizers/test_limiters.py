@@ -1,4 +1,4 @@
-"""Limiters keep their limits in every run, and every broken twin is caught."""
+"""Limiters keep their limits in every run, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from simulation.catching import check_caught
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.synchronizers.limiters import TWINS, limiters
+from simulation.synchronizers.limiters import MUTANTS, limiters
 
 _SEEDS = 300
 
@@ -23,6 +23,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert limiters(simulated, seed).trace == limiters(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_limiter_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: limiters(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_limiter_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: limiters(simulated, seed, mutant), mutant.name, _SEEDS)

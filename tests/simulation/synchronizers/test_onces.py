@@ -1,4 +1,4 @@
-"""What runs once per period keeps their rules in every run, and every broken twin is caught."""
+"""What runs once per period keeps their rules in every run, and every mutant is caught."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from simulation.catching import check_caught
 from simulation.seeds import blocks, label
 from simulation.server import Build, Server
-from simulation.synchronizers.onces import TWINS, onces
+from simulation.synchronizers.onces import MUTANTS, onces
 
 _SEEDS = 300
 
@@ -23,6 +23,6 @@ def test_a_seed_replays_exactly(simulated: Server) -> None:
         assert onces(simulated, seed).trace == onces(simulated, seed).trace
 
 
-@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
-def test_a_broken_build_is_caught(simulated: Server, twin: Build) -> None:
-    check_caught(lambda seed: onces(simulated, seed, twin), twin.name, _SEEDS)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_broken_build_is_caught(simulated: Server, mutant: Build) -> None:
+    check_caught(lambda seed: onces(simulated, seed, mutant), mutant.name, _SEEDS)

@@ -40,21 +40,21 @@ class Places:
 
 
 class Reversed(Batcher):
-    """A broken twin: hands the results out in the wrong order."""
+    """A mutant: hands the results out in the wrong order."""
 
     def _results(self, value: object, count: int) -> list[Any]:
         return super()._results(value, count)[::-1]
 
 
 class Keeping(Batcher):
-    """A broken twin: a job that is cancelled while its batch gathers stays in it."""
+    """A mutant: a job that is cancelled while its batch gathers stays in it."""
 
     def _leave(self, batch: _Batch, member: _BatchJob) -> None:
         return
 
 
 class Overfull(Batcher):
-    """A broken twin: never begins because a batch is full."""
+    """A mutant: never begins because a batch is full."""
 
     def _begin(self, batch: _Batch) -> None:
         if len(batch.members) != SIZE:
@@ -152,13 +152,13 @@ def three(**changes: Any) -> list[Plan]:
         (Overfull, [*three(), Plan(0, None, False)], "larger than the batch"),
     ],
 )
-def test_each_broken_twin_is_caught(kind: type[Batcher], plans: list[Plan], complaint: str) -> None:
+def test_each_mutant_is_caught(kind: type[Batcher], plans: list[Plan], complaint: str) -> None:
     asyncio.run(run(plans, Batcher, 2, 0.05))
     with pytest.raises(AssertionError, match=complaint):
         asyncio.run(run(plans, kind, 2, 0.05))
 
 
-def test_a_call_that_is_cancelled_before_its_first_step_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_cancelled_before_its_first_step_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of a full batch are cancelled in the very turn in which it began."""
     monkeypatch.setattr("lockwork.worker.execution.batching._Batch", Noting)
     monkeypatch.setattr(Noting, "unheard", 0)
@@ -166,7 +166,7 @@ def test_a_call_that_is_cancelled_before_its_first_step_is_heard_of(monkeypatch:
     assert Noting.unheard == SIZE
 
 
-async def test_who_is_in_a_hurry_lingers_no_more() -> None:
+async def test_urgent_call_ends_the_batch_linger() -> None:
     calls: list[list[int]] = []
     lw = Lockwork("redis://127.0.0.1:1", patience=0)
 

@@ -126,7 +126,7 @@ def test_an_item_that_cannot_be_read_fails_alone(batched: Any, work: Any, histor
 
 
 @pytest.mark.parametrize("task", ["held", "held_in_a_thread"])
-def test_one_that_is_cancelled_during_the_call_is_in_its_hands(
+def test_job_cancelled_during_the_fetch_is_held(
     batched: Any, work: Any, history: History, tmp_path: Path, task: str
 ) -> None:
     """The call sees that; the others are not harmed, and what is finished all the same has succeeded."""
@@ -242,7 +242,7 @@ def test_the_call_knows_its_jobs(batched: Any, work: Any) -> None:
         assert batched.add.enqueue(1, 1).result(30) == 2
 
 
-def test_hooks_are_told_of_each_job(batched: Any, work: Any, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hooks_run_for_each_job(batched: Any, work: Any, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOKS", "1")
     jobs = batched.picky.enqueue_many([("a",), ("never",), ("b",), ("c",)])
     told = Path(f"{history.path}.hooks")

@@ -84,7 +84,7 @@ def test_an_idle_process_that_dies_is_replaced(forge: Any, own_url: str, apps: P
 
 
 @pytest.mark.parametrize("task", ["waits_for_any", "ignores_deaths"])
-def test_a_death_that_somebody_else_was_told_of_is_noticed(
+def test_death_reported_to_another_process_is_noticed(
     forge: Any, own_url: str, apps: Path, history: History, tmp_path: Path, task: str
 ) -> None:
     """A job of the worker process takes it for one of its own programs, or lets the system bury them all."""

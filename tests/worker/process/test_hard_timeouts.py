@@ -91,9 +91,7 @@ def test_jobs_that_end_in_time_are_left_alone(
         assert process.children() == [child]
 
 
-def test_a_worker_that_ends_by_itself_goes_on_after_a_hard_timeout(
-    forge: Any, own_url: str, apps: Path, history: History
-) -> None:
+def test_burst_worker_continues_after_a_hard_timeout(forge: Any, own_url: str, apps: Path, history: History) -> None:
     job = forge.stubborn_thread.enqueue(history.path)
     others = forge.quick.enqueue_many([(history.path,)] * 3)
     with worker("forge:lw", "--burst", url=own_url, folder=apps) as process:

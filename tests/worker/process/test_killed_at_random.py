@@ -27,8 +27,10 @@ def test_every_job_succeeds_and_every_repetition_is_explained(
         jobs = forge.brief.enqueue_many([(history.path,)] * JOBS)
         for kill in range(1, KILLS + 1):
             history.wait(kill * JOBS // (KILLS * 2))
-            crew = until(process.children, "there are worker processes")
-            victims = crew if kill % 4 == 0 else [pid for child in crew for pid in children(child)]
+            worker_processes = until(process.children, "there are worker processes")
+            victims = (
+                worker_processes if kill % 4 == 0 else [pid for child in worker_processes for pid in children(child)]
+            )
             if victims:
                 _kill(chosen.choice(victims))
         for job in jobs:

@@ -78,7 +78,7 @@ class _Line:
         self.told.append(text)
 
 
-def test_what_is_reported_is_heard(child: WorkerProcess) -> None:
+def test_reports_are_received(child: WorkerProcess) -> None:
     line = _Line()
     reports = RunnerReports(line)  # type: ignore[arg-type]
     reports.begun(child.pid)

@@ -1,0 +1,124 @@
+"""Forgers who hear every channel and publish on all of them, while jobs run and a lock goes round.
+
+They send what cannot be read, offers and grants with seals of their own, and what they have heard once more.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import redis
+
+from chaos.checkers import job_problems, lock_problems
+from chaos.players import SEED, Players
+from chaos.test_queue_chaos import ONE_BY_ONE
+from chaos.worker_processes import WorkerProcesses
+from lockwork.protocol.keys import QueueKeys
+from processes import until
+
+MONITORS = 3
+LATEST = 3.0
+"""Seconds to a job's start and between two holders: a lost wake-up would be noticed after five."""
+FORGED = 1_000_000
+"""The number of a job that nobody has enqueued."""
+_ODD = ("", "x", "a b", "1 2 3", "look", f"1 {10**30}", "\x00", "9" * 5000, "y" * 200_000)
+
+pytestmark = pytest.mark.timeout(ONE_BY_ONE * 3 + 120)
+
+
+class Forgers:
+    """Clients that may only listen and publish."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._heard: deque[tuple[bytes, bytes]] = deque(maxlen=200)
+        self._stop = threading.Event()
+        self.sent = self.errors = 0
+        self._threads = [threading.Thread(target=self._listen) for _ in range(MONITORS)]
+        self._threads.append(threading.Thread(target=self._publish))
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        for thread in self._threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+
+    def _listen(self) -> None:
+        with redis.Redis.from_url(self._url) as client, client.pubsub() as monitor:
+            monitor.psubscribe("*")
+            while not self._stop.is_set():
+                message = monitor.get_message(timeout=0.1)
+                if message and message["type"] == "pmessage":
+                    self._heard.append((message["channel"], message["data"]))
+
+    def _publish(self) -> None:
+        draw, queue = random.Random(SEED), QueueKeys("lw", "default").jobs
+        with redis.Redis.from_url(self._url) as client:
+            while not self._stop.wait(0.02):
+                pipeline = client.pipeline(transaction=False)
+                heard = list(self._heard)
+                tickets = [queue, *(data.split(b" ", 1)[0].decode(errors="replace") for _, data in heard[-5:])]
+                for channel in client.pubsub_channels("lw:wake:*"):
+                    text = self._words(draw)
+                    pipeline.publish(channel, f"{draw.choice(tickets)} {text}" if draw.random() < 0.9 else text)
+                for channel, data in draw.sample(heard, min(2, len(heard))):
+                    pipeline.publish(channel, data)
+                self.sent += len(pipeline.execute())
+
+    def _words(self, draw: random.Random) -> str:
+        seal, fence = f"{draw.getrandbits(160):040x}", time.time_ns() // 1000
+        return draw.choice([
+            draw.choice(_ODD),
+            f'{seal} 1 {fence} ~ forged 1,3,,;["step",[{FORGED}]]',
+            f'1 {fence} ~ forged 1,3,,;["step",[{FORGED}]]',
+            f"{seal} {fence} {fence + 3_600_000_000} {fence}",
+            f"{fence} {fence + 3_600_000_000} {fence}",
+        ])  # fmt: skip
+
+
+def test_forged_messages_lose_delay_and_start_nothing(
+    chaos_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAOS_LONGEST", "0.005")
+    draw, enqueued = random.Random(SEED), []
+    strangers = Forgers(chaos_url)
+    with ExitStack() as stack:
+        running = WorkerProcesses(stack, chaos_url, tmp_path, 2, lease="3s", places=10)
+        players = Players(stack, chaos_url, tmp_path / "turns", "turns.py", "real", 4)
+        until(lambda: len({line["pid"] for line in players.history.lines("enter")}) == 4, "each had a turn", 60)
+        with strangers.at_work():
+            end, began = time.monotonic() + ONE_BY_ONE, players.entered()
+            while time.monotonic() < end:
+                enqueued.append(time.time())
+                running.step.enqueue(len(enqueued) - 1)
+                threading.Event().wait(draw.uniform(0, 0.05))
+            status = running.finish()
+            turns = players.entered() - began
+        jobs, lines = running.history.lines("run"), players.history.lines()
+    with redis.Redis.from_url(chaos_url, decode_responses=True) as client:
+        accepted = [int(fence) for fence in client.lrange("accepted", 0, -1)]
+        value = int(client.hget("store", "value") or 0)
+    late = max(line["at"] - enqueued[line["number"]] for line in jobs if line["number"] < FORGED)
+    entries = sorted(line["at"] for line in lines if line["event"] == "enter")
+    gap = max(after - before for before, after in pairwise(entries))
+    print(f"seed {SEED}: {len(enqueued)} jobs, {turns} turns, {strangers.sent} messages of strangers; ", end="")
+    print(f"latest start {late:.3f} s, longest gap {gap:.3f} s; {status}")
+    assert job_problems(jobs, status, len(enqueued)) == []
+    assert {line["number"] for line in jobs} == set(range(len(enqueued)))
+    assert lock_problems(lines, accepted, value) == []
+    assert strangers.sent > 10 * ONE_BY_ONE
+    assert turns > 20
+    assert max(late, gap) < LATEST

@@ -1,0 +1,129 @@
+"""Workers on one server, what their jobs write down, and what is done to them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from chaos.job_checks import Trouble
+from history import History
+from lockwork import Lockwork
+from lockwork.protocol.queues.dead import DeadJob
+from lockwork.protocol.queues.status import QueueStatus
+from processes import Started, alive, until, worker
+
+APPS = Path(__file__).parent / "apps"
+_GIVEN_UP = re.compile(
+    r"worker process (\d+) ended|session of worker process (\d+) is over|worker session [^/]+/(\d+)/"
+)
+
+
+def _step(number: int) -> None: ...
+
+
+def _in_order(number: int, key: str) -> None: ...
+
+
+def _shared(number: int, tenant: str) -> None: ...
+
+
+class WorkerProcesses:
+    """So many machines of two processes each; one that was killed is replaced."""
+
+    def __init__(
+        self, stack: ExitStack, url: str, folder: Path, size: int, *, lease: str, places: int, broken: str = ""
+    ) -> None:
+        self.history = History(folder / "history")
+        self.app = stack.enter_context(Lockwork(url))
+        self.step = self.app.task(name="step", retries=0)(_step)
+        self.in_order = self.app.task(name="in_order", retries=0, key="{key}")(_in_order)
+        shared = self.app.task(name="shared", retries=0, group="{tenant}", group_concurrency=3)
+        self.shared = shared(_shared)
+        self.troubles: list[Trouble] = []
+        self.kills = self.stops = 0
+        self._stack, self._url, self._broken = stack, url, broken
+        self._options = ("--processes", "2", "--concurrency", str(places), "--lease", lease, "--grace", "1s")
+        self._frozen: dict[Started, tuple[list[int], float, float]] = {}
+        self.workers = [self._one_more() for _ in range(size)]
+        until(lambda: len(self.app.queue().workers()) == 2 * size, "all have joined")
+
+    def _one_more(self) -> Started:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CHAOS_HISTORY", self.history.path)
+            patch.setenv("CHAOS_BROKEN", self._broken)
+            return self._stack.enter_context(worker("crowd:lw", *self._options, url=self._url, folder=APPS))
+
+    def status(self) -> QueueStatus:
+        return self.app.queue().status()
+
+    def kill(self, draw: random.Random) -> None:
+        """Kill one worker process, or now and then a whole machine."""
+        up = [machine for machine in self.workers if machine not in self._frozen and machine.children()]
+        if not up:
+            return
+        machine = draw.choice(up)
+        children = machine.children()
+        whole = draw.random() < 0.1
+        victims = [machine.pid, *children] if whole else [draw.choice(children)]
+        for pid in victims:
+            _send(pid, signal.SIGKILL)
+            self.troubles.append(Trouble(pid, (at := time.time()), at))
+        self.kills += 1
+        if whole:
+            machine.end()
+            self.workers[self.workers.index(machine)] = self._one_more()
+
+    def freeze(self, draw: random.Random, seconds: float) -> None:
+        """Stop a machine; `thawed` lets it go on once the time is over, as if nothing had been."""
+        up = [machine for machine in self.workers if machine not in self._frozen]
+        if len(up) < 2:
+            return
+        machine = draw.choice(up)
+        pids = [machine.pid, *machine.children()]
+        self._frozen[machine] = pids, time.time(), time.monotonic() + seconds
+        for pid in pids:
+            _send(pid, signal.SIGSTOP)
+        self.stops += 1
+
+    def thawed(self) -> bool:
+        """Let those go on whose time is over; whether all do."""
+        for machine, (pids, since, end) in list(self._frozen.items()):
+            if time.monotonic() >= end:
+                del self._frozen[machine]
+                for pid in pids:
+                    _send(pid, signal.SIGCONT)
+                self.troubles += [Trouble(pid, since, time.time()) for pid in pids]
+        return not self._frozen
+
+    def finish(self, patience: float = 90) -> QueueStatus:
+        """Wait until nothing is left to do."""
+        until(lambda: (status := self.status()).ready + status.scheduled + status.running == 0, "all ended", patience)
+        ended = [machine.errors for machine in self.workers if machine.process.poll() is not None]
+        assert not ended, f"a supervisor ended: {ended}"
+        return self.status()
+
+    def dead(self) -> list[DeadJob]:
+        """The jobs in the dead set; one page of them is too many already."""
+        return self.app.queue().dead.search().jobs
+
+    def given_up(self) -> set[int]:
+        """Worker processes of which the supervisors wrote that they died, or that their lease had ended."""
+        found: set[int] = set()
+        for machine in self.workers:
+            for numbers in _GIVEN_UP.findall(machine.errors):
+                found.update(int(number) for number in numbers if number)
+        return found
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if alive(pid):
+            os.kill(pid, number)

@@ -1,0 +1,120 @@
+"""The short way: a plain task that nobody watches is called as it is; everything else is looked after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+
+from lockwork import Depends, Lockwork
+from lockwork.jobs.current import QueueContext, SlotContext
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.worker.execution.executor import Executor
+from lockwork.worker.execution.job_log import JobLog
+from lockwork.worker.execution.outcomes import Outcomes
+from lockwork.worker.execution.slots import WorkerSlots
+from lockwork.worker.execution.threads import ThreadPool
+
+
+async def plain(number: int) -> int:
+    return number + 1
+
+
+async def limited(number: int) -> int:
+    return number + 1
+
+
+def in_a_thread(number: int) -> int:
+    return number + 1
+
+
+async def injected(number: int, one: Annotated[int, Depends(lambda: 1)] = 0) -> int:
+    return number + one
+
+
+async def together(numbers: list[int]) -> list[int]:
+    return [number + 1 for number in numbers]
+
+
+class Settled:
+    """Keeps the outcomes instead of sending them."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+Steps = list[str]
+
+
+async def ways(lw: Lockwork, function: Callable[..., Any], patch: pytest.MonkeyPatch, **options: Any) -> Steps:
+    """Run one job of the function as a worker does; returns which of the longer steps it took."""
+    steps: Steps = []
+
+    def noted(owner: type[Executor | Outcomes], name: str) -> None:
+        step = getattr(owner, name)
+
+        def through(self: Executor | Outcomes, *args: Any) -> Any:
+            steps.append(name)
+            return step(self, *args)
+
+        patch.setattr(owner, name, through)
+
+    noted(Executor, "_value")
+    noted(Executor, "_forgive")
+    noted(Outcomes, "raised")
+    own = {name: options.pop(name) for name in ("timeout",) if name in options and options.get("single")}
+    options.pop("single", None)
+    task = lw.task(**options)(function)
+    job = (task.options(**own) if own else task).call(4)
+    settled: Any = Settled()
+    queue_context = QueueContext("default", QueueKeys("lw", "default"), lw.runtime, "h/1/a", 1000)
+    threads, caller = ThreadPool(1), _Caller()
+    executor = Executor(queue_context, lw.registry, lw.config, settled, threads, caller, WorkerSlots(1), JobLog())  # type: ignore[arg-type]
+    slot = SlotContext()
+    slot.task = asyncio.current_task()
+    await executor.run(Leased("id", b"1 x", job.record, 1, 7), slot)
+    threads.close()
+    assert [(outcome.kind, outcome.value) for outcome in settled.outcomes] == [("s", b"5")]
+    assert slot.job is None
+    return steps
+
+
+class _Caller:
+    async def call(self, function: Any, injection: Any, args: Any, kwargs: Any, **rest: Any) -> Any:
+        return await function(*args, 1)
+
+
+@pytest.fixture
+def lw() -> Lockwork:
+    return Lockwork("redis://127.0.0.1:1", patience=0)
+
+
+async def test_a_plain_task_takes_the_fast_path(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await ways(lw, plain, monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (limited, {"timeout": 5}),
+        (limited, {"timeout": 5, "single": True}),
+        (in_a_thread, {}),
+        (injected, {}),
+        (together, {"batch": 2}),
+    ],
+)
+async def test_others_are_looked_after(
+    lw: Lockwork, monkeypatch: pytest.MonkeyPatch, function: Any, options: Any
+) -> None:
+    assert await ways(lw, function, monkeypatch, **options) == ["_value"]
+
+
+async def test_what_is_watched_is_looked_after(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    lw.hooks.success(lambda event: None)
+    assert await ways(lw, plain, monkeypatch) == ["_value"]

@@ -1,0 +1,334 @@
+"""Jobs with a key or a group, and what a plain Python model says of them: who may run, who goes first, what is left."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import enqueue, leases, record_header
+from lockwork.protocol.queues import status as queue_status
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import MAX_CRASHES, JobLimits
+from model.bench import Bench
+
+_DELIVERIES = 3
+WINDOW_MS = 3_600_000
+SESSION = "host/1/a"
+_LIMITS = {"free": JobLimits(), "narrow": JobLimits(2), "one": JobLimits(1), "slow": JobLimits(0, 2, 1000)}
+_IN_LINE = ("ready", "waits for its key")
+_FIRST = -(10**19)
+"""A stamp before all others, though a fence and the number of a job are added to it."""
+_RATE_GRAIN = 2000
+"""us; a group that waits for its rate is looked at again at a whole millisecond."""
+
+
+@dataclass
+class _Job:
+    level: int
+    key: str
+    group: str
+    place: str = "scheduled"
+    due: int = 0
+    tries: int = 0
+    crashes: int = 0
+    stamp: int = 0
+    """When it came to its line; equal for those whose order is open."""
+
+
+@dataclass
+class _Rate:
+    """The generic cell rate algorithm, as in its description: when the next cell is expected."""
+
+    limits: JobLimits
+    expected: float = 0
+
+    def allowed(self, now: int, most: int) -> int:
+        """How many may go now."""
+        if not self.limits.jobs:
+            return most
+        each, per = self.limits.per_ms * 1000 / self.limits.jobs, self.limits.per_ms * 1000
+        at, count = max(self.expected, now), 0
+        while count < most and at + each - now <= per:
+            at, count = at + each, count + 1
+        return count
+
+    def go(self, now: int, count: int) -> None:
+        if self.limits.jobs:
+            self.expected = max(self.expected, now) + count * self.limits.per_ms * 1000 / self.limits.jobs
+
+
+@dataclass
+class _Eligible:
+    """Who may be leased of one level."""
+
+    plain: list[str] = field(default_factory=list)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    least: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+
+
+class GroupsMachine(RuleBasedStateMachine):
+    """Rules are what producers, workers and time do."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self.bench = bench
+        self.queue = QueueKeys("sim", "q")
+        self.jobs: dict[str, _Job] = {}
+        self.holders: dict[str, str] = {}
+        self.leased: dict[str, Leased] = {}
+        self.rates = {group: _Rate(limits) for group, limits in {**_LIMITS, "": JobLimits()}.items()}
+        self.asked: set[str] = set()
+        """Jobs that run and are to be cancelled."""
+        self.stamps = 0
+        self.requests = 0
+        self.join()
+
+    def join(self) -> None:
+        self.bench.run(leases.beat(self.queue, {SESSION: True}, 10**9, 1.0))
+
+    @property
+    def ms(self) -> int:
+        return self.bench.now // 1000
+
+    def _at(self, place: str) -> list[str]:
+        found = [(job.stamp, id) for id, job in self.jobs.items() if job.place == place]
+        return [id for _, id in sorted(found)]
+
+    def _running(self) -> Counter[str]:
+        return Counter(job.group for id in self.leased if (job := self.jobs[id]).key or job.group)
+
+    def _line_up(self, id: str, stamp: int | None = None) -> None:
+        self.stamps += 1
+        self.jobs[id].place = "ready"
+        self.jobs[id].stamp = self.stamps if stamp is None else stamp
+
+    def _back(self, id: str, fence: int) -> None:
+        """It comes back from the worker: before those that were not leased; of several by lease, then by id."""
+        self._line_up(id, _FIRST + fence * 1000 + int(id[1:]))
+
+    @rule(
+        new=st.lists(
+            st.tuples(
+                st.integers(0, 2),
+                st.sampled_from(["", "", "a", "b"]),
+                st.sampled_from(["", *_LIMITS]),
+                st.sampled_from([0, 0, 0, 1500]),
+            ),
+            min_size=1,
+            max_size=4,
+        ),
+        twice=st.booleans(),
+    )
+    def push(self, new: list[tuple[int, str, str, int]], twice: bool) -> None:
+        batch = []
+        for level, key, group, delay in new:
+            id = f"j{len(self.jobs):03}"
+            head = record_header.head(level, _DELIVERIES, key, group, _LIMITS.get(group))
+            batch.append(NewJob(id, head + b"body", delay))
+            self.jobs[id] = _Job(level, key, group)
+            if not (key or group or delay):
+                self._line_up(id)
+        added = self.bench.run(enqueue.push(self.queue, batch), twice=twice)
+        assert added == (0 if twice else len(batch))
+        for job in batch:
+            self.jobs[job.id].due = self.ms + job.delay_ms
+
+    def _admit(self) -> None:
+        ripe = sorted((self.jobs[id].due, id) for id in self._at("scheduled") if self.jobs[id].due <= self.ms)
+        for _, id in ripe:
+            key = self.jobs[id].key
+            if key and self.holders.setdefault(key, id) != id:
+                self._line_up(id)
+                self.jobs[id].place = "waits for its key"
+            else:
+                self._line_up(id)
+
+    def _eligible(self, level: int, room: Counter[str]) -> _Eligible:
+        found = _Eligible()
+        for id in self._at("ready"):
+            job = self.jobs[id]
+            if job.level == level and (job.group or job.key):
+                found.groups.setdefault(job.group, []).append(id)
+            elif job.level == level:
+                found.plain.append(id)
+        for group, line in found.groups.items():
+            rate, may = self.rates[group], min(len(line), room[group])
+            found.least[group] = rate.allowed(self.bench.now - _RATE_GRAIN, may)
+            found.most[group] = rate.allowed(self.bench.now, may)
+        return found
+
+    @rule(want=st.integers(1, 6), twice=st.booleans())
+    def reserve(self, want: int, twice: bool) -> None:
+        """Highest level first, each line in its order, groups by turns; nothing is left that may run."""
+        self.requests += 1
+        asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
+        batch = self.bench.run(asked, twice=twice)
+        self._admit()
+        got = [job.id for job in batch.jobs]
+        assert len(set(got)) == len(got)
+        left, room = want, self._room()
+        for level in range(3):
+            mine = [id for id in got if self.jobs[id].level == level]
+            found = self._eligible(level, room)
+            least = len(found.plain) + sum(found.least.values())
+            most = len(found.plain) + sum(found.most.values())
+            assert min(left, least) <= len(mine) <= min(left, most), (
+                f"level {level}: {mine} of {found}, room for {left}"
+            )
+            self._check_order(mine, found)
+            for id in mine:
+                group = self.jobs[id].group
+                room[group] -= 1
+                self.rates[group].go(self.bench.now, 1)
+            left -= len(mine)
+        for job in batch.jobs:
+            self._begin(job)
+
+    def _room(self) -> Counter[str]:
+        running = self._running()
+        limits = {group: limits.at_once or 10**6 for group, limits in {**_LIMITS, "": JobLimits()}.items()}
+        return Counter({group: most - running[group] for group, most in limits.items()})
+
+    def _begin(self, job: Leased) -> None:
+        known = self.jobs[job.id]
+        assert known.place == "ready"
+        assert not known.key or self.holders[known.key] == job.id, "one at a time per key"
+        assert (job.attempt, job.crashes) == (known.tries + 1, known.crashes)
+        known.place = "running"
+        self.leased[job.id] = job
+
+    def _check_order(self, mine: list[str], found: _Eligible) -> None:
+        taken: dict[str, int] = {}
+        for group, line in [("", found.plain), *found.groups.items()]:
+            of_line = [id for id in line if id in mine]
+            rest = [self.jobs[id].stamp for id in line if id not in mine]
+            assert not rest or all(self.jobs[id].stamp <= min(rest) for id in of_line), f"in order: {of_line} of {line}"
+            if line is not found.plain:
+                taken[group] = len(of_line)
+        hungry = [count for group, count in taken.items() if count < found.least[group]]
+        assert not hungry or max(taken.values()) <= min(hungry) + 1, f"by turns: {taken} of {found}"
+
+    @precondition(lambda self: self.leased)
+    @rule(data=st.data(), kind=st.sampled_from("ssrdg"), delay=st.sampled_from([0, 1500]), twice=st.booleans())
+    def settle(self, data: st.DataObject, kind: str, delay: int, twice: bool) -> None:
+        id = data.draw(st.sampled_from(sorted(self.leased)))
+        ended = Outcome(id, self.leased[id].token, kind, b"value", delay)  # type: ignore[arg-type]
+        settled = self.bench.run(leases.settle(self.queue, SESSION, [ended], WINDOW_MS), twice=twice)
+        assert settled == [not twice]
+        fence = self.leased.pop(id).fence
+        job = self.jobs[id]
+        if id in self.asked:
+            self.asked.discard(id)
+            kind = "s" if kind == "s" else "c"
+        job.tries += kind in "srd"
+        if kind in "sdc":
+            self.end(id, {"s": "succeeded", "d": "dead", "c": "cancelled"}[kind])
+        elif kind == "r":
+            job.place, job.due = "scheduled", self.ms + delay
+        elif job.key or job.group:
+            self._back(id, fence)
+        else:
+            self._line_up(id, -self.stamps)
+
+    def end(self, id: str, place: str, stamp: int | None = None) -> None:
+        job = self.jobs[id]
+        job.place = place
+        if not job.key:
+            return
+        del self.holders[job.key]
+        for waiting in self._at("waits for its key"):
+            if self.jobs[waiting].key == job.key:
+                self.holders[job.key] = waiting
+                self._line_up(waiting, stamp)
+                return
+
+    @rule()
+    def recover(self) -> None:
+        """The worker has died with all it held."""
+        moved = self.bench.run(leases.recover(self.queue, SESSION, WINDOW_MS, gone=True))
+        held, self.leased = self.leased, {}
+        self.stamps += 1
+        stamp, front = self.stamps, -self.stamps
+        for id, leased in held.items():
+            job = self.jobs[id]
+            if id in self.asked:
+                self.asked.discard(id)
+                self.end(id, "cancelled", stamp)
+                continue
+            job.tries += 1
+            job.crashes += 1
+            if job.crashes >= MAX_CRASHES:
+                self.end(id, "dead", stamp)
+                continue
+            moved -= 1
+            if job.key or job.group:
+                self._back(id, leased.fence)
+            else:
+                self._line_up(id, front)
+        assert moved == 0
+        self.join()
+
+    @rule(milliseconds=st.sampled_from([1, 300, 1500, 6000]))
+    def wait(self, milliseconds: int) -> None:
+        self.bench.now += milliseconds * 1000
+
+    @rule()
+    def count(self) -> None:
+        """Every job is in one place, and the books know who holds what and how many run."""
+        status, _ = self.bench.run(queue_status.status(self.queue))
+        places = Counter(job.place for job in self.jobs.values())
+        found = (status.ready, status.scheduled, status.running, status.dead)
+        ready = places["ready"] + places["waits for its key"]
+        assert found == (ready, places["scheduled"], places["running"], places["dead"])
+        books: dict[str, str] = self.bench.hash(self.queue.groups)
+        by_kind: dict[str, dict[str, str]] = defaultdict(dict)
+        for name, value in books.items():
+            by_kind[name[0]][name[2:]] = value
+        assert by_kind["h"] == self.holders
+        running = {group: str(count) for group, count in self._running().items()}
+        assert by_kind["n"] == running, "jobs that run, by group"
+        alive = {job.group for job in self.jobs.values() if job.place in ("ready", "running") and job.group}
+        waiting = {id for id, job in self.jobs.items() if (job.key or job.group) and job.place in _IN_LINE}
+        assert by_kind["@"].keys() == waiting
+        assert by_kind["l"].keys() == alive, "limits are kept as long as the group has jobs"
+
+
+class ManyGroupsMachine(GroupsMachine):
+    """For builds that look at one group at a time of those that may not go on: many of them in few."""
+
+    @rule(level=st.integers(0, 2), want=st.integers(1, 6))
+    def crowd(self, level: int, want: int) -> None:
+        """Groups that may not go on are before one that may."""
+        for _ in range(2):
+            names = ("one", "narrow", "slow", "narrow", "slow", "free")
+            self.push([(level, "", group, 0) for group in names], twice=False)
+            self.reserve(want, twice=False)
+
+    @rule(want=st.integers(1, 6), twice=st.booleans())
+    def reserve(self, want: int, twice: bool) -> None:
+        """Ask until a worker may sleep: then nothing is left that may run."""
+        for _ in range(50):
+            self.requests += 1
+            asked = leases.reserve(self.queue, SESSION, want, f"q{self.requests}", "")
+            batch = self.bench.run(asked, twice=twice)
+            self._admit()
+            for job in batch.jobs:
+                self._begin(job)
+                self.rates[self.jobs[job.id].group].go(self.bench.now, 1)
+            want -= len(batch.jobs)
+            if not want:
+                return
+            if not batch.jobs and batch.next_due != 0:
+                break
+        else:
+            raise AssertionError("it asks again and again, and nothing may run")
+        for level in range(3):
+            found = self._eligible(level, self._room())
+            assert not found.plain, "a job may run, and a worker sleeps"
+            assert not any(found.least.values()), "a job of a group may run, and a worker sleeps"

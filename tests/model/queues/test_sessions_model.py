@@ -1,0 +1,51 @@
+"""What is in a worker's hands against its model, and broken builds that the model must notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.bench import check, check_caught
+from model.queues.sessions_machine import IdleWorkers, NackAll
+from simulation.server import Build, Server
+
+
+def test_giving_back_does_what_its_model_says(simulated: Server) -> None:
+    check(NackAll, simulated, Build())
+
+
+def test_sleepers_do_what_their_model_says(simulated: Server) -> None:
+    check(IdleWorkers, simulated, Build())
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        Build(
+            "what is given back counts",
+            (("jobs_recover", "and not died then return nil", "and false then return nil"),),
+        ),
+        Build("a stop costs nobody anything", (("jobs_recover", "attempts and not most and", "attempts and"),)),
+        Build("what is given back goes last", (("jobs_recover", "redis.call('LPUSH'", "redis.call('RPUSH'"),)),
+        Build(
+            "what a job gives back counts",
+            (("jobs_settle", "again = again + 1\n    end", "redis.call('HSET', tries, id, tried)\n    end"),),
+        ),
+    ],
+    ids=lambda twin: twin.name,
+)
+def test_a_broken_nack_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(NackAll, simulated, twin)
+
+
+@pytest.mark.parametrize(
+    "twin",
+    [
+        Build("an idle worker wakes another", (("jobs_pass", "if since and since >= 0 and", "if false and"),)),
+        Build("a worker that woke up forwards no wake-up", (("jobs_pass", " and not awake", ""),)),
+        Build("dead workers are notified", (("parts/wake", "count - heard", "count - 1"),)),
+        Build("many dead hide who lives", (("parts/wake", "unheard < 500", "unheard < 100"),)),
+    ],
+    ids=lambda twin: twin.name,
+)
+def test_a_broken_sleep_is_caught(simulated: Server, twin: Build) -> None:
+    check_caught(IdleWorkers, simulated, twin)

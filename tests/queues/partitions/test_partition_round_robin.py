@@ -1,0 +1,125 @@
+"""Partitions of one queue take turns among themselves, and together are no more than one queue."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lockwork.protocol.keys import QueueKeys
+from lockwork.worker.execution import queue_state
+from lockwork.worker.execution.queue_state import FetchOrder, QueueState
+
+
+def family(name: str, partitions: int, weight: int = 1, turns: list[float] | None = None) -> list[QueueState]:
+    nobody: Any = None
+    return [
+        QueueState(
+            f"{name}/{number}",
+            QueueKeys("lw", f"{name}/{number}"),
+            nobody,
+            weight,
+            name,
+            turns[number] if turns else number / partitions,
+        )
+        for number in range(partitions)
+    ]
+
+
+def served(
+    made: list[QueueState], rounds: list[tuple[int, set[int]]], allot: FetchOrder
+) -> list[tuple[list[str], str]]:
+    """Serve queues that never run empty, of which some sleep now and then: who was awake, and who had the first job."""
+    found = []
+    for places, asleep in rounds:
+        awake = [source for at, source in enumerate(made) if at not in asleep]
+        if not awake:
+            continue
+        first, most = allot(awake, places)[0]
+        first.credit -= most
+        found.append(([source.name for source in awake], first.name))
+    return found
+
+
+def longest_wait(found: list[tuple[list[str], str]]) -> int:
+    """How often somebody who had jobs, at the most, was passed over in a row; a nap ends the row."""
+    waits: Counter[str] = Counter()
+    longest = 0
+    for awake, first in found:
+        for name in list(waits):
+            if name not in awake:
+                del waits[name]
+        for name in awake:
+            waits[name] = 0 if name == first else waits[name] + 1
+        longest = max(longest, *waits.values())
+    return longest
+
+
+ROUNDS = st.lists(st.tuples(st.integers(1, 20), st.sets(st.integers(0, 4))), max_size=80)
+
+
+@given(ROUNDS, st.lists(st.floats(0, 1), min_size=5, max_size=5))
+def test_no_queue_with_jobs_is_starved(rounds: list[tuple[int, set[int]]], turns: list[float]) -> None:
+    """Each of the others is first at most once in between, and once more after a nap."""
+    found = served(family("mail", 5, turns=turns), rounds, queue_state.strict_in_turn)
+    assert longest_wait(found) <= 8
+
+
+def test_the_check_catches_strict_order() -> None:
+    rounds: list[tuple[int, set[int]]] = [(10, set())] * 30
+    assert longest_wait(served(family("mail", 4), rounds, queue_state.strict)) == 30
+    assert longest_wait(served(family("mail", 4), rounds, queue_state.strict_in_turn)) == 3
+
+
+def test_a_family_has_its_place_in_the_order() -> None:
+    sources = [*family("mail", 3), *family("news", 2)]
+    for _ in range(10):
+        asked = [source.name for source, _ in queue_state.strict_in_turn(sources, 5)]
+        assert {name.partition("/")[0] for name in asked[:3]} == {"mail"}
+        assert sorted(asked) == sorted(source.name for source in sources)
+
+
+def test_partitions_named_one_by_one_are_in_their_order() -> None:
+    sources = [QueueState(f"mail/{number}", QueueKeys("lw", f"mail/{number}"), None, 1) for number in range(3)]  # type: ignore[arg-type]
+    for _ in range(5):
+        assert [source.name for source, _ in queue_state.strict_in_turn(sources, 5)] == ["mail/0", "mail/1", "mail/2"]
+
+
+def shared(sources: list[QueueState], rounds: int, places: int, allot: FetchOrder) -> Counter[str]:
+    got: Counter[str] = Counter()
+    for _ in range(rounds):
+        for source, most in allot(sources, places):
+            source.credit -= most
+            got[source.name] += most
+    return got
+
+
+@given(st.integers(1, 16), st.integers(1, 5), st.integers(1, 30))
+def test_a_family_has_one_queues_share(partitions: int, weight: int, places: int) -> None:
+    sources = [*family("mail", partitions, weight), *family("news", 1, 2)]
+    got = shared(sources, 200, places, queue_state.by_weight_in_turn)
+    share = 200 * places * weight / (weight + 2)
+    mail = [got[f"mail/{number}"] for number in range(partitions)]
+    assert abs(sum(mail) - share) <= partitions + 1
+    assert max(mail) - min(mail) <= 3
+
+
+def test_the_check_catches_shares_by_partition() -> None:
+    sources = [*family("mail", 16), *family("news", 1)]
+    assert shared(sources, 100, 10, queue_state.by_weight)["news/0"] < 100
+    sources = [*family("mail", 16), *family("news", 1)]
+    assert abs(shared(sources, 100, 10, queue_state.by_weight_in_turn)["news/0"] - 500) <= 17
+
+
+def test_which_order_is_chosen() -> None:
+    chosen = [
+        queue_state.chosen(weighted=weighted, in_turn=turn) for weighted in (False, True) for turn in (False, True)
+    ]
+    assert chosen == [
+        queue_state.strict,
+        queue_state.strict_in_turn,
+        queue_state.by_weight,
+        queue_state.by_weight_in_turn,
+    ]

@@ -1,0 +1,19 @@
+"""A worker process that dies before it has read its orders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from lockwork.worker.supervisor.child_process import WorkerProcess
+
+
+def test_unread_settings_do_not_end_the_supervisor() -> None:
+    """They stay in the pipe's buffer, and closing it sends them once more, to nobody."""
+    process = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
+    process.wait()
+    child = WorkerProcess(process, "host/1/x", 0.0)
+    child.send(b"orders\n")
+    child.close_input()
+    assert process.stdin is not None
+    assert process.stdin.closed

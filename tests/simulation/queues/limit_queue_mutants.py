@@ -1,0 +1,24 @@
+"""Mutants of pauses and limits of whole queues. The checker must catch each, or it proves nothing."""
+
+from __future__ import annotations
+
+from simulation.server import Build
+
+_LIMITS = "parts/limits"
+_FREE = "if free > 0 then return math.min(want, free) end"
+_OPEN = "math.max(again, takers(freed, group_queue))"
+_DRAINED = "for channel in string.gmatch(rules[8], '%S+') do publish(channel, stats) end"
+MUTANTS = (
+    Build("a pause that is not received", ((_LIMITS, "if rules[1] then return 0 end", ""),)),
+    Build("a pause that begins anew", (("queue_set", "'HSETNX', stats", "'HSET', stats"),)),
+    Build("resume wakes no worker", (("queue_set", "publish(channel, jobs)", ""),)),
+    Build("one job more than may run", ((_LIMITS, "at_once - at_work))", "at_once + 1 - at_work))"),)),
+    Build("a free slot wakes no worker", (("jobs_settle", _OPEN, "again"),)),
+    Build("a rate that is too fast", ((_LIMITS, _FREE, "if free > 0 then return math.min(want, free + 1) end"),)),
+    Build("a rate-limited worker gets no retry_at", (("jobs_reserve", "if wait then look_again(wait) end", ""),)),
+    Build("one job more than may wait", (("parts/push", "+ new > size then", "+ new > size + 1 then"),)),
+    Build("a refused job is enqueued", (("jobs_push", "return no_room end", "push(FIRST) return no_room end"),)),
+    Build("a caller waiting for the end is not notified", ((_LIMITS, _DRAINED, ""),)),
+    Build("what runs does not hinder the end", (("queue_drain", "return {waiting, running", "return {waiting, 0"),)),
+    Build("what is due does not hinder the end", (("queue_drain", "redis.call('ZCARD', due)", "0"),)),
+)  # fmt: skip

@@ -1,0 +1,272 @@
+"""The fetcher by itself, on a server that is a few lines: when it asks, and that it ends when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lockwork.errors import ServerRefused, ServerUnavailable
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues.leases import Batch, Leased, SessionOver
+from lockwork.worker.execution import fetcher as fetching
+from lockwork.worker.execution import queue_state
+from lockwork.worker.execution.fetcher import Fetcher
+from lockwork.worker.execution.queue_state import FetchState, QueueState
+from lockwork.worker.execution.slots import WorkerSlots
+
+
+class Server:
+    """Has no jobs, and wakes nobody."""
+
+    def __init__(self, error: Exception | None = None, offer: Leased | None = None) -> None:
+        self.asked = 0
+        self.passed_on = 0
+        self.last = 0
+        """What the fetcher said that it had when it asked."""
+        self.awake = False
+        """Whether what was passed on wakes another worker in any case."""
+        self.next_due: float | None = None
+        self.answers = asyncio.Event()
+        """Whether it says that something was passed on."""
+        self.answers.set()
+        self._error = error
+        self.offer = offer
+
+    def end_trouble(self) -> None:
+        self._error = None
+
+    def run(self, protocol: Any) -> Any:
+        effect = protocol.send(None)
+        protocol.close()
+        name = effect.script.name if hasattr(effect, "script") else ""
+        if name == "jobs_reserve":
+            self.last = effect.args[5]
+        elif name == "jobs_pass":
+            self.awake = bool(effect.args[1])
+        return self._reserve() if name == "jobs_reserve" else self._other(name)
+
+    async def _reserve(self) -> Batch:
+        await asyncio.sleep(0)
+        self.asked += 1
+        if self._error is not None:
+            raise self._error
+        return Batch([], self.next_due)
+
+    async def _other(self, name: str) -> Leased | bool:
+        if not name:
+            if self.offer is None:
+                await asyncio.Event().wait()
+            offer, self.offer = self.offer, None
+            assert offer is not None
+            return offer
+        self.passed_on += name == "jobs_pass"
+        await self.answers.wait()
+        return True
+
+
+def make(server: Server, settler: Any = None, **options: Any) -> Fetcher:
+    driver, runner = [server], [None]
+    places: Any = options.pop("places", WorkerSlots(5))
+    source = QueueState("default", QueueKeys("lw", "default"), runner[0], settler=settler)  # type: ignore[arg-type]
+    return Fetcher(driver[0], [source], "host/1/a", "lw", places, 1000, queue_state.strict, **options)  # type: ignore[arg-type]
+
+
+class Places(WorkerSlots):
+    """Begins nothing."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.begun: list[Leased] = []
+
+    def start(self, jobs: list[Leased], runner: Any) -> None:
+        """Note what would begin."""
+        self.begun += jobs
+
+
+async def turns(condition: Any) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def test_a_burst_that_waits_for_its_outcomes_can_be_stopped() -> None:
+    """Else SIGTERM would wait, while the server is away, until the process is killed."""
+    waits = asyncio.Event()
+
+    async def settled() -> bool:
+        waits.set()
+        await asyncio.Event().wait()
+        return True
+
+    made = make(Server(), settled=settled)
+    running = asyncio.create_task(made.run())
+    await waits.wait()
+    made.stop()
+    async with asyncio.timeout(5):
+        await running
+
+
+async def test_a_burst_looks_again_once_all_is_settled() -> None:
+    server = Server()
+    looked: list[int] = []
+
+    async def settled() -> bool:
+        looked.append(server.asked)
+        return True
+
+    async with asyncio.timeout(5):
+        await make(server, settled=settled).run()
+    assert (looked, server.asked) == ([1], 2)
+
+
+async def test_a_queue_that_takes_no_outcomes_is_asked_for_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would run, and nothing could come of it but another run."""
+    monkeypatch.setattr(fetching, "_UNSETTLED", 0.0)
+    server, settler = Server(), SimpleNamespace(failing=True)
+    made = make(server, settler)
+    (source,) = made._queues
+    source.state = FetchState.WOKEN
+    running = asyncio.create_task(made.run())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    # whoever can use the wake-up has it
+    assert (server.asked, server.passed_on) == (0, 1)
+    settler.failing = False
+    await turns(lambda: server.asked == 1)
+    made.stop()
+    await running
+
+
+async def test_one_trouble_does_not_fill_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
+    server = Server(ServerRefused("a key of ours holds somebody else's data"))
+    made = make(server)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked >= 20)
+    made.stop()
+    await running
+    assert caplog.text.count("no jobs of queue default can be fetched") == 1
+
+
+_OFFER = Leased("j1", b"1 7 ~", b"1,4,,;", 1, 7)
+
+
+async def test_an_offer_begins_without_being_asked_for() -> None:
+    server, places = Server(offer=_OFFER), Places(5)
+    made = make(server, places=places)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked == 2)
+    assert (places.begun, places.free, server.last, server.passed_on) == ([_OFFER], 4, 7, 0)
+    made.stop()
+    await running
+
+
+async def test_one_whose_supervisor_is_gone_asks_for_nothing() -> None:
+    server = Server()
+    async with asyncio.timeout(5):
+        await make(server, orphaned=lambda: True).run()
+    assert server.asked == 0
+
+
+async def test_what_comes_when_the_supervisor_is_gone_does_not_begin() -> None:
+    """It goes back uncounted, and nothing more is asked for."""
+    server, places, alone, back = Server(offer=_OFFER), Places(5), [False], list[Leased]()
+    made = make(server, places=places, orphaned=lambda: alone[0])
+    made._queues[0].runner = SimpleNamespace(give_back=back.append)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked == 1)
+    alone[0] = True
+    async with asyncio.timeout(5):
+        await running
+    assert (back, places.begun, places.free, server.asked) == ([_OFFER], [], 5, 1)
+
+
+@pytest.mark.parametrize("why", ["no place", "the last one", "outcomes that are not taken"])
+async def test_an_offer_that_cannot_begin_is_left_to_the_server(why: str) -> None:
+    """It is answered to the next who asks, or passed on: at once, if that can be known."""
+    server, places = Server(offer=_OFFER), Places(5)
+    settler = SimpleNamespace(failing=False)
+    made = make(server, settler, places=places, max_jobs=1 if why == "the last one" else None)
+    (source,) = made._queues
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked == 1)
+    if why == "no place":
+        places.free = 0
+    elif why == "the last one":
+        source.held = 1  # an earlier call may have brought it
+    else:
+        settler.failing = True
+    await turns(lambda: server.offer is None)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not places.begun
+    assert source.last == 0
+    source.held = 0
+    made.stop()
+    await running
+
+
+async def test_queue_is_not_fetched_during_nack() -> None:
+    """A call that is sent again would pass on what was offered since, and has begun."""
+    server = Server()
+    made = make(server)
+    (source,) = made._queues
+    source.state = FetchState.WOKEN
+    server.answers.clear()
+    made._forward_wakeup(source)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.passed_on)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert server.asked == 0
+    server.answers.set()
+    await turns(lambda: server.asked == 1)
+    made.stop()
+    await running
+
+
+@pytest.mark.parametrize("due", [True, False])
+async def test_leaving_worker_forwards_its_timer(due: bool) -> None:
+    """Else a job that only it knew of would wait for the others' next look."""
+    server = Server()
+    server.next_due = 60.0 if due else None
+    made = make(server)
+    (source,) = made._queues
+    running = asyncio.create_task(made.run())
+    await turns(lambda: source.task is not None)
+    made.stop()
+    await running
+    assert (server.passed_on, server.awake) == (1, due)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a fault of ours"), ServerUnavailable("a fault of ours")])
+async def test_it_asks_on_whatever_goes_wrong(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its process ended by it, and so did the jobs that it ran."""
+    if isinstance(error, ServerUnavailable):
+        error.__cause__ = ValueError("no password today")
+    monkeypatch.setattr(fetching, "backoff", lambda _failures: 0.0)
+    server = Server(error)
+    made = make(server)
+    running = asyncio.create_task(made.run())
+    await turns(lambda: server.asked >= 20 or running.done())
+    server.end_trouble()
+    await turns(lambda: not made._queues[0].failures or running.done())
+    made.stop()
+    await running
+    (complaint,) = (record for record in caplog.records if record.levelname == "WARNING")
+    assert complaint.getMessage() == "no jobs of queue default can be fetched: a fault of ours"
+    assert complaint.exc_info is not None
+
+
+async def test_it_ends_with_its_session() -> None:
+    made = make(Server(SessionOver("host/1/a")))
+    with pytest.raises(SessionOver):
+        async with asyncio.timeout(5):
+            await made.run()
