@@ -24,7 +24,7 @@ from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.protocol.queues.record_header import JobLimits
 from lockwork.runtime.embedded import Embedded
-from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.ipc.messages import HardTimeout
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
 from processes import until, worker
 

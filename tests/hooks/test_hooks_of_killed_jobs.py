@@ -14,7 +14,7 @@ from history import History
 from lockwork import JobFailed, Lockwork
 from lockwork.errors import JobCancelled
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.ipc.messages import HardTimeout
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.hook_relay import HookRelay
 from processes import until
@@ -127,14 +127,14 @@ def test_child_that_does_not_read_delays_no_other(lw: Lockwork, deaf: WorkerProc
         relay.add(hard_timeout(number))
     relay.forward([deaf])
     relay.forward([deaf])
-    first = len(deaf.told)
+    first = len(deaf.sent_early)
     assert 0 < first < 5000
-    relay.gone(deaf)  # it never came to work, so the next is told all of it, in their order
-    deaf.told.clear()
+    relay.on_exit(deaf)  # it never came to work, so the next is told all of it, in their order
+    deaf.sent_early.clear()
     deaf.process.kill()
     deaf.process.wait()
     relay.forward([deaf])
-    assert deaf.told == []
+    assert deaf.sent_early == []
 
 
 def test_process_that_never_started_runs_no_hooks(
@@ -147,6 +147,6 @@ def test_process_that_never_started_runs_no_hooks(
     relay.add(hard_timeout(1))
     relay.add(hard_timeout(2))
     relay.forward([deaf])
-    relay.gone(deaf)
+    relay.on_exit(deaf)
     relay.close()
     assert "jobs that ended with their process: j1, j2" in caplog.text

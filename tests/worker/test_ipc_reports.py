@@ -9,31 +9,103 @@ from typing import NoReturn
 import pytest
 
 from lockwork.protocol.queues.leases import Outcome
-from lockwork.worker.ipc.hard_timeouts import HardTimeout, HardTimeouts
-from lockwork.worker.ipc.messages import Reporter, Reports
+from lockwork.worker.ipc.hard_timeouts import HardTimeouts
+from lockwork.worker.ipc.messages import (
+    HardTimeout,
+    HardTimeoutEnded,
+    Ready,
+    Recycle,
+    Reported,
+    Reporter,
+    Reports,
+    RunnerExited,
+    RunnerStarted,
+)
 from processes import until
 
 
 def test_a_report_that_goes_wrong_is_not_the_last(caplog: pytest.LogCaptureFixture) -> None:
     """If nobody read them any more, each child would stand still at its tenth report or so."""
-    heard: list[str] = []
+    received: list[Reported] = []
 
-    def on_report(_session: str, text: str) -> None:
-        heard.append(text)
-        if text == "bad":
+    def on_report(_session: str, message: Reported) -> None:
+        received.append(message)
+        if message == Recycle():
             raise RuntimeError("can't start new thread")
 
     reports = Reports(on_report)
     reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
     reports.start()
     try:
-        reporter.report("bad")
-        reporter.report("good")
-        until(lambda: heard == ["bad", "good"], "both are heard")
+        reporter.report(Recycle())
+        reporter.report(Ready())
+        until(lambda: received == [Recycle(), Ready()], "both are received")
     finally:
         reporter.close()
         reports.close()
-    assert "could not be handled: 'bad'" in caplog.text
+    assert """could not be handled: b'["host/1/a",["Recycle"]]'""" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Ready(),
+        Recycle(),
+        RunnerStarted(1),
+        RunnerExited(1, "died"),
+        HardTimeout("q", Outcome("a", b"1 2 x", "d", b"\xff"), 1.5, "task"),
+        HardTimeoutEnded("q", "a"),
+    ],
+)
+def test_a_report_arrives_as_it_was_sent(message: Reported) -> None:
+    received: list[tuple[str, Reported]] = []
+    reports = Reports(lambda session, message: received.append((session, message)))
+    reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
+    reports.start()
+    try:
+        reporter.report(message)
+        until(lambda: received == [("host/1/a", message)], "it is received")
+    finally:
+        reporter.close()
+        reports.close()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"something else",
+        b"\xff",
+        b"null",
+        b'["host/1/a"]',
+        b'["host/1/a",["Unknown"]]',
+        b"[" * 16_384,
+        b'["host/1/a",["RunnerExited",1,"' + b"x" * 16_384 + b'"]]',
+        b'["host/1/a",["RunnerStarted"]]',
+        b'["host/1/a",["RunnerStarted","x"]]',
+        b'["host/1/a",["RunnerExited"]]',
+        b'["host/1/a",["RunnerExited",-1,"died"]]',
+        b'["host/1/a",["HardTimeout"]]',
+        b'["host/1/a",["HardTimeout",{}]]',
+        b'["host/1/a",["HardTimeout",1]]',
+        b'["host/1/a",["HardTimeoutEnded","x"]]',
+        b'["host/1/a",["HardTimeoutEnded",\x00]]',
+    ],
+)
+def test_a_torn_or_foreign_report_is_logged_and_skipped(message: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    received: list[Reported] = []
+    reports = Reports(lambda _session, message: received.append(message))
+    reporter = Reporter(os.dup(reports.descriptor), "host/1/a")
+    reports.start()
+    try:
+        reporter._socket.send(message)
+        reporter.report(Recycle())
+        until(lambda: received, "the next one is received")
+    finally:
+        reporter.close()
+        reports.close()
+    assert received == [Recycle()]
+    assert "a report of a worker process could not be handled" in caplog.text
 
 
 def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,9 +119,9 @@ def test_hard_time_outs_are_watched_as_soon_as_there_is_a_thread(monkeypatch: py
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     begins = HardTimeout("q", Outcome("a", b"1 2 x", "d"), 0.01, "task")
     with pytest.raises(RuntimeError):
-        hard_timeouts._add("one", begins)
+        hard_timeouts.receive("one", begins)
     monkeypatch.setattr(threading.Thread, "start", start)
-    hard_timeouts._add("two", begins)
+    hard_timeouts.receive("two", begins)
     try:
         until(lambda: sorted(over) == ["one", "two"], "both are over")
     finally:
@@ -64,5 +136,5 @@ def test_a_watch_without_a_thread_can_be_stopped(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(RuntimeError):
-        hard_timeouts._add("one", HardTimeout("q", Outcome("a", b"1 2 x", "d"), 600, "task"))
+        hard_timeouts.receive("one", HardTimeout("q", Outcome("a", b"1 2 x", "d"), 600, "task"))
     hard_timeouts.stop()

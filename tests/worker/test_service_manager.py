@@ -101,7 +101,7 @@ def test_what_is_said_once_waits_for_a_busy_manager(
     """Nobody would say it again, and without READY=1 the manager ends the worker."""
     monkeypatch.setattr(systemd, "_PATIENCE", PATIENCE)
     manager.fill(str(tmp_path / "notify"))
-    saying = threading.Thread(target=SystemdNotifier().tell, kwargs={said: 1})
+    saying = threading.Thread(target=SystemdNotifier().notify, kwargs={said: 1})
     saying.start()
     saying.join(0.2)  # so that it finds no room
     until(lambda: f"{said}=1" in manager.heard(), "it is heard")
@@ -113,9 +113,9 @@ def test_a_manager_that_never_listens_holds_nothing_up(
 ) -> None:
     manager.fill(str(tmp_path / "notify"))
     monkeypatch.setattr(systemd, "_PATIENCE", 0.01)
-    SystemdNotifier().tell(READY=1)
+    SystemdNotifier().notify(READY=1)
     monkeypatch.setattr(systemd, "_PATIENCE", 600.0)
-    SystemdNotifier().tell(WATCHDOG=1)
+    SystemdNotifier().notify(WATCHDOG=1)
     assert set(manager.heard()) == {"OTHER=1"}
 
 
@@ -124,12 +124,12 @@ def test_an_abstract_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     made = Manager(f"\0{name}")
     monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
     monkeypatch.delenv("WATCHDOG_USEC", raising=False)
-    teller = SystemdNotifier()
-    teller.tell(READY=1, STATUS="well")
+    notifier = SystemdNotifier()
+    notifier.notify(READY=1, STATUS="well")
     assert made.heard() == ["READY=1", "STATUS=well"]
-    assert teller.interval is None
+    assert notifier.interval is None
     made.close()
-    teller.tell(READY=1)  # nobody is there any more
+    notifier.notify(READY=1)  # nobody is there any more
 
 
 @pytest.mark.parametrize(

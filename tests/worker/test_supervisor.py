@@ -34,7 +34,7 @@ def child(supervisor: Supervisor, **facts: Any) -> WorkerProcess:
         "retiring": False,
         "replace_reason": "",
         "active": True,
-        "told": [],
+        "sent_early": [],
     }
     usual |= {"hard_timeouts": [], "orderly": False, "fate": "killed by SIGSEGV", "close_input": lambda: None}
     process = SimpleNamespace(returncode=-11)
@@ -49,7 +49,7 @@ def test_a_server_that_is_silent_just_then_does_not_hide_that_all_have_begun(sup
     supervisor._heartbeat.last = now() - 1000
     supervisor._on_ready("h/1/a")
     assert supervisor.status.trouble.startswith("the server has not answered")
-    assert supervisor._begun
+    assert supervisor._started
 
 
 @pytest.mark.parametrize("facts", [{"retiring": True}, {}])
@@ -58,7 +58,7 @@ def test_one_that_dies_on_its_way_out_is_named(
 ) -> None:
     """Its jobs run again, and whoever asks why finds the answer in the log."""
     monkeypatch.setattr(supervisor._returns, "give_back", lambda _child, leaving: 2 - leaving)
-    supervisor._begun = True
+    supervisor._started = True
     supervisor.status.stopping = not facts
     supervisor._on_exit(child(supervisor, **facts))
     jobs = "2 jobs" if facts else "1 job"

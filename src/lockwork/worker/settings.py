@@ -7,7 +7,7 @@ import signal
 import msgspec
 
 
-def heard() -> list[signal.Signals]:
+def handled_signals() -> list[signal.Signals]:
     """Return the signals that a worker handles. SIGHUP is left out where it is ignored, as under nohup."""
     hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, *hangup]
@@ -48,16 +48,3 @@ class ProcessSettings(msgspec.Struct, frozen=True):
     session: str
     without: list[str] = []
     """Queues, or partitions, on which the session could not begin."""
-
-
-QUIET = b"quiet\n"
-"""Line to a child: fetch nothing more."""
-RETIRE = b"retire\n"
-"""Line to a child: fetch nothing more, finish the running jobs however long they take, and exit."""
-STOP = b"stop\n"
-"""Line to a child: finish the running jobs within the grace, and exit; the end of its input means at once."""
-ENDED = b"ended "
-"""Prefix of a line to a child about a job that ended in another process."""
-
-READY, RECYCLE = "ready", "replace"
-"""Reports of a child: it fetches jobs; it has run --max-jobs jobs."""

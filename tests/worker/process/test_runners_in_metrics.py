@@ -13,8 +13,7 @@ import pytest
 
 from history import History
 from lockwork import JobFailed
-from lockwork.worker.ipc.messages import RunnerReports
-from lockwork.worker.supervisor import child_process
+from lockwork.worker.ipc.messages import RunnerExited, RunnerStarted
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from ports import free_port
 from processes import children, until, worker
@@ -68,34 +67,15 @@ def child() -> Iterator[WorkerProcess]:
     process.communicate(b"\n")
 
 
-class _Line:
-    """A reporter that is no socket."""
-
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.told.append(text)
-
-
-def test_reports_are_received(child: WorkerProcess) -> None:
-    line = _Line()
-    reports = RunnerReports(line)  # type: ignore[arg-type]
-    reports.begun(child.pid)
-    reports.begun(99_999_999)
-    assert [child_process.heard(child, text) for text in line.told] == ["", ""]
+def test_reported_runners_are_measured_until_they_exit(child: WorkerProcess) -> None:
+    reports = [RunnerStarted(child.pid), RunnerStarted(99_999_999)]
+    assert [child.on_runner_report(message) for message in reports] == ["", ""]
     assert len(child.memory_of_runners()) == 1, "the other one cannot be measured"
-    line.told.clear()
-    reports.gone(child.pid, "died")
-    reports.gone(99_999_999, "")
-    assert [child_process.heard(child, text) for text in line.told] == ["died", ""]
+    ends = [RunnerExited(child.pid, "died"), RunnerExited(99_999_999, "")]
+    assert [child.on_runner_report(message) for message in ends] == ["died", ""]
     assert child.memory_of_runners() == []
 
 
-@pytest.mark.parametrize(
-    "text", ["runner-begun", "runner-begun x", "runner-gone", "runner-gone 1 nonsense", "runner-gone -1 died"]
-)
-def test_nonsense_counts_for_nothing(child: WorkerProcess, text: str) -> None:
-    assert child_process.concerns(text)
-    assert child_process.heard(child, text) == ""
+def test_an_unknown_reason_counts_for_nothing(child: WorkerProcess) -> None:
+    assert child.on_runner_report(RunnerExited(1, "nonsense")) == ""
     assert child.memory_of_runners() == []

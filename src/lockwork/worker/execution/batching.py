@@ -1,7 +1,6 @@
-"""Batching: the jobs of a batch task meet here, one call does the work of all, and each goes on to its own outcome.
+"""Batching: collects the jobs of a batch task, and calls the function once for all of them.
 
-Each job keeps its lane, and so its place, its lease, its attempt, its cancelling and its settling. What happens here
-stands where a job of another task calls its function.
+Each job keeps its own slot, lease, attempt, cancellation and outcome. Only the call of the function is shared.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class WrongResults(Exception):
 
 
 class _End(NamedTuple):
-    """What came of one job."""
+    """The result or the error of one job."""
 
     error: BaseException | None
     value: Any = None
@@ -56,7 +55,7 @@ class _Batch:
         self.members: list[_BatchJob] = []
         self.timer: asyncio.Handle | None = None
         self.task: asyncio.Task[None] | None = None
-        """The call, once it has begun."""
+        """The call, once it has started."""
         self.run: ThreadRun | None = None
         """The call in its thread."""
         self.trace: TracebackType | None = None
@@ -64,7 +63,7 @@ class _Batch:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """Cancel the call, once: a coroutine where it waits, a thread where it is."""
+        """Cancel the call once: cancel its coroutine, or interrupt its thread."""
         if self._cancelled:
             return
         self._cancelled = True
@@ -74,18 +73,18 @@ class _Batch:
             self.task.cancel()
 
     def never_called(self, _task: asyncio.Task[None]) -> None:
-        """A task that is cancelled before its first step runs nothing of it."""
+        """Fail the jobs if the call was cancelled before its first step, so that it set no results."""
         for member in self.members:
             if not member.done.done():
                 member.done.set_result(_End(asyncio.CancelledError()))
 
     def in_thread(self, run: ThreadRun) -> None:
-        """The function is called in a thread from now on."""
+        """Note the thread in which the function runs."""
         self.run = run
 
 
 class Batcher:
-    """Collects the jobs of one batch task in one worker process; `giving_back` says whether the process ends."""
+    """Collects the jobs of one batch task in one worker process; `giving_back()` is True when the process ends."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class Batcher:
         threads: ThreadPool,
         caller: Caller,
         slots: WorkerSlots,
-        surroundings: Context,
+        base_context: Context,
         giving_back: Callable[[], bool],
     ) -> None:
         self._task = task
@@ -103,12 +102,12 @@ class Batcher:
         self._threads = threads
         self._caller = caller
         self._slots = slots
-        self._base_context = surroundings
+        self._base_context = base_context
         self._giving_back = giving_back
         self._open: _Batch | None = None
 
     async def join(self, context: JobContext, item: object) -> Any:
-        """Wait until a call has done this job too, and return its result; raises what failed."""
+        """Add a job to the next call, wait for the call, and return the job's result; raises the job's error."""
         loop = asyncio.get_running_loop()
         member = _BatchJob(context, item, loop)
         batch = self._open
@@ -116,7 +115,7 @@ class Batcher:
             batch = self._open = _Batch()
             batch.timer = loop.call_later(self._linger, self._due, batch)
         batch.members.append(member)
-        full = self._slots.full and self._slots.all_begun  # then nobody can join until one of them has ended
+        full = self._slots.full and self._slots.all_begun  # then no job can join until one of them has ended
         if full or len(batch.members) >= self._batching.size:
             self._begin(batch)
         while not member.done.done():
@@ -132,10 +131,10 @@ class Batcher:
                     batch.cancel()
                 elif all(one.context.cancelled for one in batch.members):
                     batch.cancel()
-                # else the call goes on for the others, and this job waits: it is in the call's hands
+                # else the call goes on for the others, and this job waits for it
         end = member.done.result()
         if end.error is not None:
-            # several jobs may raise the same one, and none shall see where the others did
+            # jobs may share one error; each raises it with the traceback of the call alone
             raise end.error.with_traceback(batch.trace or end.error.__traceback__)
         return end.value
 
@@ -168,7 +167,7 @@ class Batcher:
 
     def _begin(self, batch: _Batch) -> None:
         self._close(batch)
-        # not in what the first job's hooks left behind
+        # without the context variables that the first job's hooks have set
         batch.task = asyncio.get_running_loop().create_task(
             self._call(batch), name="lockwork-batch", context=self._base_context.copy()
         )

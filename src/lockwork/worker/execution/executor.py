@@ -198,7 +198,7 @@ class Executor:
         if options.hard_timeout is None or self._limits is None:
             return await self._called(task, context, args, kwargs, options)
         limit = options.hard_timeout
-        self._limits.begun(self._outcomes.too_long(context.leased, options, limit), limit, task.name)
+        self._limits.started(self._outcomes.too_long(context.leased, options, limit), limit, task.name)
         try:
             return await self._called(task, context, args, kwargs, options)
         finally:

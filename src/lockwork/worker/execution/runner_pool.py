@@ -18,7 +18,7 @@ from lockwork.protocol.queues.leases import Leased, Outcome
 from lockwork.worker.environment import shown
 from lockwork.worker.execution import runner_handle
 from lockwork.worker.execution.runner_handle import NotBegun, RunnerHandle, SpawnSpec
-from lockwork.worker.ipc.messages import MAX_MEMORY, RunnerReports
+from lockwork.worker.ipc.messages import MAX_MEMORY, Reporter, RunnerExited, RunnerStarted
 from lockwork.worker.settings import ProcessSettings
 
 log: Log = Log("lockwork.worker")
@@ -37,14 +37,14 @@ class NotStarted(Exception):
 class RunnerPool:
     """At most `options.runners` at once."""
 
-    def __init__(self, settings: ProcessSettings, reports: RunnerReports) -> None:
+    def __init__(self, settings: ProcessSettings, reporter: Reporter) -> None:
         options = settings.options
         loop = "uvloop" if type(asyncio.get_running_loop()).__module__ == "uvloop" else "asyncio"
         # jobs may go to another folder, and then the app is not found from there
         self._spec = SpawnSpec(settings, loop, str(Path.cwd()))
         self._most = options.runners or min(options.concurrency, _processors())
         self._max_memory = options.max_memory
-        self._reports = reports
+        self._reporter = reporter
         self._runners: set[RunnerHandle] = set()
         self._idle: list[RunnerHandle] = []
         self._waiting: deque[asyncio.Future[RunnerHandle]] = deque()
@@ -99,7 +99,7 @@ class RunnerPool:
 
     def on_gone(self, runner: RunnerHandle) -> None:
         """A runner has ended: start another if jobs wait."""
-        self._reports.gone(runner.pid, "" if self._closed else runner.reason)
+        self._reporter.report(RunnerExited(runner.pid, "" if self._closed else runner.reason))
         self._runners.discard(runner)
         if not self._runners:
             self._empty.set()
@@ -159,7 +159,7 @@ class RunnerPool:
             self._not_started(str(error))
             return
         self._runners.add(runner)
-        self._reports.begun(runner.pid)
+        self._reporter.report(RunnerStarted(runner.pid))
         log.info("runner process %d started", runner.pid)
 
     def _not_started(self, why: str) -> None:

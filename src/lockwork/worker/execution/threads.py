@@ -22,7 +22,7 @@ Within = Callable[[Callable[..., Any]], Any]
 
 
 def killed_after(seconds: float) -> JobTimeout:
-    """What a job has failed with that was over its hard time-out."""
+    """Return the error of a job that was over its hard time-out."""
     return JobTimeout(f"it took longer than its hard time-out of {seconds:g} s: its process was killed")
 
 
@@ -44,14 +44,14 @@ class ThreadPool:
         return await self.finish(ThreadRun(function, args, kwargs, within), timeout)
 
     async def run_out(self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None) -> Any:
-        """As `run`; when the job is cancelled for which it is called, it is interrupted, and its end waited for."""
+        """As `run`; if the job is cancelled, interrupt the call and wait for its end."""
         return await self.finish(ThreadRun(function, args, kwargs), timeout, out=True)
 
     async def finish(self, run: ThreadRun, timeout: float | None, *, out: bool = False) -> Any:
-        """Run a call and return its result; raises JobTimeout once the thread has really stopped.
+        """Run a call and return its result; after `timeout` seconds, raises JobTimeout once the call has ended.
 
-        Python can end a thread only between two of its own instructions: native code that blocks is waited for.
-        With `out`, that also holds for a cancelled caller, unless no job depends on the call any more.
+        Python can interrupt a thread only between two of its instructions, so blocking native code runs to its end.
+        With `out`, a cancelled caller waits for that end too, unless the call belongs to no running job.
         """
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pool, copy_context().run, run)
@@ -61,7 +61,7 @@ class ThreadPool:
         except asyncio.CancelledError:
             kind = _why() if out else None
             if kind is None:
-                # the thread goes on; the canceller must not settle the job while it does
+                # the thread goes on; the job must not be settled while it does
                 future.add_done_callback(lambda done: done.exception())
             else:
                 run.interrupt(kind)
@@ -83,14 +83,14 @@ class ThreadPool:
 
 
 async def _over(future: asyncio.Future[Any]) -> None:
-    """Wait for it, however often that is cancelled."""
+    """Wait for `future`, even if this coroutine is cancelled meanwhile."""
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([future])
 
 
 def _why() -> type[BaseException] | None:
-    """What to raise in a thread of the job that has just been cancelled; None when no job is under way here."""
+    """Return what to raise in the thread of the job just cancelled; None if no job runs here."""
     mine = slot.get()
     if mine is not None and mine.batch:
         jobs = mine.batch
@@ -102,7 +102,7 @@ def _why() -> type[BaseException] | None:
 
 
 class JobThreads:
-    """The threads as one job sees them: `begun` is told of each call, so that it can be interrupted."""
+    """The threads as one job sees them: `begun` receives each call, so that it can be interrupted."""
 
     __slots__ = ("_begun", "_threads")
 
@@ -113,7 +113,7 @@ class JobThreads:
     async def run(
         self, function: Callable[..., Any], args: Any, kwargs: Any, timeout: float | None, within: Within | None = None
     ) -> Any:
-        """As Threads.run."""
+        """As ThreadPool.run."""
         run = ThreadRun(function, args, kwargs, within)
         self._begun(run)
         return await self._threads.finish(run, timeout)
@@ -122,7 +122,7 @@ class JobThreads:
 class ThreadRun:
     """One call of a function in a thread.
 
-    With `within`, that function runs there and is given the call to make; only the call itself is interrupted.
+    With `within`, the thread runs `within(call)` instead, and only the call itself can be interrupted.
     """
 
     def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, within: Within | None = None) -> None:
@@ -131,7 +131,7 @@ class ThreadRun:
         self._thread: int | None = None
         self._refused: type[BaseException] | None = None
         self._begun = False
-        self._told: set[type[BaseException]] = set()
+        self._raised: set[type[BaseException]] = set()
 
     def __call__(self) -> tuple[BaseException | None, Any]:
         # what it raises is returned: a future cannot carry StopIteration, and treats others in its own way
@@ -153,16 +153,16 @@ class ThreadRun:
         try:
             return self._function(*args, **kwargs)
         finally:
-            # an interrupt that is on its way strikes here at the latest, and is raised instead of the result
+            # a pending interrupt is raised here at the latest, instead of the result
             with self._lock:
                 self._thread = None
 
     def interrupt(self, kind: type[BaseException]) -> None:
-        """Raise `kind` in the thread, once, if it still runs this call; one that has not begun does not begin."""
+        """Raise `kind` in the thread once, if it runs this call; a call that has not started does not start."""
         with self._lock:
-            if kind in self._told:
+            if kind in self._raised:
                 return  # it may be cleaning up
-            self._told.add(kind)
+            self._raised.add(kind)
             if self._thread is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(kind))
             elif not self._begun:

@@ -8,32 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
 
-import msgspec
-
-from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Outcome
 from lockwork.runtime.clock import now
-from lockwork.worker.ipc.messages import Reporter
-
-log: Log = Log("lockwork.worker")
-
-_BEGUN, _ENDED = "begun", "ended"
-
-
-class HardTimeout(NamedTuple):
-    """A job's hard time-out, and its outcome if it takes longer."""
-
-    queue: str
-    outcome: Outcome
-    seconds: float
-    """The hard time-out."""
-    task: str
-
-
-_begun = msgspec.json.Decoder(HardTimeout)
-_ended = msgspec.json.Decoder(tuple[str, str])
+from lockwork.worker.ipc.messages import HardTimeout, HardTimeoutEnded, Reporter
 
 
 class TimeLimits:
@@ -43,14 +21,13 @@ class TimeLimits:
         self._reporter = reporter
         self._queue = queue
 
-    def begun(self, outcome: Outcome, seconds: float, task: str) -> None:
+    def started(self, outcome: Outcome, seconds: float, task: str) -> None:
         """Report that a job started; after `seconds` the supervisor kills this process and settles `outcome`."""
-        text = msgspec.json.encode(HardTimeout(self._queue, outcome, seconds, task)).decode()
-        self._reporter.report(f"{_BEGUN} {text}")
+        self._reporter.report(HardTimeout(self._queue, outcome, seconds, task))
 
     def ended(self, id: str) -> None:
         """Report that the job has ended."""
-        self._reporter.report(f"{_ENDED} {msgspec.json.encode((self._queue, id)).decode()}")
+        self._reporter.report(HardTimeoutEnded(self._queue, id))
 
 
 class HardTimeouts:
@@ -63,55 +40,50 @@ class HardTimeouts:
         self._on_over = on_over
         self._running: dict[str, dict[tuple[str, str], tuple[float, HardTimeout]]] = {}
         self._changed = threading.Condition()
-        self._wakes = float("inf")
+        self._next_deadline = float("inf")
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def receive(self, session: str, text: str) -> None:
-        """Receive a child's report."""
-        kind, _, rest = text.partition(" ")
-        try:
-            if kind == _BEGUN:
-                self._add(session, _begun.decode(rest))
-            elif kind == _ENDED:
-                key = _ended.decode(rest)
-                with self._changed:
-                    self._running.get(session, {}).pop(key, None)
-        except msgspec.DecodeError as error:
-            log.error("a report of a worker process about a hard time-out cannot be read: %s", error)
+    def receive(self, session: str, message: HardTimeout | HardTimeoutEnded) -> None:
+        """Receive a worker process's report; raises RuntimeError if the system has no thread for the first job."""
+        if isinstance(message, HardTimeout):
+            self._add(session, message)
+        else:
+            with self._changed:
+                self._running.get(session, {}).pop((message.queue, message.id), None)
 
     def forget(self, session: str) -> None:
-        """Forget the jobs of a child that is gone."""
+        """Forget the jobs of a worker process that ended."""
         with self._changed:
             self._running.pop(session, None)
 
     def stop(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching, and join the thread."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
 
-    def _add(self, session: str, heard: HardTimeout) -> None:
-        deadline = now() + heard.seconds
+    def _add(self, session: str, hard_timeout: HardTimeout) -> None:
+        deadline = now() + hard_timeout.seconds
         with self._changed:
-            key = heard.queue, heard.outcome.id
-            self._running.setdefault(session, {})[key] = deadline, heard
-            if deadline < self._wakes:
+            key = hard_timeout.queue, hard_timeout.outcome.id
+            self._running.setdefault(session, {})[key] = deadline, hard_timeout
+            if deadline < self._next_deadline:
                 self._changed.notify()
             if self._thread is None and not self._stopped:
                 thread = threading.Thread(target=self._main, name="lockwork-hard-timeouts", daemon=True)
-                thread.start()  # raises when the system has none to give; then the next job's try may be luckier
+                thread.start()  # if the system has no thread now, the next job tries again
                 self._thread = thread
 
     def _main(self) -> None:
         while True:
             with self._changed:
-                deadlines = [deadline for held in self._running.values() for deadline, _ in held.values()]
-                self._wakes = min(deadlines, default=float("inf"))
-                if not self._stopped and self._wakes > now():
-                    self._changed.wait(min(self._wakes - now(), threading.TIMEOUT_MAX))
+                deadlines = [deadline for jobs in self._running.values() for deadline, _ in jobs.values()]
+                self._next_deadline = min(deadlines, default=float("inf"))
+                if not self._stopped and self._next_deadline > now():
+                    self._changed.wait(min(self._next_deadline - now(), threading.TIMEOUT_MAX))
                 if self._stopped:
                     return
                 over = self._over(now())
@@ -121,9 +93,9 @@ class HardTimeouts:
     def _over(self, at: float) -> list[tuple[str, list[HardTimeout]]]:
         """Remove and return the sessions that have a job over its limit."""
         found: list[tuple[str, list[HardTimeout]]] = []
-        for session, held in list(self._running.items()):
-            late = [hard_timeout for deadline, hard_timeout in held.values() if deadline <= at]
-            if late:
-                found.append((session, late))
+        for session, jobs in list(self._running.items()):
+            overdue = [hard_timeout for deadline, hard_timeout in jobs.values() if deadline <= at]
+            if overdue:
+                found.append((session, overdue))
                 del self._running[session]
         return found

@@ -1,7 +1,8 @@
 """Messages between a supervisor, its worker processes and their runners.
 
-Supervisor and worker processes: short texts over one shared socket, lines the other way. Runners: MessagePack frames,
-each after its length.
+To a worker process: lines of JSON on its standard input, the first of which is its ProcessSettings. From it: Reports,
+each one line of JSON in a datagram, over a socket that all worker processes share. To and from runners: MessagePack
+frames, each after its length.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ import struct
 import threading
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Annotated
 
 import msgspec
 
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Buried, Leased, Outcome
-from lockwork.worker.settings import ENDED, QUIET, RETIRE, STOP, ProcessSettings
+from lockwork.worker.settings import ProcessSettings
+
+log: Log = Log("lockwork.worker")
+
+_UNREADABLE = (ValueError, RecursionError)
+"""What a decoder raises for bytes that are no message; msgspec's errors are ValueErrors."""
 
 DONE = 77
 """Exit status of a child that ended on request or with its work done; 0 may come from a job's own exit."""
@@ -32,8 +38,8 @@ DIED, MAX_JOBS, MAX_MEMORY, TOO_LONG, REFUSED = REASONS = ("died", "max-jobs", "
 """Why a process is replaced, a child or a runner."""
 
 
-class EndedJob(NamedTuple):
-    """What became of a job without the process that ran it; a short line, so that it never waits for its reader."""
+class EndedJob(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A job that ended without the process that ran it; a short line, so that writing it never blocks."""
 
     queue: str
     task: str
@@ -42,7 +48,7 @@ class EndedJob(NamedTuple):
     seconds: float = 0.0
     """The hard time-out for which the process was killed; 0 when it died of something else."""
     problem: str = ""
-    """Why the job is dead whose process died of something else."""
+    """Why the job is dead if its process died of something else."""
 
 
 def buried_job(queue: str, job: Buried) -> EndedJob:
@@ -65,24 +71,39 @@ class Urgency(IntEnum):
 
     WORK = 0
     QUIET = 1
+    """Fetch nothing more."""
     RETIRE = 2
+    """Finish the running jobs however long they take, and exit."""
     STOP = 3
+    """Finish the running jobs within the grace, and exit."""
     NOW = 4
+    """Exit at once."""
 
 
-_MEANINGS = {QUIET: Urgency.QUIET, RETIRE: Urgency.RETIRE, STOP: Urgency.STOP}
+class RaiseUrgency(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Raise the urgency of a worker process to at least this."""
+
+    urgency: Urgency
+
+
+_from_supervisor: msgspec.json.Decoder[RaiseUrgency | EndedJob] = msgspec.json.Decoder(RaiseUrgency | EndedJob)
+
+
+def encoded_line(message: ProcessSettings | RaiseUrgency | EndedJob) -> bytes:
+    """Encode a message to a worker process as a line."""
+    return msgspec.json.encode(message) + b"\n"
 
 
 class Control:
-    """Reads the supervisor's lines; the end of the input means that the supervisor is gone."""
+    """Reads the supervisor's messages; the end of the input means that the supervisor is gone."""
 
     def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
         self.urgency: Urgency = Urgency.WORK
         self.gone: bool = False
         self.supervisor_killed: bool = False
         """Whether the supervisor was killed: it is gone, and sent no STOP before."""
-        self.ended: asyncio.Queue[bytes] = asyncio.Queue()
-        """Jobs that ended in other processes; each line is an EndedJob."""
+        self.ended: asyncio.Queue[EndedJob] = asyncio.Queue()
+        """Jobs that ended in other processes."""
         self._reader = reader
         self._pipe = os.dup(pipe)  # who reads it closes the other one at its end
         self._poll = select.poll()
@@ -114,24 +135,82 @@ class Control:
 
     async def _read(self) -> None:
         while line := await self._reader.readline():
-            if line.startswith(ENDED):
-                self.ended.put_nowait(line.removeprefix(ENDED))
+            try:
+                message = _from_supervisor.decode(line)
+            except _UNREADABLE as error:
+                log.error("a message from the supervisor cannot be read: %r", error)
                 continue
-            self.raise_to(_MEANINGS.get(line, Urgency.WORK))
+            if isinstance(message, EndedJob):
+                self.ended.put_nowait(message)
+            else:
+                self.raise_to(message.urgency)
         self.gone = True
         self.supervisor_killed = self.urgency < Urgency.STOP
         self.raise_to(Urgency.NOW)
 
 
-log: Log = Log("lockwork.worker")
+class Ready(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker process fetches jobs."""
+
+
+class Recycle(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker process has run --max-jobs jobs and is to be replaced."""
+
+
+ProcessId = Annotated[int, msgspec.Meta(gt=0)]
+
+
+class RunnerStarted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A runner of the worker process has started."""
+
+    pid: ProcessId
+
+
+class RunnerExited(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A runner of the worker process has ended."""
+
+    pid: ProcessId
+    reason: str
+    """One of REASONS if the runner has to be replaced, else empty."""
+
+
+class HardTimeout(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A job has started in the worker process: its hard time-out, and its outcome if it takes longer."""
+
+    queue: str
+    outcome: Outcome
+    seconds: float
+    """The hard time-out."""
+    task: str
+
+
+class HardTimeoutEnded(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The job with a hard time-out has ended."""
+
+    queue: str
+    id: str
+
+
+Reported = Ready | Recycle | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """A message of the worker process that has this session."""
+
+    session: str
+    message: Reported
+
+
+_from_worker_process = msgspec.json.Decoder(Report)
 
 _LONGEST = 16_384
+"""Bytes of a report; a longer one is cut, and cannot be read."""
 
 
 class Reports:
-    """The supervisor's end; `on_report(session, text)` is called on a thread of its own."""
+    """The supervisor's end; `on_report(session, message)` is called on a thread of its own."""
 
-    def __init__(self, on_report: Callable[[str, str], None]) -> None:
+    def __init__(self, on_report: Callable[[str, Reported], None]) -> None:
         self._on_report = on_report
         self._inbox, self._outbox = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._thread = threading.Thread(target=self._main, name="lockwork-reports", daemon=True)
@@ -154,13 +233,13 @@ class Reports:
         self._outbox.close()
 
     def _main(self) -> None:
-        while (heard := self._inbox.recv(_LONGEST)) != b"!":
-            session, _, text = heard.decode(errors="replace").partition(" ")
+        while (received := self._inbox.recv(_LONGEST)) != b"!":
             try:
-                self._on_report(session, text)
+                report = _from_worker_process.decode(received)
+                self._on_report(report.session, report.message)
             except Exception:
-                # if nobody read any more, children would stand still as soon as the socket is full
-                log.exception("a report of a worker process could not be handled: %r", text)
+                # without a reader, worker processes would block as soon as the socket is full
+                log.exception("a report of a worker process could not be handled: %r", received)
 
 
 class Reporter:
@@ -172,34 +251,16 @@ class Reporter:
         self._socket = socket.socket(fileno=descriptor)
         self._session = session
 
-    def report(self, text: str) -> None:
-        """Send a text to the supervisor; do nothing if it is gone."""
+    def report(self, message: Reported) -> None:
+        """Send a message to the supervisor; do nothing if it is gone."""
         try:
-            self._socket.send(f"{self._session} {text}".encode())
+            self._socket.send(msgspec.json.encode(Report(self._session, message)))
         except OSError:
             return
 
     def close(self) -> None:
         """Report no more."""
         self._socket.close()
-
-
-RUNNER_BEGUN, RUNNER_GONE = "runner-begun", "runner-gone"
-
-
-class RunnerReports:
-    """Reports a worker process's runners to the supervisor, which measures and counts them."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-
-    def begun(self, pid: int) -> None:
-        """A runner has started."""
-        self._reporter.report(f"{RUNNER_BEGUN} {pid}")
-
-    def gone(self, pid: int, reason: str) -> None:
-        """A runner has ended; `reason` is one of REASONS if it has to be replaced, else empty."""
-        self._reporter.report(f"{RUNNER_GONE} {pid} {reason}")
 
 
 _LENGTH = struct.Struct("!I")

@@ -9,13 +9,13 @@ import threading
 from types import FrameType
 
 from lockwork.logs import Log
-from lockwork.worker.settings import heard
+from lockwork.worker.settings import handled_signals
 
 
 def leave_to_supervisor() -> None:
     """Ignore the terminal's Ctrl-C and a service manager's signals: the supervisor handles them."""
     # handled, not ignored: programs that jobs start would inherit that
-    usual = {number: signal.signal(number, _minded_elsewhere) for number in heard()}
+    usual = {number: signal.signal(number, _minded_elsewhere) for number in handled_signals()}
     held = threading.local()
 
     def hold() -> None:

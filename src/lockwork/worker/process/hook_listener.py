@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from lockwork.errors import WorkerDied
 from lockwork.hooks import Hooks
 from lockwork.jobs.current import JobContext, QueueContext, SlotContext, slot
@@ -20,14 +18,11 @@ from lockwork.worker.ipc.messages import EndedJob, buried_job
 log: Log = Log("lockwork.worker")
 
 
-_ended = msgspec.json.Decoder(EndedJob)
-
-
 class HookListener:
     """The worker process's side: calls the hooks one job after the other, beside its own jobs."""
 
-    def __init__(self, lines: asyncio.Queue[bytes], queue_contexts: Mapping[str, QueueContext], hooks: Hooks) -> None:
-        self._lines = lines
+    def __init__(self, jobs: asyncio.Queue[EndedJob], queue_contexts: Mapping[str, QueueContext], hooks: Hooks) -> None:
+        self._jobs = jobs
         self._queue_contexts = queue_contexts
         # a thread of its own: jobs may hold all others for as long as they like
         self._threads = ThreadPool(1)
@@ -36,12 +31,12 @@ class HookListener:
 
     async def idle(self) -> None:
         """Wait until the hooks of all jobs received so far have run."""
-        await self._lines.join()
+        await self._jobs.join()
 
     async def notify_buried(self, queue: str, buried: Sequence[Buried]) -> None:
         """Call the hooks of jobs that this process itself buried because its supervisor is gone."""
         for job in buried:
-            self._lines.put_nowait(msgspec.json.encode(buried_job(queue, job)))
+            self._jobs.put_nowait(buried_job(queue, job))
         await self.idle()
 
     async def close(self) -> None:
@@ -54,16 +49,16 @@ class HookListener:
         mine = SlotContext()
         slot.set(mine)
         while True:
-            line = await self._lines.get()
+            ended = await self._jobs.get()
             try:
-                await self._tell(_ended.decode(line), mine)
+                await self._call_hooks(ended, mine)
             except (ValueError, KeyError) as error:
-                log.error("a message from the supervisor about an ended job cannot be read: %r", error)
+                log.error("a message from the supervisor about an ended job cannot be used: %r", error)
             finally:
                 mine.job = None
-                self._lines.task_done()
+                self._jobs.task_done()
 
-    async def _tell(self, ended: EndedJob, mine: SlotContext) -> None:
+    async def _call_hooks(self, ended: EndedJob, mine: SlotContext) -> None:
         id, token, kind, _, delay_ms = ended.outcome
         leased = Leased(id, token, b"", records.counts(token).attempts, int(token.split(b" ")[1]))
         mine.job = job = JobContext(leased, ended.task, self._queue_contexts[ended.queue])

@@ -18,10 +18,10 @@ from lockwork.protocol.queues.leases import SessionOver
 from lockwork.worker.environment import configured
 from lockwork.worker.execution.hook_runner import LIMIT
 from lockwork.worker.execution.threads import ThreadPool, limited
-from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Reporter, Urgency
+from lockwork.worker.ipc.messages import DONE, FAILED, NOT_SET_UP, SESSION_OVER, Control, Ready, Reporter, Urgency
 from lockwork.worker.loading import load
 from lockwork.worker.process.wiring import Wiring
-from lockwork.worker.settings import READY, ProcessSettings, WorkerOptions
+from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 
 class Interruptions(Protocol):
@@ -41,9 +41,9 @@ async def ready(
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     async with contextlib.AsyncExitStack() as stack:
         scope = WorkerScope(threads)
-        told = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
-        stack.callback(told.cancel)
-        with _cancelled_when(told) as gave_up:
+        asked = asyncio.create_task(control.reached(Urgency.RETIRE), name="lockwork-set-up")
+        stack.callback(asked.cancel)
+        with _cancelled_when(asked) as gave_up:
             await stack.enter_async_context(app.lifespans.around())
             stack.push_async_callback(scope.close)
             await _provide(app, options, scope)
@@ -61,19 +61,19 @@ async def _provide(app: Lockwork, options: WorkerOptions, scope: WorkerScope) ->
 
 
 @contextlib.contextmanager
-def _cancelled_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
-    """Cancel the block if `told` is done first; the function that is yielded returns whether it was."""
+def _cancelled_when(asked: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
+    """Cancel the block if `asked` is done first; the function that is yielded returns whether it was."""
     task = asyncio.current_task()
     assert task is not None
     cancelled = over = False
 
-    def give_up(_told: asyncio.Task[None]) -> None:
+    def give_up(_asked: asyncio.Task[None]) -> None:
         nonlocal cancelled
         if not over:
             cancelled = True
             task.cancel()
 
-    told.add_done_callback(give_up)
+    asked.add_done_callback(give_up)
     try:
         yield lambda: cancelled
     except asyncio.CancelledError:
@@ -82,7 +82,7 @@ def _cancelled_when(told: asyncio.Task[None]) -> Iterator[Callable[[], bool]]:
         task.uncancel()
     finally:
         over = True  # it may be on its way
-        told.remove_done_callback(give_up)
+        asked.remove_done_callback(give_up)
 
 
 log: Log = Log("lockwork.worker")
@@ -101,7 +101,7 @@ async def work(settings: ProcessSettings, control: Control, reporter: Reporter) 
     try:
         async with ready(app, options, threads, control) as caller:
             if caller is None:
-                status = DONE  # told to end before there was anything to end
+                status = DONE  # asked to end before it ran any job
             else:
                 parts = Wiring(app, await app.runtime.driver(), settings, reporter, threads, caller, control)
                 status = await _run(parts, settings, control, reporter)
@@ -120,7 +120,7 @@ async def work(settings: ProcessSettings, control: Control, reporter: Reporter) 
 
 async def _run(parts: Wiring, settings: ProcessSettings, control: Control, reporter: Reporter) -> int:
     """Run jobs until the supervisor ends this process or dies, the work is done, or the session is over."""
-    reporter.report(READY)
+    reporter.report(Ready())
     await _hooks_of_others(parts, control)
     fetching = asyncio.create_task(parts.fetcher.run(), name="lockwork-fetch")
     await _first(fetching, control.reached(Urgency.QUIET))
@@ -141,7 +141,7 @@ async def _run(parts: Wiring, settings: ProcessSettings, control: Control, repor
     await asyncio.gather(fetching, return_exceptions=True)
     if control.gone:
         log.warning("the supervisor is gone: this worker process gives its jobs back and stops")
-    # of what nobody told us to end, the supervisor says the same, should it live: we have died
+    # unless the supervisor asked for the end, it counts this process as died, so its running jobs count as attempts
     await parts.give_up(counted=status != DONE or control.supervisor_killed)
     if control.supervisor_killed:
         await parts.end_session()
@@ -151,13 +151,13 @@ async def _run(parts: Wiring, settings: ProcessSettings, control: Control, repor
 
 async def _hooks_of_others(parts: Wiring, control: Control) -> None:
     """Call pending hooks of killed jobs first: such a job may be the next here, and block the event loop."""
-    telling = asyncio.create_task(parts.listener.idle())
+    hooks = asyncio.create_task(parts.listener.idle())
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIMIT):
-                await _first(telling, control.reached(Urgency.QUIET))
+                await _first(hooks, control.reached(Urgency.QUIET))
     finally:
-        telling.cancel()
+        hooks.cancel()
 
 
 def _status(fetching: asyncio.Task[None]) -> int:
@@ -185,7 +185,7 @@ async def _finish(ending: Coroutine[Any, Any, None], control: Control, grace: fl
 
 
 async def _first(task: asyncio.Task[None], other: Coroutine[Any, Any, None]) -> None:
-    """Wait for either; only the other is ended."""
+    """Wait for the first to finish, and cancel `other`."""
     rival = asyncio.create_task(other)
     try:
         await asyncio.wait({task, rival}, return_when=asyncio.FIRST_COMPLETED)

@@ -28,9 +28,9 @@ from lockwork.worker.execution.settler import Settler
 from lockwork.worker.execution.slots import WorkerSlots
 from lockwork.worker.execution.threads import ThreadPool
 from lockwork.worker.ipc.hard_timeouts import TimeLimits
-from lockwork.worker.ipc.messages import Control, Reporter, RunnerReports
+from lockwork.worker.ipc.messages import Control, Recycle, Reporter
 from lockwork.worker.process.hook_listener import HookListener
-from lockwork.worker.settings import RECYCLE, ProcessSettings, WorkerOptions
+from lockwork.worker.settings import ProcessSettings, WorkerOptions
 
 log: Log = Log("lockwork.worker")
 
@@ -57,7 +57,7 @@ class Wiring:
         self._driver = driver
         self._window_ms = window_ms = in_milliseconds(app.config.result_ttl)
         self.slots: WorkerSlots = WorkerSlots(options.concurrency)
-        self.runner_pool: RunnerPool = RunnerPool(settings, RunnerReports(reporter))
+        self.runner_pool: RunnerPool = RunnerPool(settings, reporter)
         self.job_log: JobLog = JobLog()
         self._loop_watch = LoopWatch(self.slots)
         self.slots.on_start = self._loop_watch.begin
@@ -113,7 +113,7 @@ class Wiring:
             max_jobs=1 if options.once else None,
             settled=self.settled if options.burst else None,
             recycle_after=options.max_jobs,
-            on_recycle=lambda: reporter.report(RECYCLE),
+            on_recycle=lambda: reporter.report(Recycle()),
             orphaned=control.orphaned,
         )
         queue_contexts = {executor.queue_context.queue: executor.queue_context for executor in self.executors}

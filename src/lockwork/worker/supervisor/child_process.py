@@ -15,8 +15,18 @@ from dataclasses import dataclass, field
 from lockwork.protocol.queues.status import session_name
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import resident
-from lockwork.worker.ipc.hard_timeouts import HardTimeout
-from lockwork.worker.ipc.messages import DONE, REASONS, RUNNER_BEGUN, RUNNER_GONE, EndedJob, fate
+from lockwork.worker.ipc.messages import (
+    DONE,
+    REASONS,
+    EndedJob,
+    HardTimeout,
+    RaiseUrgency,
+    RunnerExited,
+    RunnerStarted,
+    encoded_line,
+    fate,
+)
+from lockwork.worker.settings import ProcessSettings
 
 
 @dataclass(slots=True, eq=False)
@@ -38,8 +48,8 @@ class WorkerProcess:
     limit: int | None = None
     """Bytes of memory beyond which it is replaced."""
     hard_timeouts: list[HardTimeout] = field(default_factory=list)
-    """On the jobs that were over their hard time-out, for which it was killed."""
-    told: list[EndedJob] = field(default_factory=list)
+    """Of the jobs for which it was killed."""
+    sent_early: list[EndedJob] = field(default_factory=list)
     """Jobs of other children that were sent to it before it was ready."""
     runners: dict[int, None] = field(default_factory=dict)
     """The runner processes that it has reported, by their numbers."""
@@ -68,6 +78,14 @@ class WorkerProcess:
         sizes = map(resident, list(self.runners))
         return [size for size in sizes if size is not None]
 
+    def on_runner_report(self, message: RunnerStarted | RunnerExited) -> str:
+        """Update `runners`; returns why the runner is replaced, empty if it is not."""
+        if isinstance(message, RunnerStarted):
+            self.runners[message.pid] = None
+            return ""
+        self.runners.pop(message.pid, None)
+        return message.reason if message.reason in REASONS else ""
+
     def kill(self) -> None:
         """End it at once."""
         self.killed = True
@@ -80,19 +98,19 @@ class WorkerProcess:
         poll.register(self.process.stdin, select.POLLOUT)
         return poll.poll(0) == [(self.process.stdin.fileno(), select.POLLOUT)]
 
-    def send(self, line: bytes) -> None:
-        """Write a line to its standard input."""
+    def send(self, message: ProcessSettings | RaiseUrgency | EndedJob) -> None:
+        """Write a message to its standard input."""
         assert self.process.stdin is not None
         try:
-            self.process.stdin.write(line)
+            self.process.stdin.write(encoded_line(message))
             self.process.stdin.flush()
         except OSError:
-            pass  # it has ended: its watcher says so
+            pass  # it has ended: its watcher reports that
 
     def close_input(self) -> None:
         """Close our end of its standard input."""
         assert self.process.stdin is not None
-        # orders that it did not live to read are still in the buffer, and closing tries to send them
+        # messages that it did not read are still in the buffer, and closing tries to send them
         with contextlib.suppress(OSError):
             self.process.stdin.close()
 
@@ -102,26 +120,8 @@ class WorkerProcess:
         return fate(self.process.returncode)
 
 
-def concerns(text: str) -> bool:
-    """Whether a report is about a runner."""
-    return text.startswith((RUNNER_BEGUN, RUNNER_GONE))
-
-
-def heard(child: WorkerProcess, text: str) -> str:
-    """Note what a child has reported; returns why a runner is replaced, and nothing when none is."""
-    kind, _, rest = text.partition(" ")
-    number, _, reason = rest.partition(" ")
-    if not number.isdecimal():
-        return ""
-    if kind == RUNNER_BEGUN:
-        child.runners[int(number)] = None
-        return ""
-    child.runners.pop(int(number), None)
-    return reason if reason in REASONS else ""
-
-
 def start(loop: str, descriptor: int) -> WorkerProcess:
-    """Start a child that has no orders yet; it reports to the socket `descriptor`."""
+    """Start a child that waits for its settings; it reports to the socket `descriptor`."""
     environment = dict(os.environ)
     environment.pop("NOTIFY_SOCKET", None)  # the service manager is the supervisor's
     process = subprocess.Popen(  # noqa: S603 - our own command

@@ -1,4 +1,4 @@
-"""What happened to a supervisor, one after the other; a signal wakes it, whichever thread the system gave that to."""
+"""The queue of a supervisor's events, which signals wake."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LONGEST = 3600.0
 class EventQueue(Generic[Event]):
     """A queue whose reader is the main thread; open it with `with`.
 
-    Waiting in a lock, the main thread may not learn of a signal: Python runs handlers there, and only between two of
-    its instructions. So it waits in a socket, to which the system's own handler writes (signal.set_wakeup_fd).
+    Python runs signal handlers in the main thread, between two instructions; while it waits for a lock, it may not run
+    them. So it waits for a socket, to which the C-level handler writes (signal.set_wakeup_fd).
     """
 
     def __init__(self) -> None:
@@ -35,16 +35,16 @@ class EventQueue(Generic[Event]):
     def post(self, event: Event) -> None:
         """Add an event, from any thread or signal handler."""
         self._events.append(event)
-        with contextlib.suppress(OSError):  # full: it rings already; closed: nobody waits any more
+        with contextlib.suppress(OSError):  # full: a wake-up is pending; closed: the reader has ended
             self._wake_writer.send(b"!")
 
     def later(self, seconds: float, event: Event) -> None:
-        """Post an event after so many seconds, without a thread; only the reader may call this."""
+        """Post an event after `seconds`, without a thread; only the reader may call this."""
         self._due.append((now() + seconds, event))
         self._due.sort(key=lambda due: due[0])
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """Wait for the next event; None when there is none for `timeout` seconds."""
+        """Wait for the next event; returns None after `timeout` seconds."""
         until = math.inf if timeout is None else now() + timeout
         while not self._events:
             first = self._due[0][0] if self._due else math.inf

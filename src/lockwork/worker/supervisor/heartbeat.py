@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Sequence
 
+import msgspec
+
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError, ServerRefused
 from lockwork.logs import Log
@@ -19,7 +21,7 @@ from lockwork.runtime.replies import unforeseen
 from lockwork.runtime.runtime import Runtime
 from lockwork.validation import several
 from lockwork.worker.environment import AGAIN, log_buried
-from lockwork.worker.ipc.hard_timeouts import HardTimeout
+from lockwork.worker.ipc.messages import HardTimeout
 
 log: Log = Log("lockwork.worker")
 
@@ -187,7 +189,7 @@ class Heartbeat:
             outcome = outcome._replace(kind="c")
         (settled,) = run(sessions.within(patience, leases.settle(keys, session, [outcome], self._window_ms)))
         if settled:
-            self._on_timeout_settled(hard_timeout._replace(outcome=outcome))
+            self._on_timeout_settled(msgspec.structs.replace(hard_timeout, outcome=outcome))
 
     def stop(self) -> None:
         """Stop beating."""

@@ -9,14 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from lockwork.hooks import Hooks
 from lockwork.logs import Log
 from lockwork.protocol.queues.leases import Buried
-from lockwork.worker.ipc.hard_timeouts import HardTimeout
-from lockwork.worker.ipc.messages import EndedJob, buried_job
-from lockwork.worker.settings import ENDED
+from lockwork.worker.ipc.messages import EndedJob, HardTimeout, buried_job
 from lockwork.worker.supervisor.child_process import WorkerProcess
 
 log: Log = Log("lockwork.worker")
@@ -47,13 +43,13 @@ class HookRelay:
             while self._waiting and not child.killed and child.writable():
                 ended = self._waiting.popleft()
                 if not child.ready:
-                    child.told.append(ended)
-                child.send(ENDED + msgspec.json.encode(ended) + b"\n")
+                    child.sent_early.append(ended)
+                child.send(ended)
 
-    def gone(self, child: WorkerProcess) -> None:
+    def on_exit(self, child: WorkerProcess) -> None:
         """Take back the jobs sent to a child that ended before it was ready: it called no hooks."""
         if not child.ready and not child.orderly:
-            self._waiting.extendleft(reversed(child.told))
+            self._waiting.extendleft(reversed(child.sent_early))
 
     def close(self) -> None:
         """Log the jobs whose hooks no worker process will call."""

@@ -6,14 +6,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-import msgspec
-
 from lockwork.errors import ConfigError, LockworkError
 from lockwork.logs import Log
 from lockwork.runtime.clock import now
 from lockwork.worker.environment import shown
-from lockwork.worker.ipc.messages import DIED, MAX_MEMORY
-from lockwork.worker.settings import RETIRE, ProcessSettings, WorkerOptions
+from lockwork.worker.ipc.messages import DIED, MAX_MEMORY, RaiseUrgency, RunnerExited, RunnerStarted, Urgency
+from lockwork.worker.settings import ProcessSettings, WorkerOptions
 from lockwork.worker.supervisor import child_process
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.heartbeat import Heartbeat
@@ -75,17 +73,17 @@ class WorkerProcesses:
         found = [(child.memory(), child) for child in list(self.children.values())]
         return [[size, *child.memory_of_runners()] for size, child in found if size is not None]
 
-    def on_runner_report(self, session: str, text: str) -> None:
+    def on_runner_report(self, session: str, message: RunnerStarted | RunnerExited) -> None:
         """Receive a child's report about a runner."""
         child = self.children.get(session)
-        reason = "" if child is None else child_process.heard(child, text)
+        reason = "" if child is None else child.on_runner_report(message)
         if reason:
             self.runners_replaced[reason] += 1
 
-    def send(self, line: bytes) -> None:
-        """Write a line to all of them."""
+    def raise_to(self, urgency: Urgency) -> None:
+        """Raise the urgency of all of them."""
         for child in self.children.values():
-            child.send(line)
+            child.send(RaiseUrgency(urgency))
 
     def kill(self) -> None:
         """End all of them at once."""
@@ -104,8 +102,8 @@ class WorkerProcesses:
                 self._again(1.0)
                 return
 
-    def gone(self, child: WorkerProcess) -> None:
-        """Count one out that has ended."""
+    def remove(self, child: WorkerProcess) -> None:
+        """Remove a child that has ended."""
         del self.children[child.session]
         child.close_input()
 
@@ -120,7 +118,7 @@ class WorkerProcesses:
         else:
             self.fill()
 
-    def begun(self, child: WorkerProcess, *, first: bool) -> None:
+    def on_ready(self, child: WorkerProcess, *, first: bool) -> None:
         """Note that a child fetches jobs; raises ConfigError if one of the `first` exceeds --max-memory at once."""
         child.ready = True
         self.failed_starts = 0
@@ -150,7 +148,7 @@ class WorkerProcesses:
         replace_reason = [child for child in self.children.values() if child.replace_reason and not child.retiring]
         for child in replace_reason[: max(0, ready + len(replace_reason) - self.wanted)]:
             child.retiring = True
-            child.send(RETIRE)
+            child.send(RaiseUrgency(Urgency.RETIRE))
 
     def _measure(self, child: WorkerProcess, *, first: bool) -> None:
         """Set the memory limit of a new child: at least a fifth above what it takes at its start."""
@@ -185,7 +183,7 @@ class WorkerProcesses:
             raise
         self.children[child.session] = child
         child.without = list(refused)
-        child.send(msgspec.json.encode(ProcessSettings(self._options, child.session, child.without)) + b"\n")
+        child.send(ProcessSettings(self._options, child.session, child.without))
         log.info("worker process %d works on %s", child.pid, ", ".join(self._options.queues))
         if refused:
             why = next(iter(refused.values()))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from lockwork.errors import ConfigError
 from lockwork.logs import Log
-from lockwork.worker.settings import heard
+from lockwork.worker.settings import handled_signals
 from lockwork.worker.supervisor.events import EventQueue
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Reloader:
         self._events: EventQueue[_Event] = EventQueue()
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
-        self._signals = heard()
+        self._signals = handled_signals()
         self._closed = threading.Event()
 
     def run(self) -> int:

@@ -1,4 +1,4 @@
-"""How a worker is: for probes, for metrics, and for the supervisor itself."""
+"""The status of a worker, for health checks, metrics and the supervisor."""
 
 from __future__ import annotations
 

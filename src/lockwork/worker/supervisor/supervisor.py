@@ -15,10 +15,25 @@ from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.leases import Buried
 from lockwork.validation import several
 from lockwork.worker import environment
-from lockwork.worker.ipc.hard_timeouts import HardTimeout, HardTimeouts
-from lockwork.worker.ipc.messages import DIED, FAILED, MAX_JOBS, NOT_SET_UP, REFUSED, TOO_LONG, Reports
-from lockwork.worker.settings import QUIET, READY, RECYCLE, STOP, WorkerOptions, heard
-from lockwork.worker.supervisor import child_process
+from lockwork.worker.ipc.hard_timeouts import HardTimeouts
+from lockwork.worker.ipc.messages import (
+    DIED,
+    FAILED,
+    MAX_JOBS,
+    NOT_SET_UP,
+    REFUSED,
+    TOO_LONG,
+    HardTimeout,
+    HardTimeoutEnded,
+    Ready,
+    Recycle,
+    Reported,
+    Reports,
+    RunnerExited,
+    RunnerStarted,
+    Urgency,
+)
+from lockwork.worker.settings import WorkerOptions, handled_signals
 from lockwork.worker.supervisor.child_process import WorkerProcess
 from lockwork.worker.supervisor.events import EventQueue
 from lockwork.worker.supervisor.heartbeat import DeadSetTrimmer, Heartbeat
@@ -52,9 +67,9 @@ class Supervisor:
     def __init__(self, app: Lockwork, options: WorkerOptions, *, loop: str | None = None) -> None:
         self._options = options
         self._events: EventQueue[_Event] = EventQueue()
-        self._begun = False
+        self._started = False
         self._status = 0
-        self._notify = SystemdNotifier()
+        self._systemd = SystemdNotifier()
         served = (name for queue in options.queues for name in app.config.partitions.names(queue))
         queues = {name: QueueKeys(app.config.prefix, name) for name in served}
         window_ms = in_milliseconds(app.config.result_ttl)
@@ -67,7 +82,7 @@ class Supervisor:
             self._on_accepted, self._buried,
         )  # fmt: skip
         self._scheduler = Scheduler(app.runtime, queues, app.plans)
-        self._reports = Reports(self._reported)
+        self._reports = Reports(self._on_report)
         self._hard_timeouts = HardTimeouts(self._too_long)
         self._returns = SessionCleanup(self._heartbeat, lambda seconds: self._events.later(seconds, ("leave", None)))
         self._processes = WorkerProcesses(
@@ -86,7 +101,7 @@ class Supervisor:
             return self._run()
 
     def _run(self) -> int:
-        previous = {number: signal.signal(number, self._on_signal) for number in heard()}
+        previous = {number: signal.signal(number, self._on_signal) for number in handled_signals()}
         # ignored by the app, or by who has started us, it would keep from us how children ended
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._reports.start()
@@ -124,17 +139,17 @@ class Supervisor:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._events.post(("signal", number))
 
-    def _reported(self, session: str, text: str) -> None:
-        if text == READY:
-            self._events.post(("ready", session))
-        elif text == RECYCLE:
-            self._events.post(
-                ("replace", (session, MAX_JOBS, f"{several(self._options.max_jobs or 0, 'job', 'jobs')} done"))
-            )
-        elif child_process.concerns(text):
-            self._processes.on_runner_report(session, text)
-        else:
-            self._hard_timeouts.receive(session, text)
+    def _on_report(self, session: str, message: Reported) -> None:
+        match message:
+            case HardTimeout() | HardTimeoutEnded():
+                self._hard_timeouts.receive(session, message)
+            case Ready():
+                self._events.post(("ready", session))
+            case Recycle():
+                done = several(self._options.max_jobs or 0, "job", "jobs")
+                self._events.post(("replace", (session, MAX_JOBS, f"{done} done")))
+            case RunnerStarted() | RunnerExited():
+                self._processes.on_runner_report(session, message)
 
     def _session_over(self, session: str) -> None:
         # its jobs run elsewhere now, so the process that still runs them must end
@@ -150,7 +165,7 @@ class Supervisor:
 
     def _buried(self, queue: str, buried: list[Buried]) -> None:
         self._relay.add_buried(queue, buried)
-        self._events.post(("buried", None))  # they are passed on after each event
+        self._events.post(("buried", None))  # _periodic_work forwards them after each event
 
     def _too_long(self, session: str, hard_timeouts: list[HardTimeout]) -> None:
         child = self._processes.children.get(session)
@@ -196,9 +211,9 @@ class Supervisor:
         self._scheduler.cease()
         if not again:
             log.info("stopping: running jobs have %g s to end (a second signal ends them at once)", self._options.grace)
-            self._processes.send(STOP)
+            self._processes.raise_to(Urgency.STOP)
             self._events.later(self._options.grace + _HURRY, ("kill", None))
-            self._notify.tell(STOPPING=1, STATUS="running jobs are finishing")
+            self._systemd.notify(STOPPING=1, STATUS="running jobs are finishing")
         else:
             log.info("stopping at once: running jobs are given back")
             self._processes.kill()
@@ -208,23 +223,23 @@ class Supervisor:
             self.status.quiet = True
             self._processes.open = False
             log.info("quiet: no more jobs are fetched; running ones go on")
-            self._notify.tell(STATUS="quiet: no more jobs are fetched")
-            self._processes.send(QUIET)
+            self._systemd.notify(STATUS="quiet: no more jobs are fetched")
+            self._processes.raise_to(Urgency.QUIET)
 
     def _on_ready(self, session: str) -> None:
         child = self._processes.children.get(session)
         if child is None:
             return
-        self._processes.begun(child, first=not self._begun)
-        if not self._begun and not self.status.stopping and self._processes.working >= self._processes.wanted:
-            self._begun = True
+        self._processes.on_ready(child, first=not self._started)
+        if not self._started and not self.status.stopping and self._processes.working >= self._processes.wanted:
+            self._started = True
             queues = ", ".join(self._options.queues)
-            self._notify.tell(READY=1, STATUS=f"{self._processes.wanted} processes on {queues}")
+            self._systemd.notify(READY=1, STATUS=f"{self._processes.wanted} processes on {queues}")
 
     def _on_exit(self, child: WorkerProcess) -> None:
-        self._processes.gone(child)
+        self._processes.remove(child)
         self._hard_timeouts.forget(child.session)
-        self._relay.gone(child)
+        self._relay.on_exit(child)
         given_back = self._returns.give_back(child, leaving=self._leaving)
         if child.process.returncode == NOT_SET_UP and not child.ready and not self.status.stopping:
             # trying again and again would only look like working: the caller that started the worker gets the error
@@ -245,7 +260,7 @@ class Supervisor:
 
     @property
     def _leaving(self) -> bool:
-        return self.status.stopping or not self._begun
+        return self.status.stopping or not self._started
 
     # -- the clock ----------------------------------------------------------------------------------------------------
 
@@ -253,14 +268,14 @@ class Supervisor:
         """Do what is due by the clock after each event."""
         self._relay.forward(self._processes.children.values())
         if self.status.alive:
-            self._notify.sign()
+            self._systemd.sign()
         if self._options.max_memory is not None:
             self._processes.weigh()
 
     def _pulse(self) -> float | None:
         """Seconds until something is due by the clock."""
         pulses = [] if self._options.max_memory is None else [_PULSE]
-        until_sign = self._notify.until_sign
+        until_sign = self._systemd.until_sign
         if until_sign is not None:
             pulses.append(max(0.01, min(_PULSE, until_sign)))
         return min(pulses, default=None)

@@ -14,7 +14,7 @@ log: Log = Log("lockwork.worker")
 _ONCE = {"READY", "STOPPING"}
 """Facts that are sent only once."""
 _PATIENCE = 2.0
-"""Seconds to wait with them for a service manager that has much to read."""
+"""Seconds to wait for a busy service manager with these."""
 
 
 class SystemdNotifier:
@@ -35,9 +35,9 @@ class SystemdNotifier:
         """Give a sign of life if one is due."""
         if self.interval is not None and now() >= self._next_sign:
             self._next_sign = now() + self.interval
-            self.tell(WATCHDOG=1)
+            self.notify(WATCHDOG=1)
 
-    def tell(self, **facts: object) -> None:
+    def notify(self, **facts: object) -> None:
         """Send facts such as READY=1."""
         if not self._address:
             return
@@ -46,7 +46,7 @@ class SystemdNotifier:
         text = "\n".join(f"{name}={value}" for name, value in facts.items())
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.settimeout(_PATIENCE if _ONCE & facts.keys() else 0)
-            sender.connect(address)  # without, the system would tell of room that is not there
+            sender.connect(address)  # an unconnected socket is reported as writable even if the receiver is full
             sender.send(text.encode())
 
     @staticmethod
