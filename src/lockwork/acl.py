@@ -46,7 +46,7 @@ ROLES: dict[str, Role] = {
     ),
     "worker": Role(
         "runs jobs and schedules, and may do all that a producer may",
-        ("{q:*", "{dq:*"),
+        ("{q:*", "{dq:*", "{lockwork}:*"),
         _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING),
     ),
     "locks": Role(
@@ -57,7 +57,7 @@ ROLES: dict[str, Role] = {
     "operator": Role(
         "everything that Lockwork does: dead jobs, limits, lists of all queues and locks",
         ("*",),
-        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "hkeys scan type zrevrange"),
+        _commands(_CALLS, _SCRIPTS, _SETS, _QUEUES, _RUNNING, "hkeys scan type zlexcount zrevrange"),
     ),
 }
 

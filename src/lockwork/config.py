@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError
+from lockwork.history_bounds import HistoryBound, HistoryBounds
 from lockwork.partitions import Partitions
 from lockwork.protocol.keys import checked
 from lockwork.validation import whole, yes_or_no
@@ -24,10 +25,12 @@ class Settings(TypedDict, total=False):
     result_ttl: Duration
     dead_ttl: Duration
     dead_limit: int
+    history: HistoryBound | Mapping[str, HistoryBound]
     max_payload: int
     max_result: int
     allow_eviction: bool
     partitions: Mapping[str, int]
+    app_name: str | None
 
 
 _OTHERS = {
@@ -91,6 +94,10 @@ class Config:
     """How many dead jobs a queue keeps; the oldest are deleted first. With 0, each is kept for some seconds.
 
     Must be the same in all workers of a queue."""
+    history: HistoryBounds = field(default_factory=HistoryBounds)
+    """What a queue keeps of jobs that have ended, but for dead ones: "10k" the newest, "1d" those of a time, or "off".
+
+    Or that by queue, for instance {"mail": "1d"}. Must be the same in all workers of a queue."""
     max_payload: int = 1 << 20
     """Most bytes of a job's encoded arguments."""
     max_result: int = 4 << 20
@@ -99,6 +106,8 @@ class Config:
     """Whether to accept a server whose maxmemory-policy may delete our keys."""
     partitions: Partitions = field(default_factory=Partitions)
     """Number of partitions by queue, for instance {"mail": 4}. Must be the same in all processes of a queue."""
+    app_name: str | None = None
+    """The app's name in lists of workers and apps; None: the text `module:object` given to `lockwork worker`."""
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Config:
@@ -114,8 +123,12 @@ class Config:
             whole(given.get(name, 1), f"{name}, in bytes,", 1, _MOST)
         whole(given.get("dead_limit", 0), "dead_limit", 0, _MOST)
         yes_or_no(given.get("allow_eviction", False), "allow_eviction")
+        if "history" in given:
+            given["history"] = HistoryBounds.read(given["history"])
         if "partitions" in given:
             given["partitions"] = Partitions.read(given["partitions"])
+        if given.get("app_name") is not None:
+            checked(given["app_name"], "the app's name")
         config = cls(**given)
         checked(config.prefix, "the prefix")
         if config.result_ttl < 60:

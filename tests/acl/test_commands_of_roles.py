@@ -19,10 +19,12 @@ from lockwork.protocol.scripts import script
 CONNECTION = {"client|id", "client|kill", "eval", "evalsha", "info", "ping", "select", "subscribe", "wait"}
 """What drivers and subscriptions send beside scripts."""
 LOCKS = ("barrier_", "latch_", "limiter_", "lock_", "multi_", "once_", "permits_", "plain_", "register_", "timestamp_")
-OPERATOR = {"dead_delete", "dead_get", "dead_page", "dead_retry", "jobs_clear", "jobs_peek", "queue_drain", "queue_set",
-            "locks_overview", "queues_find"}  # fmt: skip
-WORKER = {"dead_trim", "jobs_asked", "jobs_beat", "jobs_expire", "jobs_heads", "jobs_note", "jobs_pass",
-          "jobs_recover", "jobs_reserve", "jobs_settle", "schedule_declare", "schedule_fire"}  # fmt: skip
+OPERATOR = {"announcement_order", "announcements_read", "dead_delete", "dead_get", "dead_page", "dead_retry",
+            "jobs_clear", "jobs_peek", "jobs_places", "jobs_search", "queue_drain", "queue_set", "locks_overview",
+            "metrics_read", "queues_find", "stock_counts"}  # fmt: skip
+WORKER = {"announcement_put", "dead_trim", "jobs_asked", "jobs_beat", "jobs_expire", "jobs_heads", "jobs_note",
+          "jobs_pass", "jobs_recover", "jobs_reserve", "jobs_settle", "metrics_flush", "schedule_declare",
+          "schedule_fire"}  # fmt: skip
 _COMMAND = re.compile(r"(?:redis\.p?call|ask)\('([A-Z]+)'(?:, '(NUMSUB)')?")
 _VARIABLE = re.compile(r"redis\.p?call\(([^'].*?)[,)]")
 LUA = Path(lockwork.protocol.__file__).parent / "lua"

@@ -45,7 +45,7 @@ async def test_progress_for_a_task(ahandled: Any, history: History, tmp_path: Pa
         assert await job.aprogress() == progress
         Path(f"{gate}{progress['done']}").touch()
     assert seen == [0, 1, 2]
-    assert await job.aattempts() is None
+    assert await job.aattempts() == 1
     assert await job.aerror() is None
 
 

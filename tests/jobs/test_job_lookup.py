@@ -84,14 +84,17 @@ def test_a_job_is_found_in_any_queue_of_the_app(tasks: Lockwork, own_url: str) -
         assert found.queue == job.queue
         assert tasks.job(job.id).cancel()
         assert found.state() == "cancelled"
-    with pytest.raises(ResultUnavailable, match="nothing is known of job nobody in any of the queues default, mail: "):
+    with pytest.raises(ResultUnavailable, match="nothing is known of job nobody in any queue on this server: "):
         tasks.job("nobody").result(0)
     assert tasks.job("nobody").state() == "unknown"
     here = send.enqueue("bob")
     with Lockwork(own_url) as other:
-        assert other.job(here.id).state() == "unknown", "an app without that task looks where jobs are by default"
+        found = other.job(here.id)
+        assert found.state() == "scheduled", "an app without that task looks in all queues"
+        assert found.queue == "mail"
+        assert other.job(here.id, "default").state() == "unknown"
         with pytest.raises(ResultUnavailable, match=f"nothing is known of job {here.id} in queue 'default'"):
-            other.job(here.id).result(0)
+            other.job(here.id, "default").result(0)
         assert other.job(here.id, "mail").state() == "scheduled"
 
 

@@ -29,10 +29,15 @@ def test_an_error_has_the_names_that_job_failed_has() -> None:
     assert snapshot("a", "mail", seen(stored)).error == JobError("OSError", "disk full", "line 1")
 
 
-@pytest.mark.parametrize("record", [b"", b"1,4", b"1,4;5", b"1,4;" + _DEEP, b'1,4;["send",[],{},5]'])
+@pytest.mark.parametrize("record", [b"", b"1,4", b"1,4;5", b"1,4;" + _DEEP])
 def test_a_record_that_is_no_call_has_no_task(record: bytes) -> None:
     found = snapshot("a", "mail", seen(b"{}", record))
     assert (found.task, found.tags) == (None, ())
+
+
+def test_options_that_cannot_be_read_have_no_tags() -> None:
+    found = snapshot("a", "mail", seen(b"{}", b'1,4;["send",[],{},5]'))
+    assert (found.task, found.tags) == ("send", ())
 
 
 def test_job_notes_without_valid_json_are_none() -> None:

@@ -19,9 +19,9 @@ from commandstats import script_calls
 from history import History
 from lockwork.ids import made_at, new_id
 from lockwork.protocol.queues.sessions import QueueHead
+from lockwork.telemetry.families import Backlog
 from lockwork.worker.monitoring import health as serving
 from lockwork.worker.monitoring.health import Health
-from lockwork.worker.monitoring.metrics import Backlog
 from ports import free_port
 from processes import until, worker
 from scraping import parsed, scraped

@@ -169,7 +169,10 @@ def test_a_level_that_is_asked_for(run: Run) -> None:
 
 def test_json(run: Run) -> None:
     records = [json.loads(line) for line in run("", "--log-format", "json").splitlines()]
-    (done,) = [record for record in records if record.get("task") == "greet"]
+    of_job = [record for record in records if record.get("task") == "greet"]
+    (own,) = [record for record in of_job if record["logger"] != "lockwork.worker"]
+    (done,) = [record for record in of_job if record["logger"] == "lockwork.worker"]
+    assert (own["message"], own["job"], own["attempt"]) == ("hello ada", done["job"], 1)
     assert (done["level"], done["logger"], done["queue"], done["attempt"]) == ("INFO", "lockwork.worker", "default", 1)
     assert done["message"].startswith(f"job {done['job']} of task 'greet' succeeded")
     assert 0 < done["seconds"] < 30

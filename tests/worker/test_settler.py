@@ -30,7 +30,7 @@ class Server:
 
     def run(self, protocol: Any) -> Any:
         args = protocol.send(None).args
-        ids = [str(id) for id in args[1::5]]
+        ids = [str(id) for id in args[2::5]]
         protocol.close()
         return self._answer(ids)
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from lockwork.app.locks import LockMethods
+from lockwork.app.metrics import MetricsMethods
+from lockwork.app.monitoring import MonitoringMethods
 from lockwork.app.planning import PlanningMethods
 from lockwork.app.queues import QueueMethods
 from lockwork.app.synchronizers import SynchronizerMethods
 from lockwork.app.tasks import TaskMethods
+from lockwork.app.workers import WorkerMethods
 
 
-class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, PlanningMethods):
+class Lockwork(
+    LockMethods,
+    SynchronizerMethods,
+    QueueMethods,
+    TaskMethods,
+    PlanningMethods,
+    MonitoringMethods,
+    MetricsMethods,
+    WorkerMethods,
+):
     """Locks, queues and stocks on one Redis or Valkey server, for threads and asyncio alike.
 
     Nothing is opened before it is used. Durations are seconds, a `timedelta`, or text such as "10m".
@@ -24,8 +36,11 @@ class Lockwork(LockMethods, SynchronizerMethods, QueueMethods, TaskMethods, Plan
         result_ttl: results are kept at least this long, and at most twice as long. At least 60 s. Default 10 minutes.
         dead_ttl: a dead job is kept this long. Default 30 days.
         dead_limit: dead jobs that a queue keeps; the oldest go first. Default 100,000.
+        history: jobs that have ended and stay visible in each queue, but for dead ones: the newest "10k" (default),
+            those of a time, such as "1d", or "off"; or that by queue, such as {"mail": "off"}.
         max_payload: bytes of the encoded arguments of a job. Default 1 MiB.
         max_result: bytes of an encoded result. Default 4 MiB.
         allow_eviction: use a server whose maxmemory-policy may delete our keys. Default False.
         partitions: number of partitions of a queue, such as {"mail": 4}; the same in all processes. Default none.
+        app_name: names this app in `apps` and `workers`. Default: the `module:object` given to `lockwork worker`.
     """

@@ -56,8 +56,9 @@ class QueueMethods(AppState):
 
         Args:
             id: the job's id.
-            queue: the queue of the job; None (default): look in the queues of the app's tasks, and in "default". A job
-                that was enqueued with a stock or a lock, or by a flow, is in the queue of those.
+            queue: the queue of the job; None (default): look in the queues of the app's tasks and in "default", then in
+                all others on the server. A job that was enqueued with a stock or a lock, or by a flow, is in the queue
+                of those.
         """
         partitions, errors = self.config.partitions, self.registry.context.errors
         if queue is None:
@@ -69,4 +70,5 @@ class QueueMethods(AppState):
         else:
             found = [partitions.single(queue, "a job")]
         keys = [QueueKeys(self.config.prefix, name) for name in found]
-        return FoundJob([Origin(self.runtime, each, errors=errors) for each in keys], checked(id, "a job's id"))
+        origins = [Origin(self.runtime, each, errors=errors) for each in keys]
+        return FoundJob(origins, checked(id, "a job's id"), everywhere=queue is None)

@@ -11,9 +11,11 @@ from lockwork.cli import INTERRUPTED
 
 _COMMANDS = {
     "acl": "Print the rights that a user of the server needs.",
+    "dashboard": "Serve the dashboard, live in a browser.",
     "dead": "Show jobs that failed for good; run them again, or delete them.",
     "demo": "Play a flash sale with real processes, and audit its end.",
     "locks": "Show locks, their holders and waiters, and deadlocks; release one.",
+    "metrics": "Serve metrics of the whole cluster to Prometheus.",
     "queue": "Show how queues stand; pause, limit or drain one.",
     "run": "Run a program under a lock.",
     "worker": "Run the jobs of an app.",

@@ -17,6 +17,7 @@ from lockwork.errors import (
     LockworkError,
     ResultTimeout,
     ResultUnavailable,
+    ServerRefused,
 )
 from lockwork.failures import Errors, Failure
 from lockwork.jobs import options as job_options
@@ -24,9 +25,9 @@ from lockwork.jobs.snapshot import JobError, JobSnapshot, State, snapshot, state
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.messages import Hints
+from lockwork.protocol.queues import browse, sessions
 from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues import leases as protocol
-from lockwork.protocol.queues import sessions
 from lockwork.protocol.queues.leases import JobState
 from lockwork.protocol.queues.unique import Arrival
 from lockwork.runtime.runtime import Runtime
@@ -94,7 +95,7 @@ class Job(Generic[R]):
         return await self._from.runtime.arun(self._at(self._state))
 
     def inspect(self) -> JobSnapshot:
-        """Read the job's state, attempts, progress, error and tags, and when it is due or expires."""
+        """Read all that is known of the job: its call, state, times, worker, attempts, error, progress and result."""
         return self._seen(self._from.runtime.run(self._placed()))
 
     async def ainspect(self) -> JobSnapshot:
@@ -118,7 +119,10 @@ class Job(Generic[R]):
         return self._seen(await self._from.runtime.arun(self._look())).progress
 
     def error(self) -> JobError | None:
-        """`type`, `text` and `traceback` of a dead job's error, by one call; None if the job is not dead."""
+        """`type`, `text` and `traceback` of a dead job's error, by one call.
+
+        While a job waits for its next attempt: the last one's error, without its traceback. None if there is none.
+        """
         return self._seen(self._from.runtime.run(self._look())).error
 
     async def aerror(self) -> JobError | None:
@@ -176,6 +180,18 @@ class Job(Generic[R]):
         """Async version of `retry`."""
         return await self._from.runtime.arun(self._revive(delay)) == "revived"
 
+    def delete(self) -> bool:
+        """Delete the job if it waits or is dead, or what history has of it; False if it runs, or is unknown.
+
+        A caller that waits for the result of a job that waited gets JobFailed. The result of one that has ended is kept
+        for its time.
+        """
+        return self._from.runtime.run(self._delete()) == "deleted"
+
+    async def adelete(self) -> bool:
+        """Async version of `delete`."""
+        return await self._from.runtime.arun(self._delete()) == "deleted"
+
     def reschedule(self, *, delay: Duration | None = None, at: datetime | None = None) -> bool:
         """Move a waiting job to another time, `delay` from now or `at` a datetime with a time zone.
 
@@ -202,11 +218,13 @@ class Job(Generic[R]):
                 return sight
             found = yield from self._at(lambda keys: control.where(keys, self.id))
             if found.state != "gone":  # else it has ended between the two calls
-                return replace(sight, state=found.state)
+                return replace(sight, state=found.state, session=found.session, token=found.token)
 
     def _state(self, keys: QueueKeys) -> Protocol[State]:
         while True:
             found = yield from protocol.job_state(keys, self.id)
+            if found.state == "unknown":  # its result is gone, and its queue's history may still have it
+                return self._seen((yield from control.look(keys, self.id))).state
             if found.state != "active":
                 return state_of(found)
             place = yield from control.where(keys, self.id)
@@ -223,6 +241,9 @@ class Job(Generic[R]):
     def _revive(self, delay: Duration) -> Protocol[str]:
         wait = milliseconds(delay, "delay", zero=True)
         return self._at(lambda keys: control.revive(keys, self.id, wait))
+
+    def _delete(self) -> Protocol[str]:
+        return self._at(lambda keys: control.delete(keys, self.id, self._from.runtime.window_ms))
 
     def _reschedule(self, delay: Duration | None, at: datetime | None) -> Protocol[str]:
         given = {name: value for name, value in (("delay", delay), ("at", at)) if value is not None}
@@ -292,31 +313,48 @@ class Job(Generic[R]):
 class FoundJob(Job[R]):
     """A job that is found again by its id: the first call to the server looks for it in each of several queues.
 
-    Until then, and if it is in none of them, `queue` is the first one.
+    Until then, and if it is in none of them, `queue` is the first one. `everywhere`: then look in all other queues.
     """
 
-    __slots__ = ("_left", "_queues")
+    __slots__ = ("_everywhere", "_left", "_queues", "_searched_all")
 
-    def __init__(self, origins: Sequence[Origin], id: str) -> None:
+    def __init__(self, origins: Sequence[Origin], id: str, *, everywhere: bool = False) -> None:
         super().__init__(origins[0], id, "kept")
         self._left: Sequence[Origin] = origins
         """The queues to look in; empty once the job is found."""
         self._queues = [origin.keys.name for origin in origins]
+        self._everywhere = everywhere
+        self._searched_all = False
 
     def _at(self, made: Callable[[QueueKeys], Protocol[T]]) -> Protocol[T]:
-        if len(self._left) > 1:
+        if len(self._left) > 1 or (self._left and self._everywhere):
             yield from self._find()
         return (yield from made(self._from.keys))
 
     def _find(self) -> Protocol[None]:
-        for origin in self._left:
-            found = yield from protocol.job_state(origin.keys, self.id)
-            if found.state != "unknown":
+        if (yield from self._find_in(self._left)) or not self._everywhere:
+            return
+        first = self._from
+        try:
+            names = yield from browse.find(first.keys.prefix)
+        except ServerRefused:
+            return  # this user of the server may not list the queues
+        keys = [QueueKeys(first.keys.prefix, name) for name in names if name not in self._queues]
+        self._searched_all = True
+        yield from self._find_in([Origin(first.runtime, each, errors=first.errors) for each in keys])
+
+    def _find_in(self, origins: Sequence[Origin]) -> Protocol[bool]:
+        for origin in origins:
+            found = yield from control.look(origin.keys, self.id)
+            if found.state != "unknown" or found.row is not None:
                 self._from, self._left = origin, ()
-                return
+                return True
+        return False
 
     @property
     def _searched(self) -> str:
+        if self._searched_all:
+            return "any queue on this server"
         return (
             f"queue {self._queues[0]!r}" if len(self._queues) == 1 else f"any of the queues {', '.join(self._queues)}"
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from lockwork.protocol.queues import record_header, records
+from lockwork.protocol.queues import history, record_header, records
+from lockwork.protocol.queues.history import PastAttempt
 from lockwork.protocol.queues.job_control import JobSight, Whereabouts
 from lockwork.protocol.queues.leases import JobState
 from lockwork.validation import several
@@ -14,6 +16,7 @@ from lockwork.validation import several
 State = Literal["scheduled", "blocked", "ready", "running", "succeeded", "dead", "cancelled", "expired", "unknown"]
 ENDINGS: dict[bytes, State] = {b"s": "succeeded", b"f": "dead", b"c": "cancelled", b"x": "expired"}
 """The states by the first byte of an outcome."""
+_OUTCOMES: dict[str, Literal["failed", "died"]] = {"f": "failed", "k": "died"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +29,22 @@ class JobError:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a job; `died`: the process that ran it."""
+
+    number: int
+    started: datetime | None
+    ended: datetime | None
+    """None while it runs."""
+    worker: str
+    """The session of the worker process, `host/pid/...`."""
+    outcome: Literal["failed", "died", "running", "succeeded", "cancelled"]
+    error: JobError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """A job at one moment; an unknown value is None."""
+    """A job at one moment; an unknown value is None. Of a success, history may have left out all but the result."""
 
     id: str
     queue: str
@@ -38,29 +55,118 @@ class JobSnapshot:
     progress: Any
     checkpoints: dict[str, Any]
     error: JobError | None
+    """Of a dead job; or of the last attempt, without its traceback, while the job waits for the next one or runs."""
     due: datetime | None
     expires: datetime | None
     tags: tuple[str, ...]
+    attempt: int | None = None
+    """The number of the attempt that runs, or that was the last."""
+    enqueued: datetime | None = None
+    started: datetime | None = None
+    """When the attempt started that runs, or that ended the job."""
+    ended: datetime | None = None
+    worker: str | None = None
+    """The session of the worker process that runs it, or ran it last."""
+    timeline: tuple[Attempt, ...] = ()
+    """The last ten attempts that did not succeed, and the one that runs or ended the job."""
+    args: tuple[Any, ...] | None = None
+    kwargs: dict[str, Any] | None = None
+    result: Any = None
+    """What it returned, as long as that is kept."""
+    size: int | None = None
+    """Bytes of its record."""
+    priority: str = "normal"
+    key: str | None = None
+    group: str | None = None
+    flow: str | None = None
+    """The id of its flow."""
+    schedule: str | None = None
+    """The name of the schedule that enqueued it."""
 
 
 def snapshot(id: str, queue: str, sight: JobSight) -> JobSnapshot:
     """Read what the server said of a job."""
-    state: Any = ENDINGS.get(sight.blob[:1], "unknown") if sight.state == "ended" else sight.state
-    task, tags = _named(sight.record)
-    error = sight.blob if sight.state == "dead" else sight.blob[1:] if state == "dead" else b""
+    row, blob, record = sight.row, sight.blob, sight.record
+    state: Any = sight.state
+    if state == "ended" or (state == "unknown" and row is not None):
+        state = ENDINGS.get(blob[:1] or (row.letter.encode() if row else b""), "unknown")
+    size = len(record)
+    if row is not None and not record:
+        record, size = row.record, row.size
+    call = records.read(record, size) if record else None
+    error = records.fault(blob if sight.state == "dead" else blob[1:]) if state == "dead" else None
+    timeline = _timeline(state, sight)
+    attempts = row.attempts if row is not None and sight.attempts is None else sight.attempts
+    past = timeline[-1] if timeline else None
     return JobSnapshot(
         id=id,
         queue=queue,
-        task=task,
+        task=None if call is None else call.task,
         state=state,
-        attempts=sight.attempts,
+        attempts=attempts,
         progress=records.decoded(sight.note.progress.encode()),
         checkpoints={name: records.decoded(value.encode()) for name, value in sight.note.steps.items()},
-        error=_error(error) if state == "dead" else None,
+        error=JobError(error.type, error.text, error.traceback or "") if error else _last_error(state, sight.timeline),
         due=_moment(sight.due),
         expires=_moment(sight.expires),
-        tags=tags,
+        tags=tags_of(record),
+        attempt=past.number if past else attempts,
+        enqueued=moment(records.made(id)),
+        started=past.started if past else None,
+        ended=moment_us(sight.ended),
+        worker=past.worker if past else None,
+        timeline=timeline,
+        args=None if call is None or call.args is None else tuple(call.args),
+        kwargs=None if call is None else call.kwargs,
+        result=records.decoded(blob[1:]) if state == "succeeded" and blob[:1] == b"s" else None,
+        size=size if call else None,
+        priority=call.priority if call else "normal",
+        key=record_header.names(record)[0],
+        group=record_header.names(record)[1],
+        flow=history.flow_of(id, record),
+        schedule=history.schedule_of(id),
     )
+
+
+def _timeline(state: State, sight: JobSight) -> tuple[Attempt, ...]:
+    row = sight.row
+    found = [past_attempt(each) for each in (row.timeline if row else sight.timeline)]
+    if row is not None and row.started and state in ("succeeded", "cancelled"):
+        ended = moment_us(row.ended)
+        found.append(Attempt(row.attempts, moment_us(row.started), ended, row.session, state))
+    elif sight.token:
+        number, started = attempt_of(sight.token)
+        found.append(Attempt(number, started, None, sight.session, "running"))
+    return tuple(found)
+
+
+def past_attempt(stored: PastAttempt) -> Attempt:
+    """An attempt that did not succeed, as users read it."""
+    error = JobError(stored.type, stored.text)
+    started, ended = moment_us(stored.started), moment_us(stored.ended)
+    return Attempt(stored.number, started, ended, stored.session, _OUTCOMES.get(stored.letter, "failed"), error)
+
+
+def attempt_of(token: bytes) -> tuple[int, datetime | None]:
+    """The number and the start of the delivery with this token."""
+    words = token.split(b" ")
+    started = int(words[1]) if len(words) > 1 and words[1].isdigit() else None
+    return records.counts(token).attempts, moment_us(started)
+
+
+def _last_error(state: State, timeline: Sequence[PastAttempt]) -> JobError | None:
+    if state not in ("scheduled", "ready", "running", "active", "blocked") or not timeline:
+        return None
+    return JobError(timeline[-1].type, timeline[-1].text)
+
+
+def tags_of(record: bytes) -> tuple[str, ...]:
+    """Return the tags of a job, from its whole record."""
+    try:
+        call = records.decoded(record_header.body(record))
+        return tuple(map(str, call[3].get("tags", ()))) if len(call) > 3 else ()
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return ()
 
 
 def state_of(found: JobState) -> State:
@@ -87,18 +193,14 @@ def whereabouts(place: Whereabouts | None) -> str:
     return f"{said}, and {served} the queue"
 
 
-def _error(stored: bytes) -> JobError:
-    fault = records.fault(stored)
-    return JobError(fault.type, fault.text, fault.traceback or "")
+def moment(seconds: float | None) -> datetime | None:
+    """A time in seconds since 1970 as a datetime."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def _named(record: bytes) -> tuple[str | None, tuple[str, ...]]:
-    try:
-        call = records.decoded(record_header.body(record))
-        tags = call[3].get("tags", ()) if len(call) > 3 else ()
-        return str(call[0]), tuple(map(str, tags))
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return None, ()
+def moment_us(microseconds: int | None) -> datetime | None:
+    """A time in µs since 1970 as a datetime; None for 0."""
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC) if microseconds else None
 
 
 def _moment(milliseconds: int | None) -> datetime | None:

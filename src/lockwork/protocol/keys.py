@@ -131,16 +131,21 @@ class QueueKeys:
 
     __slots__ = (
         "base",
+        "counted_tasks",
         "due",
         "errors",
         "expiry",
         "flows",
         "group_queue",
         "groups",
+        "history",
+        "history_order",
+        "hours",
         "idle_workers",
         "job_notes",
         "jobs",
         "long_results",
+        "minutes",
         "name",
         "prefix",
         "ready",
@@ -149,6 +154,7 @@ class QueueKeys:
         "sleeper",
         "stats",
         "throttled",
+        "timelines",
         "tries",
         "tuples",
         "unique",
@@ -184,6 +190,12 @@ class QueueKeys:
         self.unique: str = f"{base}:unique"
         self.unique_ends: str = f"{base}:unique:ends"
         self.flows: str = f"{base}:flows"
+        self.history: str = f"{base}:history"
+        self.history_order: str = f"{base}:history:order"
+        self.timelines: str = f"{base}:attempts"
+        self.minutes: tuple[str, str] = (f"{base}:metrics:minutes:0", f"{base}:metrics:minutes:1")
+        self.hours: tuple[str, str] = (f"{base}:metrics:hours:0", f"{base}:metrics:hours:1")
+        self.counted_tasks: str = f"{base}:metrics:tasks"
         self.sleeper: str = ""
         """The channel of a worker that probably sleeps, as far as who enqueues with these has been told."""
         self.tuples: dict[str, tuple[str, ...]] = {}

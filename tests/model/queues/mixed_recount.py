@@ -11,7 +11,9 @@ import msgspec
 
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows
+from lockwork.protocol.queues.history import read_row, read_timeline
 from lockwork.protocol.queues.record_header import JobLimits
+from lockwork.protocol.queues.records import counts
 from simulation.server import Server
 
 
@@ -42,6 +44,8 @@ class Recount:
         self.asleep = self._scores(queue.throttled)
         self.rings = [f"{level} {group}" for level, key in enumerate(queue.rounds) for group in self._list(key)]
         self.noted = {id for key in (queue.job_notes, queue.tries) for id in self._hash(key)}
+        self.tries, self.timelines = self._hash(queue.tries), self._hash(queue.timelines)
+        self.history, self.ended = self._hash(queue.history), self._scores(queue.history_order)
         self.errors, self.watch = self._hash(queue.errors), self._hash(queue.watch)
         kept = {id: blob for key in queue.results for id, blob in self._hash(key).items()}
         self.outcomes = {id: blob for id, blob in kept.items() if not id.endswith(" p")}
@@ -73,6 +77,7 @@ class Recount:
         self._check_places(held)
         self._check_books(limits)
         self._check_flows()
+        self._check_history()
         known = set(self.records)
         assert self.noted <= known, "notes and attempts are of jobs that have not ended"
         assert self.errors.keys() <= self.dead.keys(), "errors are of dead jobs"
@@ -118,6 +123,22 @@ class Recount:
                 assert full or name in self.rings or name in self.asleep, f"{line} waits for a turn that never comes"
         unused = {entry.removeprefix("- ") for entry in self.asleep if entry.startswith("- ")}
         assert kinds["t"].keys() <= waits | running.keys() | unused, "a rate that nobody will forget"
+
+    def _check_history(self) -> None:
+        assert self.history.keys() == self.ended.keys(), "history has an order"
+        assert not self.history.keys() & self.records.keys(), "history is of jobs that have ended"
+        rows = {id: read_row(row, b"%d" % int(self.ended[id])) for id, row in self.history.items()}
+        assert None not in rows.values(), "each row can be read"
+        letters = {id: row.letter for id, row in rows.items() if row}
+        for id, blob in self.outcomes.items():
+            if blob[:1] in (b"c", b"x") and id not in self.records:
+                assert letters.get(id) == blob[:1].decode(), f"{id} was cancelled or expired, which history has"
+        successes = Counter(letters.values())["s"] + int(self.stats.get("left_out", 0))
+        assert successes == int(self.stats.get("succeeded", 0)), "a success is in history or counted as left out"
+        assert self.timelines.keys() <= self.records.keys(), "attempts are of jobs that have not ended, or are dead"
+        assert self.tries.keys() <= self.timelines.keys(), "each attempt that failed is known"
+        for id, tried in self.tries.items():
+            assert read_timeline(self.timelines[id])[-1].number == counts(tried).attempts, f"attempts of {id}"
 
     def _check_flows(self) -> None:
         assert int(self.flows.get("#", 0)) == len(self.blocked), "blocked"

@@ -26,9 +26,11 @@ MUTANTS = (
     Build("the bound of age is not kept", (("dead_trim", "tonumber(oldest[at + 1]) > latest", "true"),)),
     Build("one too many goes", (("dead_trim", "#ids >= over", "#ids > over"),)),
     Build("the newest go", (("dead_trim", "redis.call('ZRANGE', dead", "redis.call('ZREVRANGE', dead"),)),
-    Build("pages pass over those of the same moment", (("dead_page", _SAME, "false do"),)),
-    Build("pages repeat their last job", (("dead_page", "rank(died, behind, true)", "rank(died, behind, false)"),)),
-    Build("ages are not looked at", (("dead_page", "if least ~= '' then", "if false then"),)),
+    Build("pages pass over those of the same moment", (("parts/rank", _SAME, "false do"),)),
+    Build(
+        "pages repeat their last job", (("parts/rank", "rank(key, score, id, true)", "rank(key, score, id, false)"),)
+    ),
+    Build("ages are not looked at", (("parts/rank", "if greatest ~= '' then", "if false then"),)),
     Build("scheduled jobs outlive the clearing", (("jobs_clear", _CLEARED, _CLEARED.replace("5", "3")),)),
     Build("cleared jobs keep their record", (("jobs_clear", "redis.call('HDEL', jobs, unpack(ids))", "#ids"),)),
 )

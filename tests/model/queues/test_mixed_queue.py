@@ -18,6 +18,11 @@ _CLEARED = "flow_ended(id, record, 'c', '')"
 _UNUSED = "redis.call('ZADD', throttled, -math.ceil(full / 1000), '- ' .. group)"
 _RINGS = "unpack(rounds)"
 _RESULT = "redis.call('HDEL', results[1], id, id .. ' p')\nredis.call('HDEL', results[2], id, id .. ' p')"
+_SCARCE = ("parts/history", "SUCCESS_BURST, FEWEST = 5000, 200, 20", "SUCCESS_BURST, FEWEST = 3000000, 3, 1")
+"""So that history leaves successes out."""
+_RETRIED = "redis.call('HSET', tries, id, tried)\n      note_attempt("
+_ENDED = "keep_ended(id, letter, tried or '0', record, '')"
+_FLOW_ENDED = "keep_ended(id, 'c', tried or '0', job_record, '')"
 MUTANTS = (
     Build("a key is given away for good", (("parts/groups", "if key and over then", "if false then"),)),
     Build("what a flow has left to do is forgotten", (_FEW, ("parts/flows", _GOES_ON, ""))),
@@ -30,6 +35,23 @@ MUTANTS = (
         (("jobs_reserve", f"group_queue, throttled, {_RINGS})", "group_queue, throttled)"),),
     ),
     Build("a rerun job has an outcome", (("jobs_revive", _RESULT, ""),)),
+    Build("a rerun job stays in history", (("jobs_revive", "forget_ended(id)", ""),)),
+    Build("history forgets waiting jobs", (("parts/leave", _ENDED, ""),)),
+    Build("history forgets jobs of flows", (("parts/flow_jobs", _FLOW_ENDED, ""),)),
+    Build("history forgets running jobs", (("jobs_settle", "keep_ended(id, 'c', token, record, session)", ""),)),
+    Build("successes left out are not counted", (_SCARCE, ("parts/history", "if count > #ids then", "if nil then"))),
+    Build("successes are counted twice", (("parts/history", "'left_out', count - #ids", "'left_out', count"), _SCARCE)),
+    Build("attempts outlive their job", (("jobs_settle", "forget_timelines(ended)", ""),)),
+    Build(
+        "a failed attempt is not recorded", (("jobs_settle", _RETRIED, _RETRIED.replace("note_attempt", "tostring")),)
+    ),
+    Build(
+        "a dead worker's attempt is not recorded",
+        (("jobs_recover", "if tried then note_attempt", "if nil then note_attempt"),),
+    ),
+    Build("the first attempt is taken for the last", (("parts/history", "others .. attempt", "attempt .. others"),)),
+    Build("a dead job leaves its attempts", (("parts/forget", "redis.call('HDEL', timelines, unpack(ids))", ""),)),
+    Build("cleared jobs leave their attempts", (("jobs_clear", "forget_timelines(ids)", ""),)),
 )
 
 
@@ -45,7 +67,9 @@ def mute(simulated: Server) -> Iterator[Server]:
 
 @pytest.mark.parametrize("few", [False, True], ids=["as released", "small steps"])
 def test_counters_agree_with_all_features_mixed(simulated: Server, few: bool) -> None:
-    build = Build("small steps", (_FEW, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
+    build = (
+        Build("small steps", (_FEW, _SCARCE, ("jobs_clear", "local JOBS = 500", "local JOBS = 3"))) if few else Build()
+    )
     for seed in range(30):
         MixedQueue(simulated, build, seed).walk(60)
 

@@ -9,7 +9,7 @@ from model.queues.queue_machine import QueueMachine
 from simulation.server import Build, Server
 
 _KNOWN = "redis.call('HSETNX', jobs, id, record) == 1"
-_RUNS = "if redis.call('HEXISTS', run, id) == 1 then return standing('running') end"
+_RUNS = "if token then return {'running', alive, paused, ARGV[FIRST + at - 1], token} end"
 _ALIVE = "string.format('(%.0f', math.floor(now / 1000))"
 _TRIES = "if tried then redis.call('HSET', tries, id, tried) end"
 MUTANTS = (

@@ -66,6 +66,7 @@ def read(owner: str, request: str = "") -> Holder:
 
 _STEP = 500
 _NAMED = 200
+KINDS = ("lock", "rwlock", "semaphore", "quorum", "queuelock")
 _KINDS = {"lock": "lock", "rw": "rwlock", "sem": "semaphore", "quorum": "quorum", "queue": "queuelock"}
 _SIGNS = re.compile(r"[\\*?\[\]]")
 

@@ -8,49 +8,15 @@
 -- Invariants: what is dead from the first page to the last, and of that age, is seen once
 -- include: now
 -- include: stored
+-- include: rank
 local from = tonumber(from) or math.floor(now / 1000)
 
--- by bytes: how Lua compares strings depends on the server's locale
-local function before(one, other)
-  for at = 1, math.min(#one, #other) do
-    local first, second = string.byte(one, at), string.byte(other, at)
-    if first ~= second then return first < second end
-  end
-  return #one < #other
-end
-
--- How many come before this job, which may be gone, or before it and with it.
-local function rank(time, id, with)
-  local low = redis.call('ZCOUNT', dead, '-inf', '(' .. time)
-  local high = redis.call('ZCOUNT', dead, '-inf', time)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local member = redis.call('ZRANGE', dead, middle, middle)[1]
-    if before(member, id) or (with and member == id) then low = middle + 1 else high = middle end
-  end
-  return low
-end
-
-local first, last = 0, redis.call('ZCARD', dead) - 1
-if greatest ~= '' then first = redis.call('ZCOUNT', dead, '-inf', string.format('(%.0f', from - greatest)) end
-if least ~= '' then last = redis.call('ZCOUNT', dead, '-inf', string.format('%.0f', from - least)) - 1 end
-local count = math.max(0, last - first + 1)
-if died ~= '' then
-  if newest then
-    last = math.min(last, rank(died, behind, false) - 1)
-  else
-    first = math.max(first, rank(died, behind, true))
-  end
-end
+local from_time = greatest ~= '' and string.format('%.0f', from - greatest) or ''
+local to_time = least ~= '' and string.format('%.0f', from - least) or ''
+local first, last, count = ranks(dead, from_time, to_time, newest, died, behind)
 local reply = {from, count, 0, ''}
-if first > last or most == 0 then return reply end
-
-local found
-if newest then
-  found = redis.call('ZREVRANGE', dead, redis.call('ZCARD', dead) - 1 - last, -1 - math.max(first, last - most + 1), 'WITHSCORES')
-else
-  found = redis.call('ZRANGE', dead, first, math.min(last, first + most - 1), 'WITHSCORES')
-end
+local found = ranked(dead, first, last, newest, most)
+if #found == 0 then return reply end
 local read, taken = 0, 0
 for at = 1, #found, 2 do
   if read > BYTES then break end

@@ -19,5 +19,6 @@ if not (opened.steps[1] and opened.steps[1].cancel) then -- else an earlier call
 end
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 local more = opened.steps[1] and opened.steps[1].cancel
 return {more and 'more' or 'cancelled', unpack(engine.running)}

@@ -26,8 +26,9 @@ if where == 'running' then
   return {'running'}
 end
 local outcomes = {id, withdraw(id, record, 'c')}
+count_job(record, 'cancelled')
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
 conclude(outcomes, window)
-redis.call('HINCRBY', stats, 'cancelled', 1)
+save_history()
 return {'cancelled'}

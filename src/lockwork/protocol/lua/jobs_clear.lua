@@ -62,10 +62,12 @@ if #ids > 0 then
   end
   reply[6] = redis.call('HDEL', jobs, unpack(ids))
   redis.call('HDEL', tries, unpack(ids))
+  forget_timelines(ids)
   redis.call('HDEL', job_notes, unpack(ids))
   redis.call('ZREM', expiry, unpack(ids))
   if reply[6] > 0 then redis.call('HINCRBY', stats, 'cleared', reply[6]) end
   carry_on(outcomes, window)
   conclude(outcomes, window)
+  save_history()
 end
 return keep(reply)

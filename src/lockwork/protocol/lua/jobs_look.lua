@@ -1,8 +1,10 @@
 -- Reads all that is known of a job, and asks for messages about its progress and its end.
--- KEYS: jobs, results*2, tries, due, dead, errors, job_notes, watch, expiry, long_results, flows
+-- KEYS: jobs, results*2, tries, due, dead, errors, job_notes, watch, expiry, long_results, flows,
+--   history, history_order, timelines
 -- ARGV: id, channel
 --   channel: '' to only look
--- Reply: {state, attempts or -1, due ms or -1, expires ms or -1, note, blob or error, record, now ms}; state: as of jobs_outcome
+-- Reply: {state, attempts or -1, due ms or -1, expires ms or -1, note, blob or error, record, now ms, timeline,
+--   row of history, when it ended (us)}; state: as of jobs_outcome; unknown with a row: its result is gone
 -- Invariants: only `watch` is written
 -- include: now
 -- include: flow_waits
@@ -12,17 +14,20 @@ local today = math.floor(now / 1000)
 local blob = long_result(long_results, expiry, id) or redis.call('HGET', results[1], id) or redis.call('HGET', results[2], id)
 local record = redis.call('HGET', jobs, id)
 if not record then
-  if not blob then return {'unknown', -1, -1, -1, '', '', '', today} end
+  local row = redis.call('HGET', history, id) or ''
+  local ended = redis.call('ZSCORE', history_order, id) or ''
+  if not blob then return {'unknown', -1, -1, -1, '', '', '', today, '', row, ended} end
   local attempts, old = string.match(blob, '^[cx](%d+)[^;]*;(.*)$')
   local note = redis.call('HGET', results[1], id .. ' p') or redis.call('HGET', results[2], id .. ' p') or ''
-  return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today}
+  return {'ended', tonumber(attempts) or -1, -1, -1, note, old and string.sub(blob, 1, 1) or blob, old or '', today, '', row, ended}
 end
 local attempts = tonumber(string.match(redis.call('HGET', tries, id) or '', '^%d+')) or 0
 local note = redis.call('HGET', job_notes, id) or ''
+local timeline = redis.call('HGET', timelines, id) or ''
 if redis.call('ZSCORE', dead, id) then
-  return {'dead', attempts, -1, -1, note, redis.call('HGET', errors, id) or '', record, today}
+  return {'dead', attempts, -1, -1, note, redis.call('HGET', errors, id) or '', record, today, timeline, '', redis.call('ZSCORE', dead, id) .. '000'}
 end
 local at = tonumber(redis.call('ZSCORE', due, id) or -1)
 local limit = tonumber(redis.call('ZSCORE', expiry, id) or -1)
 if channel ~= '' then add_watcher(watch, id, '\1' .. channel) end
-return {at >= 0 and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today}
+return {at >= 0 and 'scheduled' or waits_in_flow(flows, id) and 'blocked' or 'active', attempts, at, limit, note, '', record, today, timeline, '', ''}

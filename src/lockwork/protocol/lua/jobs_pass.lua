@@ -28,12 +28,15 @@ if since and since < 0 then
         redis.call('HDEL', jobs, id)
         outcomes[#outcomes + 1] = id
         outcomes[#outcomes + 1] = ending('c', 0, record)
-        redis.call('HINCRBY', stats, 'cancelled', 1)
+        keep_ended(id, 'c', '0', record, '')
+        forget_timelines({id})
+        count_job(record, 'cancelled')
       elseif record then -- else it was deleted by hand
         redis.call('LPUSH', ready_key(record), id)
       end
     end
   end
   conclude(outcomes, window)
+  save_history()
 end
 return wake(1) and 1 or 0

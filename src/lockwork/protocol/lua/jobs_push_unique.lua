@@ -1,5 +1,6 @@
 -- Enqueues jobs with unique names. One whose name is taken is not enqueued: it meets the job that has the name.
--- KEYS: <push>, <groups>, tries: hash, job_notes: hash, dead: zset, expiry: zset, unique: hash, unique_ends: zset
+-- KEYS: <push>, <groups>, tries: hash, job_notes: hash, dead: zset, expiry: zset, unique: hash, unique_ends: zset,
+--   timelines: hash
 -- ARGV: again: flag, limit, taken_ms: number, meaning, longest: number, (id, record, delay)
 --   again: an earlier try may have been applied; limit: ms until they expire (negative: at that moment; '': never)
 --   taken_ms: ms for which a name is taken (0: until its job begins or ends, as its header says)
@@ -61,6 +62,7 @@ local function become(id, record, delay, latest)
   weigh(record)
   -- what was written down, and tried, was another call's
   redis.call('HDEL', tries, id)
+  redis.call('HDEL', timelines, id)
   redis.call('HDEL', job_notes, id)
   if limit ~= '' then redis.call('ZADD', expiry, moment(limit), id) else redis.call('ZREM', expiry, id) end
   if other or at then

@@ -17,6 +17,8 @@ local noted = redis.call('HLEN', job_notes) > 0
 -- include: groups
 -- include: flows
 local HEAD = 512 -- bytes of a record that are enough to know its task
+local DIED = '{"type":"WorkerDied","message":"its worker died while it ran"}'
+local STOPPED = '{"type":"WorkerDied","message":"its worker stopped while it ran"}'
 local deadline = tonumber(redis.call('ZSCORE', workers, session) or nil)
 -- the clock is not read, because it may have been set: a session that has beaten again has another deadline; 0: being recovered
 if not gone and deadline and deadline ~= 0 and deadline ~= tonumber(ended) then return {0, 0} end
@@ -79,6 +81,9 @@ for _, id in ipairs(ids) do
       redis.call('HDEL', jobs, id)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
+      keep_ended(id, 'c', tried == false and '0' or token, record, session)
+      forget_timelines({id})
+      count_job(record, 'cancelled')
       cancelled = cancelled + 1
       if special then
         freed = freed + left(id, record, true) - 1
@@ -87,8 +92,10 @@ for _, id in ipairs(ids) do
     elseif problem then
       problem = '{"type":"WorkerDied","message":"' .. problem .. '"}'
       bury(id, tried, problem)
+      note_attempt(id, token, 'k', problem, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
+      count_job(record, 'dead')
       buried = buried + 1
       for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do reply[#reply + 1] = part end
       if special then
@@ -97,6 +104,7 @@ for _, id in ipairs(ids) do
       end
     else
       if tried then redis.call('HSET', tries, id, tried) end
+      if tried then note_attempt(id, token, 'k', died and DIED or STOPPED, session) end
       if special then
         left(id, record, false)
         admit(id, record, token)
@@ -110,13 +118,9 @@ for _, id in ipairs(ids) do
 end
 carry_on(outcomes, window)
 conclude(outcomes, window)
+save_history()
 local moved = back + buried + cancelled
 if moved > 0 and died then redis.call('HINCRBY', stats, 'recovered', moved) end
-if buried > 0 then
-  redis.call('HINCRBY', stats, 'dead', buried)
-  redis.call('HINCRBY', stats, 'failed', buried)
-end
-if cancelled > 0 then redis.call('HINCRBY', stats, 'cancelled', cancelled) end
 local rest = redis.call('HLEN', run)
 count_freed(had - rest)
 -- should the caller die now, others find a session that is overdue, and go on; with 0 it cannot come back

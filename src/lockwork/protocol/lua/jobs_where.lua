@@ -2,8 +2,8 @@
 -- KEYS: jobs, due, dead, groups, workers, stats, flows; runs*
 -- ARGV: id, (session)
 --   session: those that the caller knows, with their run hashes
--- Reply: {state, sessions that are alive, 1 if the queue is paused, session ...}; state: scheduled, blocked, ready (or in a group queue),
---   running, gone (it has ended, or is unknown), or look: the caller is to name the sessions behind it
+-- Reply: {state, sessions that are alive, 1 if the queue is paused, ...}; state: scheduled, blocked, ready (or in a group queue),
+--   running (then its session and token), gone (it has ended, or is unknown), or look: the caller is to name the sessions behind it
 -- include: now
 -- include: flow_waits
 local alive = redis.call('ZCOUNT', workers, string.format('(%.0f', math.floor(now / 1000)), '+inf')
@@ -16,7 +16,8 @@ if redis.call('HEXISTS', groups, '@ ' .. id) == 1 then return standing('ready') 
 local known = {}
 for at, run in ipairs(runs) do
   known[ARGV[FIRST + at - 1]] = true
-  if redis.call('HEXISTS', run, id) == 1 then return standing('running') end
+  local token = redis.call('HGET', run, id)
+  if token then return {'running', alive, paused, ARGV[FIRST + at - 1], token} end
 end
 local sessions = redis.call('ZRANGE', workers, 0, -1)
 for _, session in ipairs(sessions) do

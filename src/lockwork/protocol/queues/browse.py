@@ -68,15 +68,18 @@ def clear(queue: QueueKeys, request: str, window_ms: int) -> Protocol[int]:
 def find(prefix: str) -> Protocol[list[str]]:
     """The names of the queues that ever had a job, read in bounded steps."""
     begins, ends = f"{prefix}:{{q:", "}:stats"
-    match = _SIGNS.sub(r"\\\g<0>", begins) + "*" + ends
-    names: set[str] = set()
+    keys = yield from scan(begins, f"*{ends}")
+    return sorted(slots.queue_of(key[len(begins) : -len(ends)]) for key in keys if key.endswith(ends))
+
+
+def scan(begins: str, rest: str) -> Protocol[set[str]]:
+    """The keys that begin with this text, and go on as a pattern says, read in bounded steps."""
+    match = _SIGNS.sub(r"\\\g<0>", begins) + rest
+    found: set[str] = set()
     for shard in range((yield Shards())):
         cursor = ""
         while cursor != "0":
             step = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
-            for key in step[1]:
-                text = key.decode(errors="replace")
-                if text.startswith(begins) and text.endswith(ends):
-                    names.add(slots.queue_of(text[len(begins) : -len(ends)]))
+            found.update(text for key in step[1] if (text := key.decode(errors="replace")).startswith(begins))
             cursor = step[0].decode()
-    return sorted(names)
+    return found

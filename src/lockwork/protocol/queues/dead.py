@@ -71,15 +71,17 @@ def _marks(jobs: list[DeadJob]) -> Iterator[Argument]:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How long a dead job is kept, in ms, and how many of them are."""
+    """How long a dead job is kept, in ms, and how many of them are; and what is kept of other jobs that have ended."""
 
     ttl_ms: int
     limit: int
+    history: str = ""
+    """How many jobs, or `NUMBERms`: for how long; "0": none, "": as many as by default."""
 
 
 def trim(queue: QueueKeys, bounds: Bounds) -> Protocol[tuple[int, bool]]:
     """Take away some of what is beyond the bounds; returns how many those were, and whether there are more."""
-    args = [bounds.ttl_ms, bounds.limit, _TRIM]
+    args: list[Argument] = [bounds.ttl_ms, bounds.limit, _TRIM, bounds.history]
     gone, more = yield script_call("dead_trim", queue, args, patience=0.5)
     return gone, bool(more)
 

@@ -10,6 +10,8 @@ import msgspec
 from lockwork.protocol.effects import Argument, Clock, Protocol, script_call
 from lockwork.protocol.keys import QueueKeys, channel
 from lockwork.protocol.messages import Hints, listen
+from lockwork.protocol.queues import history
+from lockwork.protocol.queues.history import EndedJob, PastAttempt
 from lockwork.protocol.queues.leases import RECHECK, WINDOW_MS, Leased, expire
 
 SOON = 0.05
@@ -46,16 +48,36 @@ class JobSight:
     note: Note
     blob: bytes
     record: bytes
+    timeline: Sequence[PastAttempt] = ()
+    row: EndedJob | None = None
+    ended: int | None = None
+    """When it ended, in µs since 1970."""
+    session: str = ""
+    """The worker session that runs it."""
+    token: bytes = b""
+    """Of the delivery that runs."""
 
 
 def look(queue: QueueKeys, id: str, told: str = "", window_ms: int = WINDOW_MS) -> Protocol[JobSight]:
     """Look at a job; the channel `told` hears of its progress and of its end."""
     while True:
-        state, attempts, due, expires, note, blob, record, now = yield script_call("jobs_look", queue, [id, told])
+        reply = yield script_call("jobs_look", queue, [id, told])
+        state, attempts, due, expires, note, blob, record, now, timeline, row, ended = reply
         if not 0 <= expires <= now:
             break
         yield from expire(queue, window_ms)
-    return JobSight(state.decode(), _or_none(attempts), _or_none(due), _or_none(expires), Note.read(note), blob, record)
+    return JobSight(
+        state.decode(),
+        _or_none(attempts),
+        _or_none(due),
+        _or_none(expires),
+        Note.read(note),
+        blob,
+        record,
+        history.read_timeline(timeline),
+        history.read_row(row, ended) if row else None,
+        int(float(ended)) if ended else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +87,10 @@ class Whereabouts:
     state: str
     workers: int
     paused: bool
+    session: str = ""
+    """The worker session that runs it."""
+    token: bytes = b""
+    """Of the delivery that runs."""
 
 
 def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
@@ -73,6 +99,8 @@ def where(queue: QueueKeys, id: str) -> Protocol[Whereabouts]:
     while True:
         runs = [*map(queue.run, sessions)]
         state, workers, paused, *listed = yield script_call("jobs_where", queue, [id, *sessions], runs=runs)
+        if state == b"running":
+            return Whereabouts("running", workers, bool(paused), listed[0].decode(), listed[1])
         if state != b"look":
             return Whereabouts(state.decode(), workers, bool(paused))
         sessions = [session.decode() for session in listed]
@@ -86,6 +114,12 @@ def changed(id: str, hints: Hints) -> Protocol[None]:
 def cancel(queue: QueueKeys, id: str, prefix: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
     """Cancel a job; returns cancelled, running (its worker has been told), ended or unknown."""
     done: str = yield from _handle("jobs_cancel", queue, [window_ms, id, channel(prefix, "")])
+    return done
+
+
+def delete(queue: QueueKeys, id: str, window_ms: int = WINDOW_MS) -> Protocol[str]:
+    """Delete a job that waits or is dead, or what history has of it; returns deleted, running or unknown."""
+    done: str = yield from _handle("jobs_delete", queue, [window_ms, id])
     return done
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from lockwork.protocol import messages
@@ -17,6 +18,8 @@ from lockwork.protocol.retry import patience
 SETTLE_BATCH = 500
 RESERVE_BATCH = 1000
 WINDOW_MS = 600_000
+OTHER = "(other)"
+"""The task under which jobs are counted whose own task is unknown, or one too many."""
 UNENDED = ("active", "scheduled", "blocked")
 """The states of a job that has not ended."""
 RECHECK = 5.0
@@ -151,6 +154,8 @@ class Outcome(NamedTuple):
     kind: Literal["s", "r", "d", "k", "K", "g", "z", "c"]
     value: bytes = b""
     delay_ms: int = 0
+    task: str = ""
+    """Under which its end is counted; empty: under "(other)"."""
 
 
 def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
@@ -165,13 +170,16 @@ def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_m
 
 def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
-    args: list[Argument] = [window_ms]
+    args: list[Argument] = [window_ms, ""]
+    tasks: list[str] = []
     size = 0
     for outcome in outcomes:
         size += len(outcome.value)
-        if size > CALL_BYTES and len(args) > 1:
+        if size > CALL_BYTES and len(args) > 2:
             break
+        tasks.append(outcome.task)
         args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
+    args[1] = " ".join([f"{task or OTHER} {len([*jobs])}" for task, jobs in groupby(tasks)])
     reply: list[int] = yield script_call("jobs_settle", queue, args, run=queue.run(session))
     # those that the server left for another call are the last ones
     return [done == 1 for done in reply if done >= 0]

@@ -69,3 +69,10 @@ def budget(stored: bytes) -> Budget:
     """Return how often a record's job may run; not at all when its header cannot be read."""
     found = _HEAD.match(stored)
     return Budget(int(found[1]), int(found[2] or 0)) if found else Budget(0)
+
+
+def names(stored: bytes) -> tuple[str | None, str | None]:
+    """Return the key and the group of a record's job, None where it has none."""
+    parts = stored.partition(b";")[0].split(b",")
+    key, group = parts[2:4] if len(parts) > 3 else (b"", b"")
+    return key.decode(errors="replace") or None, group.decode(errors="replace") or None

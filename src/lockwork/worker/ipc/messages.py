@@ -191,7 +191,28 @@ class HardTimeoutEnded(msgspec.Struct, frozen=True, tag=True, array_like=True):
     id: str
 
 
-Reported = Ready | Recycle | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
+class BusySlot(msgspec.Struct, frozen=True, array_like=True):
+    """A job that a slot of the worker process runs."""
+
+    id: str
+    queue: str
+    task: str
+    since: int
+    """The server's time of its start, µs."""
+    attempt: int
+
+
+class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """How busy the worker process is."""
+
+    busy: int
+    lag: float
+    """By how many seconds its event loop was late since the last report, at most."""
+    jobs: list[BusySlot]
+    """As many as fit in the message."""
+
+
+Reported = Ready | Recycle | Load | RunnerStarted | RunnerExited | HardTimeout | HardTimeoutEnded
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):

@@ -59,7 +59,7 @@ class HookListener:
                 self._jobs.task_done()
 
     async def _call_hooks(self, ended: EndedJob, mine: SlotContext) -> None:
-        id, token, kind, _, delay_ms = ended.outcome
+        id, token, kind, _, delay_ms, _ = ended.outcome
         leased = Leased(id, token, b"", records.counts(token).attempts, int(token.split(b" ")[1]))
         mine.job = job = JobContext(leased, ended.task, self._queue_contexts[ended.queue])
         job.over = True

@@ -20,6 +20,7 @@ from lockwork.worker.ipc.messages import (
     REASONS,
     EndedJob,
     HardTimeout,
+    Load,
     RaiseUrgency,
     RunnerExited,
     RunnerStarted,
@@ -51,6 +52,8 @@ class WorkerProcess:
     """Of the jobs for which it was killed."""
     sent_early: list[EndedJob] = field(default_factory=list)
     """Jobs of other children that were sent to it before it was ready."""
+    load: Load | None = None
+    """As it reported it last."""
     runners: dict[int, None] = field(default_factory=dict)
     """The runner processes that it has reported, by their numbers."""
 

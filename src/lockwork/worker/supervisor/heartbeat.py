@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from lockwork.durations import in_milliseconds
 from lockwork.errors import LockworkError, ServerRefused
+from lockwork.history_bounds import HistoryBounds
 from lockwork.logs import Log
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import dead, leases, sessions
@@ -34,11 +36,12 @@ _TROUBLED = 60.0
 
 
 class DeadSetTrimmer:
-    """Keeps the dead sets of one worker's queues within their bounds."""
+    """Keeps the dead sets and the histories of one worker's queues within their bounds."""
 
-    def __init__(self, runtime: Runtime, bounds: Bounds) -> None:
+    def __init__(self, runtime: Runtime, bounds: Bounds, histories: HistoryBounds | None = None) -> None:
         self._runtime = runtime
         self._bounds = bounds
+        self._histories = histories or HistoryBounds()
         self._next: dict[str, float] = {}
 
     def keep(self, name: str, keys: QueueKeys) -> bool:
@@ -46,7 +49,8 @@ class DeadSetTrimmer:
         if now() < self._next.get(name, 0.0):
             return False
         try:
-            gone, more = self._runtime.run(dead.trim(keys, self._bounds))
+            bounds = replace(self._bounds, history=self._histories.of(keys.name))
+            gone, more = self._runtime.run(dead.trim(keys, bounds))
         except LockworkError as error:
             log.warning("the dead jobs of queue %s are not kept within their bounds: %s", name, error)
             self._next[name] = now() + _TROUBLED

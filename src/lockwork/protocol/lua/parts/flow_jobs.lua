@@ -1,6 +1,6 @@
 -- The jobs of flows: what the end of a job means for its flow, and how jobs that wait for others are started or cancelled.
 -- The header of such a job ends with `>`; its id is FLOW.NUMBER, that of a compensation FLOW.NUMBERu.
--- KEYS: jobs, due, stats, tries, job_notes, expiry, groups, flows: hash
+-- KEYS: jobs, due, stats, tries, job_notes, expiry, groups, flows: hash, <history>
 -- include: push
 -- include: finish
 -- include: groups
@@ -92,6 +92,7 @@ local function flow_jobs(store)
   local function forget_job(id, job_record)
     redis.call('HDEL', jobs, id)
     redis.call('HDEL', tries, id)
+    forget_timelines({id})
     redis.call('HDEL', job_notes, id)
     redis.call('ZREM', expiry, id)
     redis.call('ZREM', due, id)
@@ -105,10 +106,12 @@ local function flow_jobs(store)
     if job_record then
       local reason = cause ~= '' and '>' .. store.job_id(flow, cause) or ''
       outcomes[#outcomes + 1] = id
-      outcomes[#outcomes + 1] = 'c' .. attempts(redis.call('HGET', tries, id)) .. reason .. ';' .. job_record
+      local tried = redis.call('HGET', tries, id)
+      outcomes[#outcomes + 1] = 'c' .. attempts(tried) .. reason .. ';' .. job_record
+      keep_ended(id, 'c', tried or '0', job_record, '')
       members.cancelled_bytes = members.cancelled_bytes + #job_record
       forget_job(id, job_record)
-      redis.call('HINCRBY', stats, 'cancelled', 1)
+      count_job(job_record, 'cancelled')
     end
     record_end(flow, number, 'c', cause)
   end

@@ -1,5 +1,5 @@
 -- Taking dead jobs away.
--- KEYS: dead: zset, jobs: hash, errors: hash, tries: hash, stats: hash, job_notes: hash
+-- KEYS: dead: zset, jobs: hash, errors: hash, tries: hash, stats: hash, job_notes: hash, timelines: hash
 local BYTES = 4194304 -- what one call frees, or a little more: a large record takes its time
 
 -- How much would be freed with this job.
@@ -14,5 +14,6 @@ local function forget(ids)
   redis.call('HDEL', errors, unpack(ids))
   redis.call('HDEL', tries, unpack(ids))
   redis.call('HDEL', job_notes, unpack(ids))
+  redis.call('HDEL', timelines, unpack(ids))
   redis.call('HINCRBY', stats, 'forgotten', #ids)
 end

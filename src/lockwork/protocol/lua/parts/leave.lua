@@ -1,5 +1,5 @@
 -- Ending a job that waits.
--- KEYS: jobs, due, tries, job_notes, expiry, void
+-- KEYS: jobs, due, tries, job_notes, expiry, void, <history>
 -- include: push
 -- include: finish
 -- include: groups
@@ -18,7 +18,10 @@ end
 
 -- End a job that waits, and return its outcome.
 local function withdraw(id, record, letter)
-  local outcome = ending(letter, redis.call('HGET', tries, id), record)
+  local tried = redis.call('HGET', tries, id)
+  local outcome = ending(letter, tried, record)
+  keep_ended(id, letter, tried or '0', record, '')
+  forget_timelines({id})
   redis.call('HDEL', jobs, id)
   redis.call('HDEL', tries, id)
   redis.call('HDEL', job_notes, id)

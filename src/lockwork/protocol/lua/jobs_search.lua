@@ -1,0 +1,133 @@
+-- Reads jobs of one place, some at a time, and leaves out those whose record and error do not contain certain texts.
+-- KEYS: jobs, ready*3, due, tries, dead, errors, groups, group_queue, void, flows, history, history_order, timelines
+-- ARGV: place, newest: flag, score, behind, least, greatest, most: number, matches: number, bytes: number, letters,
+--   needles: number, texts...
+--   place: ready:0, ready:1, ready:2, groups, or a part of it: groups LINE, groups k (the lines of all keys); holder KEY (of that, if
+--     it is ready), due, dead, history, blocked, or ids
+--   score, behind: go on behind this entry ('': from the beginning): its score and id; of a list, how many to pass over; of the
+--     blocked, the cursor of a scan
+--   least, greatest: scores of due, dead, history ('': any); most: how many to look at; matches: after how many to stop
+--   bytes: of each record; letters: of history, those that are wanted ('': all); texts: as many needles, then the ids
+-- Reply: {now ms, how many such entries there are, how many were looked at, 1 when there are more, where to go on: score, id,
+--   problem, then per job: its score or position, id, what `tries` has, bytes of its record, its beginning, error without traceback, timeline, row of history}
+-- include: now
+-- include: stored
+-- include: rank
+local LONGEST = 1048576 -- of one record that is searched
+local wanted, given = {}, {}
+for at = 1, needles do wanted[at] = ARGV[FIRST + at - 1] end
+for at = FIRST + needles, #ARGV do given[#given + 1] = ARGV[at] end
+local kind, line = string.match(place, '^(%a+) ?(.*)$')
+local level = string.match(place, '^ready:([012])$')
+local any_void = level and ask('EXISTS', void) == 1
+
+-- Entries {score or position, id, ...}; how many there are in all; whether more are behind them; of a scan, its next cursor.
+local function entries()
+  local found, skip = {}, tonumber(score) or 0
+  if level then
+    local list = ready[1 + level]
+    local length = ask('LLEN', list) or 0
+    local first, last = skip, skip + most - 1
+    if newest then first, last = length - skip - most, length - skip - 1 end
+    local ids = last >= 0 and ask('LRANGE', list, math.max(0, first), last) or {}
+    for at = 1, #ids do
+      found[#found + 1] = skip + at
+      found[#found + 1] = ids[newest and #ids + 1 - at or at]
+    end
+    return found, length, skip + #ids < length
+  elseif kind == 'groups' then
+    local count, all
+    if line == '' then
+      count = ask('ZCARD', group_queue) or 0
+      if newest then
+        all = ask('ZREVRANGE', group_queue, skip, skip + most - 1) or {}
+      else
+        all = ask('ZRANGE', group_queue, skip, skip + most - 1) or {}
+      end
+    else
+      local low, high = '[' .. line .. '\n', '(' .. line .. '\v'
+      if line == 'k' then low, high = '[k ', '(k!' end
+      count = ask('ZLEXCOUNT', group_queue, low, high) or 0
+      local from = newest and math.max(0, count - skip - most) or skip
+      local number = newest and math.min(most, count - skip) or most
+      all = number > 0 and ask('ZRANGEBYLEX', group_queue, low, high, 'LIMIT', from, number) or {}
+    end
+    for at = 1, #all do
+      found[#found + 1] = skip + at
+      found[#found + 1] = string.match(all[newest and line ~= '' and #all + 1 - at or at], ' ([^ ]+)$')
+    end
+    return found, count, skip + #all < count
+  elseif kind == 'blocked' then
+    local step = ask('HSCAN', flows, score == '' and '0' or score, 'MATCH', '* w*', 'COUNT', most) or {'0', {}}
+    for at = 1, #step[2], 2 do
+      local flow, number = string.match(step[2][at], '^(.+) w(%d+)$')
+      if flow then
+        found[#found + 1] = step[1]
+        found[#found + 1] = string.format('%s.%05d', flow, number)
+      end
+    end
+    return found, tonumber(ask('HGET', flows, '#') or 0), step[1] ~= '0', step[1]
+  elseif kind == 'holder' then
+    local id = ask('HGET', groups, 'h ' .. line)
+    local waits = id and skip == 0 and ask('HEXISTS', groups, '@ ' .. id) == 1
+    return waits and {1, id} or {}, waits and 1 or 0, false
+  elseif kind == 'ids' then
+    for at = 1, #given do
+      found[#found + 1] = at
+      found[#found + 1] = given[at]
+    end
+    return found, #given, false
+  end
+  local key = kind == 'due' and due or kind == 'dead' and dead or history_order
+  if not ask('ZCARD', key) then return found, 0, false end
+  local first, last, count = ranks(key, least, greatest, newest, score, behind)
+  local some = ranked(key, first, last, newest, most)
+  for at = 1, #some, 2 do some[at], some[at + 1] = some[at + 1], some[at] end
+  return some, count, last - first + 1 > #some / 2
+end
+
+local function contains(...)
+  for at = 1, needles do
+    local met = false
+    for _, text in ipairs({...}) do met = met or string.find(text, wanted[at], 1, true) end
+    if not met then return false end
+  end
+  return true
+end
+
+local found, total, more, cursor = entries()
+local reply, read, matching = {math.floor(now / 1000), total, 0, more and 1 or 0, score, behind, ''}, 0, 0
+local function add(...)
+  for _, part in ipairs({...}) do reply[#reply + 1] = part end
+  matching = matching + 1
+end
+
+for at = 1, #found, 2 do
+  if (read > BYTES or matching >= matches) and kind ~= 'blocked' then -- a scan goes on behind all that it has found
+    reply[4] = 1
+    break
+  end
+  local id = found[at + 1]
+  reply[3], reply[5], reply[6] = reply[3] + 1, found[at], id
+  if kind == 'history' then
+    local row = field(history, id, weight(history, id))
+    read = read + #row
+    if row ~= '' and (letters == '' or string.find(letters, string.sub(row, 3, 3), 1, true)) and contains(row) then
+      add(found[at], id, '', 0, '', '', '', row)
+    end
+  elseif not (any_void and ask('SISMEMBER', void, id) == 1) then
+    local size = weight(jobs, id)
+    local record = size <= LONGEST and field(jobs, id, size) or ''
+    local fault = kind == 'dead' and field(errors, id, weight(errors, id)) or ''
+    local trace = string.find(fault, ',"traceback":"', 1, true)
+    fault = trace and string.sub(fault, 1, trace - 1) .. '}' or string.sub(fault, 1, 8192)
+    local timeline = ask('HGET', timelines, id) or ''
+    read = read + size
+    if size > 0 and contains(record, fault, timeline) then
+      add(found[at], id, ask('HGET', tries, id) or '', size, string.sub(record, 1, bytes), fault, timeline, '')
+    end
+  end
+end
+if cursor then reply[5] = cursor end
+reply[7] = problem
+return reply

@@ -1,0 +1,251 @@
+"""Jobs in all places and in history, searched: each is found once, by what it is, page by page."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork
+from lockwork.ids import new_ids
+from lockwork.jobs.search import JobPage, JobRow
+from lockwork.protocol.keys import QueueKeys
+from lockwork.protocol.queues import enqueue, leases, record_header
+from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.enqueue import NewJob
+from lockwork.protocol.queues.leases import Leased, Outcome
+from lockwork.protocol.queues.record_header import JobLimits
+
+KEYS = QueueKeys("lw", "default")
+SESSION = "host/1/a"
+WINDOW_MS = 600_000
+ERROR = b'{"type":"ValueError","message":"no such order: \\"42\\"","traceback":"line 1"}'
+
+
+def body(task: str, *args: object, **options: Any) -> bytes:
+    """A plain record."""
+    given = ",".join(repr(arg).replace("'", '"') for arg in args)
+    tags = b',{},{"tags":["%s"]}' % options["tag"].encode() if "tag" in options else b""
+    return b'1,4,,;["%s",[%s]%s]' % (task.encode(), given.encode(), tags)
+
+
+class Filled:
+    """A queue with jobs in each place, and what became of each."""
+
+    def __init__(self, lw: Lockwork, queue: QueueKeys = KEYS) -> None:
+        self.run = lw.runtime.run
+        self.queue = queue
+        self.states: dict[str, str] = {}
+        self.held: dict[str, Leased] = {}
+        self.run(leases.beat(queue, {SESSION: True}, 600_000, 5))
+
+    def push(self, record: bytes, count: int = 1, delay: int = 0) -> list[str]:
+        ids = new_ids(count)
+        self.run(enqueue.push(self.queue, [NewJob(id, record, delay) for id in ids]))
+        self.states |= dict.fromkeys(ids, "scheduled" if delay else "ready")
+        return ids
+
+    def lease(self, count: int) -> list[Leased]:
+        held = self.run(leases.reserve(self.queue, SESSION, count, new_ids(1)[0], "")).jobs
+        self.states |= dict.fromkeys([job.id for job in held], "running")
+        self.held |= {job.id: job for job in held}
+        return held
+
+    def settle(self, jobs: list[Leased], kind: str) -> None:
+        value, delay = (ERROR, 500_000) if kind == "r" else (ERROR, 0) if kind == "d" else (b"1", 0)
+        ends = [Outcome(job.id, job.token, kind, value, delay) for job in jobs]  # type: ignore[arg-type]
+        assert all(self.run(leases.settle(self.queue, SESSION, ends, WINDOW_MS)))
+        state = {"r": "scheduled", "d": "dead", "s": "succeeded", "c": "cancelled"}[kind]
+        for job in jobs:
+            self.states[job.id] = state
+            del self.held[job.id]
+
+    def step(self, chosen: random.Random) -> None:
+        count, keyed = (
+            chosen.randrange(1, 9),
+            record_header.head(1, 4, "k", "g", JobLimits(at_once=3)) + b'["keyed",[1]]',
+        )
+        match chosen.randrange(5):
+            case 0:
+                self.push(chosen.choice([body("send", 1), keyed, body("save").replace(b"1,", b"0,", 1)]), count)
+            case 1:
+                self.push(body("later"), count, 500_000)
+            case 2:
+                self.lease(count)
+            case 3:
+                self.settle(self.lease(count), chosen.choice("sdrc"))
+            case _:
+                for id in [id for id, state in self.states.items() if state in ("ready", "scheduled")][:count]:
+                    self.cancel(id)
+
+    def end(self) -> None:
+        self.settle(list(self.held.values()), "s")
+
+    def cancel(self, id: str) -> None:
+        assert self.run(control.cancel(self.queue, id, "lw")) == "cancelled"
+        self.states[id] = "cancelled"
+
+
+def pages(lw: Lockwork, limit: int, **wanted: Any) -> list[JobRow]:
+    """All pages."""
+    found: list[JobRow] = []
+    after = None
+    while True:
+        page = lw.jobs(limit=limit, after=after, **wanted)
+        assert len(page.jobs) <= limit
+        found += page.jobs
+        after = page.next
+        if after is None:
+            return found
+
+
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_each_job_is_found_once_in_its_state(lw: Lockwork, seed: int, newest: bool) -> None:
+    chosen = random.Random(seed)
+    queues = [Filled(lw), Filled(lw, QueueKeys("lw", "mail/0")), Filled(lw, QueueKeys("lw", "mail/1"))]
+    for _ in range(25):
+        chosen.choice(queues).step(chosen)
+    for queue in queues:
+        queue.lease(0)  # jobs with a key get in line
+    expected = {id: state for queue in queues for id, state in queue.states.items()}
+    for limit in (1, 7, 1000):
+        assert {job.id: job.state for job in pages(lw, limit, newest=newest)} == expected
+        assert not [id for id, count in Counter(job.id for job in pages(lw, limit, newest=newest)).items() if count > 1]
+    for state in ("ready", "scheduled", "running", "dead", "succeeded", "cancelled", "expired"):
+        found = pages(lw, 3, state=state, newest=newest)
+        assert sorted(job.id for job in found) == sorted(id for id, known in expected.items() if known == state)
+    mail = lw.jobs("mail", state="running")
+    assert mail.total == sum(state == "running" for queue in queues[1:] for state in queue.states.values())
+    assert {job.queue for job in mail.jobs} <= {"mail"}
+    assert lw.jobs(state="ready").total == sum(state == "ready" for state in expected.values())
+    for queue in queues:
+        queue.end()
+
+
+def test_newest_come_first_and_the_next_due(lw: Lockwork) -> None:
+    queue = Filled(lw)
+    ended = []
+    for number in range(6):
+        queue.push(body("send", number))
+        ended += queue.lease(1)
+        queue.settle(ended[-1:], "ds"[number % 2])
+    assert [job.id for job in pages(lw, 2, state="done")] == [job.id for job in reversed(ended)]
+    assert [job.id for job in pages(lw, 2, state="done", newest=False)] == [job.id for job in ended]
+    times = [queue.push(body("later"), 1, delay)[0] for delay in (300_000, 100_000, 200_000)]
+    assert [job.id for job in pages(lw, 1, state="scheduled")] == [times[1], times[2], times[0]]
+
+
+def test_filters(lw: Lockwork) -> None:
+    queue = Filled(lw)
+    [dead] = queue.push(body("send", 42, "x"))
+    queue.settle(queue.lease(1), "d")
+    [retried] = queue.push(body("send", 42.5))
+    queue.settle(queue.lease(1), "r")
+    [tagged] = queue.push(body("save", 7, tag="vip"))
+    [named] = queue.push(b'1,4,,;["save",[],{"n":42,"odd":"\xc3\xa4"}]')
+    [keyed] = queue.push(record_header.head(1, 4, "order:7", "shop") + b'["ship",[1]]')
+    [behind] = queue.push(record_header.head(1, 4, "order:7") + b'["ship",[2]]')
+
+    def ids(**wanted: Any) -> set[str]:
+        return {job.id for job in pages(lw, 2, **wanted)}
+
+    assert ids(task="send") == {dead, retried}
+    assert ids(task="sen") == set()
+    assert ids(arg="42") == {dead, named}
+    assert ids(arg="n=42") == {named}
+    assert ids(arg="n=7") == set()
+    assert ids(arg="ä") == ids(arg="odd=ä") == {named}
+    assert ids(tag="vip") == {tagged}
+    assert ids(error="ValueError") == ids(error="no such order") == ids(error='"42"') == {dead, retried}
+    assert ids(error="ValueError", state="scheduled") == {retried}
+    assert ids(text="order:7") == ids(key="order:7") == {keyed, behind}
+    assert ids(group="shop") == {keyed}
+    assert ids(text=dead) == {dead}
+    assert ids(since="1h") == {dead, retried, tagged, named, keyed, behind}
+    assert ids(until="1h") == set()
+
+
+def test_parameter_of_a_registered_task_is_named(lw: Lockwork) -> None:
+    @lw.task
+    async def send(to: str, count: int) -> None: ...
+
+    job, _ = send.enqueue("a", 5), send.enqueue("b", 6)
+    assert [row.id for row in lw.jobs(arg="count=5").jobs] == [job.id]
+
+
+def test_keys_and_groups_are_found_in_line(lw: Lockwork, admin: redis.Redis) -> None:
+    queue = Filled(lw)
+    queue.push(body("send"), 300)
+    in_line = [queue.push(record_header.head(1, 4, "a", "g") + b'["ship",[]]')[0] for _ in range(3)]
+    queue.push(record_header.head(1, 4, "b", "g2") + b'["ship",[]]', 3)
+    lw.queue().pause()
+    lw.runtime.run(leases.reserve(KEYS, SESSION, 1, "r1", ""))  # moves them into their lines
+    assert admin.zcard(KEYS.group_queue) == 6
+    page = lw.jobs(key="a", state="ready")
+    assert ({job.id for job in page.jobs}, page.total) == (set(in_line), 306)
+    assert page.searched < 20, "the plain jobs are not searched"
+    assert {job.id for job in lw.jobs(group="g", state="ready").jobs} == set(in_line)
+
+
+def test_search_stops_when_its_budget_is_used_up(lw: Lockwork) -> None:
+    queue = Filled(lw)
+    [wanted] = queue.push(body("rare", 1))
+    for _ in range(3):
+        queue.push(body("send", 1), 1000)
+    page, steps = lw.jobs(task="rare", budget=1000), 1
+    assert (page.jobs, page.total) == ([], 3001)
+    assert page.searched == 1000
+    while page.next is not None and not page.jobs:
+        page, steps = lw.jobs(task="rare", budget=1000, after=page.next), steps + 1
+    assert ([job.id for job in page.jobs], steps) == ([wanted], 4)
+
+
+def test_long_record_is_shown_without_arguments(lw: Lockwork) -> None:
+    queue = Filled(lw)
+    [id] = queue.push(body("send", "x" * 5000, "end"))
+    [row] = lw.jobs().jobs
+    assert (row.task, row.args, row.size) == ("send", None, len(body("send", "x" * 5000, "end")))
+    assert [job.id for job in lw.jobs(arg="end").jobs] == [id], "the server searches all of its record"
+    assert lw.jobs(arg="ende").jobs == []
+    assert lw.job(id).inspect().args == ("x" * 5000, "end")
+
+
+def test_jobs_that_are_no_calls_are_shown(lw: Lockwork, admin: redis.Redis) -> None:
+    queue = Filled(lw)
+    queue.push(b"\xff\xfe")
+    queue.push(b"1,4,,;{")
+    admin.hset(KEYS.history, "odd", b"\x01")
+    admin.zadd(KEYS.history_order, {"odd": 5})
+    assert [(row.task, row.args, row.state) for row in lw.jobs().jobs] == [(None, None, "ready")] * 2
+
+
+async def test_page_for_a_coroutine(alw: Lockwork) -> None:
+    @alw.task
+    async def send(n: int) -> None: ...
+
+    job = await send.aenqueue(1)
+    page = await alw.ajobs("default", state="ready")
+    assert isinstance(page, JobPage)
+    assert [row.id for row in page.jobs] == [job.id]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"state": "gone"}, "state must be one of ready"),
+        ({"limit": 0}, "limit must be"),
+        ({"after": "x"}, "after is the `next` of an earlier page"),
+        ({"colour": "red"}, "cannot be searched by 'colour'"),
+        ({"arg": 42}, "arg is text, not 42"),
+        ({"newest": 1}, "newest must be True or False"),
+        ({"queue": "a b"}, "a queue's name"),
+        ({"since": "x"}, "since"),
+    ],
+)
+def test_what_cannot_be_searched_by_is_refused(lw: Lockwork, wanted: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        lw.jobs(**wanted)
