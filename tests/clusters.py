@@ -59,9 +59,15 @@ def end_move(cluster: Cluster, to: Node, slot: int) -> None:
 
 
 @contextlib.contextmanager
-def clustered(folder: Path, *, shards: int = 3, replicas: int = 0) -> Iterator[Cluster]:
-    """Start all; they end with the block. A node that is silent for two seconds is taken to be down."""
+def clustered(folder: Path, *, shards: int = 3, replicas: int = 0, alone: int = 0) -> Iterator[Cluster]:
+    """Start all; they end with the block. A node that is silent for two seconds is taken to be down.
+
+    `alone`: start that many servers which are no nodes, and nothing else.
+    """
     with contextlib.ExitStack() as stack:
+        if alone:
+            yield Cluster([start_server(stack, folder / f"server{number}", {"save": ""}) for number in range(alone)])
+            return
         options = {
             "cluster-enabled": "yes",
             "cluster-node-timeout": "2000",
@@ -69,9 +75,7 @@ def clustered(folder: Path, *, shards: int = 3, replicas: int = 0) -> Iterator[C
             "appendonly": "no",
             "repl-diskless-sync-delay": "0",
         }
-        nodes = [
-            start_server(stack, folder / f"node{number}", options) for number in range(shards * (1 + replicas))
-        ]
+        nodes = [start_server(stack, folder / f"node{number}", options) for number in range(shards * (1 + replicas))]
         first = nodes[0]
         for number, node in enumerate(nodes[:shards]):
             start, end = _SLOTS * number // shards, _SLOTS * (number + 1) // shards - 1

@@ -251,6 +251,7 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     left = [thread.name for thread in own_threads() if thread not in threads]
     assert not left, f"threads left behind: {left}"
     gc.collect()
-    assert len(open_sockets()) <= len(sockets) + (CLIENT_SOCKETS[TOPOLOGY] if client else 0), f"sockets left: {open_sockets() - sockets}"
+    most = len(sockets) + (CLIENT_SOCKETS[TOPOLOGY] if client else 0)
+    assert len(open_sockets()) <= most, f"sockets left: {open_sockets() - sockets}"
     if client is not None:
         check_keys(client)

@@ -14,7 +14,7 @@ from lockwork.runtime.async_connection import Mux
 from lockwork.runtime.clock import HEALTHY, REPLICAS, limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, Endpoint
-from lockwork.runtime.replies import Busy, Failover, Moved, NoScript, Retry, acknowledged, raise_error
+from lockwork.runtime.replies import Failover, Moved, NoScript, Retry, acknowledged, raise_error
 from lockwork.runtime.resp import ASKING, pack_ahead, pack_wait
 from lockwork.runtime.trying import Tries
 from lockwork.runtime.wakeups import WakeupSource
@@ -110,10 +110,7 @@ class AsyncDriver:
             mux, sent = self.mux, call
             try:
                 if self._cluster is not None:
-                    if self._cluster.stale:
-                        await self._refresh(self._cluster, call, began)
-                    node = self._cluster.route(call) if moved is None else self._cluster.moved_slot(moved)
-                    mux, sent = self._to(node, slow), self._cluster.prepare(call)
+                    mux, sent = await self._routed(self._cluster, call, moved, began)
                 elif slow:
                     mux = self._to(self._endpoint, slow)
                 asking = moved is not None and moved.once
@@ -130,11 +127,9 @@ class AsyncDriver:
             except NoScript:
                 whole = True
             except Retry as error:
-                moved = error if isinstance(error, Moved) else None
+                moved = self._endpoint.failed(error)
                 if isinstance(error, Failover):
                     mux.renounce(error)
-                if moved is None and self._cluster is not None and not isinstance(error, Busy):
-                    self._cluster.failed()
                 tries = tries or Tries(self._endpoint.shown, began, self._patience_of(call))
                 await asyncio.sleep(tries.pause(error))
                 tries.again(error)
@@ -165,15 +160,21 @@ class AsyncDriver:
             error.sent = error.sent and sent
             raise
 
-    async def _refresh(self, cluster: ClusterEndpoint, call: Call, began: float) -> None:
-        seconds = max(self._left(call, began), SHORTEST)
-        try:
-            async with asyncio.timeout(seconds):
-                await cluster.arefresh()
-        except TimeoutError:
-            late = Retry(f"the Cluster's nodes did not tell its slots within {seconds:.1f} s")
-            late.sent = False
-            raise late from None
+    async def _routed(
+        self, cluster: ClusterEndpoint, call: Call, moved: Moved | None, began: float
+    ) -> tuple[Mux, Call]:
+        """Return the connection to the node for a call, and the call as it is sent there."""
+        if cluster.stale:
+            seconds = max(self._left(call, began), SHORTEST)
+            try:
+                async with asyncio.timeout(seconds):
+                    await cluster.arefresh()
+            except TimeoutError:
+                late = Retry(f"no node of the Cluster at {cluster.shown} named the slots within {seconds:.1f} s")
+                late.sent = False
+                raise late from None
+        node = cluster.route(call) if moved is None else cluster.moved_slot(moved)
+        return self._to(node, bool(call.replicas or call.behind)), cluster.prepare(call)
 
     async def _shards(self) -> int:
         if self._cluster is not None and self._cluster.stale:

@@ -20,7 +20,7 @@ from lockwork.protocol import scripts, slots
 from lockwork.protocol.effects import Call
 from lockwork.runtime.clock import now
 from lockwork.runtime.endpoint import Endpoint, Opener, taken_over
-from lockwork.runtime.replies import Moved, Retry
+from lockwork.runtime.replies import Busy, Moved, Retry
 from lockwork.runtime.resp import pack
 from lockwork.runtime.sync_connection import Wire
 
@@ -89,9 +89,12 @@ class ClusterEndpoint(Endpoint):
                 self.stale = self.stale or node not in self._primaries
         return node
 
-    def failed(self) -> None:
-        """Note that a node does not serve: another may have taken its place."""
-        self.stale = True
+    def failed(self, error: Retry) -> Moved | None:
+        """Note why a call failed: another node may have taken the place of one; returns where the call is to go."""
+        if isinstance(error, Moved):
+            return error
+        self.stale = self.stale or not isinstance(error, Busy)
+        return None
 
     def refresh(self) -> None:
         """Ask one node after the other for the slots; raises Retry when none answers, or ServerUnsuitable."""

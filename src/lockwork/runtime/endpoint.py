@@ -17,11 +17,11 @@ from redis.asyncio.connection import UnixDomainSocketConnection as AsyncUnix
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import AbstractConnection, Connection, SSLConnection, UnixDomainSocketConnection, parse_url
-from redis.retry import Retry
+from redis.retry import Retry as NoRetry
 
 from lockwork.errors import ConfigError, ServerUnsuitable
 from lockwork.logs import Log
-from lockwork.runtime.replies import Demoted, passing, raise_error, read_only
+from lockwork.runtime.replies import Demoted, Moved, Retry, passing, raise_error, read_only
 from lockwork.runtime.resp import pack
 
 _NO_CONNECTION = 2**63 - 1
@@ -136,7 +136,10 @@ SHORTEST: float = 0.05
 
 
 class Endpoint:
-    """One server, or what leads to several: `shown` is its address without the password; `described` says what server that is."""
+    """One server, or what leads to several.
+
+    `shown` is its address without the password; `described` says what server that is.
+    """
 
     cluster: bool = False
     """Whether it is a Cluster, or a node of one."""
@@ -185,6 +188,10 @@ class Endpoint:
         """Note that the server which connections of this era have reached is a read-only replica now."""
         if era == self.era:
             self.era += 1
+
+    def failed(self, error: Retry) -> Moved | None:  # noqa: ARG002 - a Cluster's
+        """Note why a call failed; returns where it is to go if it has been told."""
+        return None
 
     def moved(self) -> None:
         """Note that the address leads to another server now."""
@@ -259,7 +266,7 @@ class Endpoint:
         make = cast("type[AbstractConnection]", _KINDS[self._kind][0])
         # a name may have two addresses, of which one is dead: the other needs time, too
         limits = {"socket_connect_timeout": timeout / 2, "socket_timeout": timeout}
-        return make(**{**self.options, **limits}, retry=Retry(NoBackoff(), 0))
+        return make(**{**self.options, **limits}, retry=NoRetry(NoBackoff(), 0))
 
     def async_connection(self) -> AsyncConnection:
         """Async version of `connection`."""

@@ -104,15 +104,19 @@ def raise_error(message: str, where: str, script: str) -> None:
         raise Failover(f"the server at {where} answers {message!r}")
     if code in _BUSY:
         raise Busy(f"the server at {where} answers {message!r}")
+    raise _refused(code, message, where, script)
+
+
+def _refused(code: str, message: str, where: str, script: str) -> ServerRefused:
     if code == "OOM" or "OOM command not allowed" in message:
-        raise ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
+        return ServerRefused(f"the server at {where} is out of memory and refuses writes: raise maxmemory or free keys")
     if code == "WRONGTYPE" or "WRONGTYPE" in message:
-        raise ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
+        return ServerRefused(f"a key of ours at {where} holds somebody else's data ({script}): use another prefix")
     if code in ("NOAUTH", "WRONGPASS"):
-        raise ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
+        return ServerRefused(f"the server at {where} wants a password ({message}): check the URL")
     if code == "NOPERM" or "NOPERM" in message:
-        raise ServerRefused(f"the server at {where} does not let this user do that: {message}")
-    raise ServerRefused(f"the server at {where} refused {script}: {message}")
+        return ServerRefused(f"the server at {where} does not let this user do that: {message}")
+    return ServerRefused(f"the server at {where} refused {script}: {message}")
 
 
 def acknowledged(reply: object, where: str) -> int:

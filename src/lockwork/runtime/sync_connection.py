@@ -153,6 +153,13 @@ class Wire:
             if self._socket is not None:
                 self._socket.settimeout(seconds)
 
+    def interrupt(self) -> None:
+        """Let the thread that waits for a reply raise Retry; called on another thread."""
+        connection = self._socket
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
     def fileno(self) -> int:
         """The socket, for a selector; -1 when closed."""
         return -1 if self._socket is None else self._socket.fileno()

@@ -15,7 +15,7 @@ from lockwork.runtime.clock import REPLICAS, limit, now
 from lockwork.runtime.cluster import ClusterEndpoint
 from lockwork.runtime.endpoint import SHORTEST, TIMEOUT, YOUNG, Endpoint, Identity
 from lockwork.runtime.reconnect import dial
-from lockwork.runtime.replies import Busy, Demoted, Failover, Moved, NoScript, Retry, acknowledged
+from lockwork.runtime.replies import Demoted, Failover, Moved, NoScript, Retry, acknowledged
 from lockwork.runtime.resp import ASKING, pack_wait
 from lockwork.runtime.sync_connection import Wire
 from lockwork.runtime.trying import Tries
@@ -61,16 +61,17 @@ class _Pool:
         self._free: deque[Wire] = deque()
         self._abandoned: dict[Identity, None] = {}
         """Where a request may still be under way that was given up: every later call ends these first."""
+        self._busy: set[Wire] = set()
+        endpoint.observers.add(self._moved)
 
     def once(self, call: Call, seconds: float, *, whole: bool, asking: bool) -> Any:
-        """Send a call once; raises Retry, NoScript, or a LockworkError. `asking`: its slot is on the way to this node."""
+        """Send a call once; raises Retry, NoScript, or a LockworkError. `asking`: its slot is on its way here."""
         wire = self._take(seconds)
+        self._busy.add(wire)
         try:
             wire.limit(seconds)
             if self._abandoned:
-                for old in list(self._abandoned):
-                    wire.end(old)
-                    self._abandoned.pop(old, None)
+                self._end_abandoned(wire)
             if asking:
                 wire.request(ASKING)
             reply = wire.run(call, whole=whole)
@@ -90,8 +91,19 @@ class _Pool:
                 self._abandoned[wire.identity] = None
             raise
         finally:
+            self._busy.discard(wire)
             if wire.connected:
                 self._free.append(wire)
+
+    def _moved(self) -> None:
+        """Let nobody wait for a server that hangs, once another has taken its place."""
+        for wire in list(self._busy):
+            wire.interrupt()
+
+    def _end_abandoned(self, wire: Wire) -> None:
+        for old in list(self._abandoned):
+            wire.end(old)
+            self._abandoned.pop(old, None)
 
     def _renounce(self, wire: Wire, why: Failover) -> None:
         """Close the connection, because another server may have its address by now; not again and again."""
@@ -121,6 +133,7 @@ class _Pool:
 
     def close(self) -> None:
         """Close the connections that are not in use; those in use are closed after their call."""
+        self._endpoint.observers.discard(self._moved)
         while self._free:
             self._free.pop().close()
 
@@ -175,9 +188,7 @@ class SyncDriver:
             except NoScript:
                 whole = True
             except Retry as error:
-                moved = error if isinstance(error, Moved) else None
-                if moved is None and self._cluster is not None and not isinstance(error, Busy):
-                    self._cluster.failed()
+                moved = self._endpoint.failed(error)
                 tries = tries or Tries(self._endpoint.shown, began, patience)
                 time.sleep(tries.pause(error))
                 tries.again(error)
