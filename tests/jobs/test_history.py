@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from lockwork.protocol.queues import job_control as control
 from lockwork.protocol.queues.dead import Bounds
 from lockwork.protocol.queues.enqueue import NewJob
 from lockwork.protocol.queues.leases import Leased, Outcome
+from processes import until, worker
 
 KEYS = QueueKeys("lw", "default")
 SESSION = "host/1/a"
@@ -302,3 +304,25 @@ def test_cancelled_running_job_has_its_attempt(lw: Lockwork, session: str) -> No
     settle(lw, [job], "r")
     seen = lw.job(job.id).inspect()
     assert (seen.state, [each.outcome for each in seen.timeline]) == ("cancelled", ["cancelled"])
+
+
+def test_worker_applies_its_setting(own_url: str, tmp_path: Path) -> None:
+    app = 'from lockwork import Lockwork\nlw = Lockwork(history={"default": 2})\n@lw.task\ndef add(a: int): return a\n'
+    (tmp_path / "few.py").write_text(app)
+    with Lockwork(own_url) as lw, redis.Redis.from_url(own_url) as client:
+
+        @lw.task
+        def add(a: int) -> int:
+            return a
+
+        with worker("few:lw", url=own_url, folder=tmp_path):
+            jobs = [add.enqueue(number) for number in range(5)]
+            assert [job.result(10) for job in jobs] == list(range(5))
+            until(lambda: client.hget(KEYS.stats, "history") == b"2", "the setting is on the server")
+            until(lambda: client.zcard(KEYS.history_order) == 2, "the bound is kept")
+            last = add.enqueue(5)
+            assert last.result(10) == 5
+            [row] = lw.jobs(state="succeeded", limit=1).jobs
+            assert (row.id, row.task, row.args, row.attempt) == (last.id, "add", (5,), 1)
+            assert row.worker is not None
+            assert [row.worker] == [info.session for info in lw.queue().workers()]

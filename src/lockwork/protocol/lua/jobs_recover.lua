@@ -59,7 +59,7 @@ local function held_jobs(count)
 end
 
 local had = redis.call('HLEN', run)
-local held = held_jobs(500)
+local held = held_jobs(300)
 local fits = rules[10] and allowance(noted and job_notes)
 local tokens, ids = {}, {}
 for at = 1, #held, 2 do

@@ -28,6 +28,13 @@ local function error_parts(problem)
   return type(kind) == 'string' and string.sub(kind, 1, 100) or '', type(text) == 'string' and string.sub(text, 1, 300) or ''
 end
 
+-- The type and the text of a stored error, without its traceback, as MessagePack. Jobs often fail in the same way.
+local last_problem, last_packed
+local function packed_error(problem)
+  if problem ~= last_problem then last_problem, last_packed = problem, cmsgpack.pack(error_parts(problem)) end
+  return last_packed
+end
+
 -- Append an attempt to a timeline, whose first byte says how many it has; ten at most.
 local function appended(timeline, attempt)
   local count = (string.byte(timeline or '') or 144) - 144
@@ -44,8 +51,8 @@ end
 -- A delivery has failed (f), or its process died (k).
 local function note_attempt(id, token, letter, problem, session)
   local number, started = string.match(token, '^(%d+)[^ ]* (%d+)')
-  local kind, text = error_parts(problem)
-  local attempt = cmsgpack.pack({tonumber(number) or 0, tonumber(started) or 0, now, session, letter, kind, text})
+  local attempt = '\151' .. cmsgpack.pack(tonumber(number) or 0, tonumber(started) or 0, now, session, letter)
+    .. packed_error(problem)
   redis.call('HSET', timelines, id, appended(any_timeline and redis.call('HGET', timelines, id), attempt))
   any_timeline = true
 end
