@@ -77,7 +77,7 @@ def instrument(
             finally:
                 if len(outgoing.ids) == 1:
                     span.set_attribute("messaging.message.id", outgoing.ids[0])
-                sent.add(outgoing.count, facts)
+                sent.add(outgoing.count, _of_metric(facts))
                 sending.record(perf_counter() - began, facts)
 
     def process(job: JobContext) -> Iterator[None]:
@@ -85,7 +85,7 @@ def instrument(
         # not what is current here: a job without a trace begins its own
         context = propagate.extract(job.headers, Context())
         creation = trace.get_current_span(context).get_span_context()
-        consumed.add(1, facts)
+        consumed.add(1, _of_metric(facts))
         began = perf_counter()
         token = attach(context)
         try:
@@ -109,7 +109,7 @@ def instrument(
                         _failed(span, error, facts)
                     raise
                 finally:
-                    processing.record(perf_counter() - began, facts)
+                    processing.record(perf_counter() - began, _of_metric(facts))
         finally:
             detach(token)
 
@@ -127,6 +127,11 @@ def _facts(operation: str, queue: str) -> dict[str, Any]:
         "messaging.destination.name": name,
     }
     return facts | {"messaging.destination.partition.id": partition} if partition else facts
+
+
+def _of_metric(facts: dict[str, Any]) -> dict[str, Any]:
+    """What the conventions want of a metric whose name says the type of the operation."""
+    return {name: value for name, value in facts.items() if name != "messaging.operation.type"}
 
 
 def _of_outgoing(outgoing: Outgoing) -> Attributes:
