@@ -134,9 +134,11 @@ def client_of(url: str) -> Any:
     place, _, name = url.partition("://")[2].partition("/")
     hosts = [(host.partition(":")[0], int(host.partition(":")[2])) for host in place.split(",")] if "+" in url else []
     if url.startswith("redis+cluster:"):
-        return redis.RedisCluster(startup_nodes=[redis.cluster.ClusterNode(*host) for host in hosts])
+        node: Any = redis.cluster.ClusterNode
+        return redis.RedisCluster(startup_nodes=[node(*host) for host in hosts])
     if url.startswith("redis+sentinel:"):
-        return redis.sentinel.Sentinel(hosts).master_for(name.partition("/")[0])
+        sentinel: Any = redis.sentinel.Sentinel
+        return sentinel(hosts).master_for(name.partition("/")[0])
     return redis.Redis.from_url(url)
 
 

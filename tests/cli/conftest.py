@@ -1,15 +1,22 @@
-"""`lockwork run` as a process of its own, for the tests of it."""
+"""`lockwork run` as a process of its own, and an app with a worker that the other commands look at."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import redis
+from click.testing import CliRunner, Result
 
+from app_modules import load_app
+from lockwork import Lockwork
+from lockwork.cli.commands import cli
 from processes import Started, started
 
 Run = Callable[..., AbstractContextManager[Started]]
@@ -24,3 +31,38 @@ def run(url: str, admin: redis.Redis, tmp_path: Path) -> Run:
         return started(command, folder=tmp_path, url=server)
 
     return begin
+
+
+@pytest.fixture(autouse=True)
+def no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let output that is no terminal have its own width; xdist sets one."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
+class Office:
+    """An app with a worker at work: `app` enqueues to it, `run` runs a command, `json` reads what one prints."""
+
+    def __init__(self, lw: Lockwork, url: str, app: ModuleType | None = None) -> None:
+        self.lw = lw
+        self.url = url
+        self.app: Any = app
+
+    def run(self, *words: str, answer: str | None = None) -> Result:
+        """Run a command in this process; what it raises is in the result."""
+        return CliRunner().invoke(cli, [words[0], "--url", self.url, *words[1:]], input=answer)
+
+    def json(self, *words: str) -> Any:
+        """Run a command that ends well with --json, and read its document."""
+        found = self.run(*words, "--json")
+        assert found.exit_code == 0, found.exception or found.output
+        return json.loads(found.stdout)
+
+
+@pytest.fixture
+def office(at_work: Callable[[Path, str], str]) -> Iterator[Office]:
+    """The app `office` with its worker, the same for all tests of the commands."""
+    apps = Path(__file__).parent / "apps"
+    url = at_work(apps, "office")
+    app = load_app(apps, "office", url)
+    with app.lw:
+        yield Office(app.lw, url, app)

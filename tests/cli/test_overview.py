@@ -56,7 +56,7 @@ def test_deadlock_seen_by_two_checks() -> None:
         [lock("a", "C", 9, ("B", 100)), lock("b", "B", 8, ("A", 100))],
     ],
 )
-def test_what_only_the_first_look_saw(later: list[Entry]) -> None:
+def test_a_deadlock_seen_only_by_the_first_inspection(later: list[Entry]) -> None:
     seen = played(CIRCLE, later)
     assert seen.deadlocks == ()
     assert len(seen.waits) == 2
@@ -106,7 +106,7 @@ def test_a_sticky_lock_is_nobodys(lw: Lockwork, url: str) -> None:
         assert "~" in held.holder.owner
 
 
-def test_a_grant_on_its_way_is_nobodys(lw: Lockwork, url: str) -> None:
+def test_an_exported_grant_has_no_holder(lw: Lockwork, url: str) -> None:
     """Its thread waits for what the other one holds, who waits for the exported grant: whoever adopts it ends that."""
     with Lockwork(url) as other, lw.lock("b"):
         moved: list[str] = []
@@ -155,7 +155,7 @@ def test_a_multilock_that_waits(lw: Lockwork) -> None:
         thread.join()
 
 
-def test_no_deadlock_is_seen_where_everybody_takes_turns_in_order(lw: Lockwork) -> None:
+def test_no_deadlock_is_reported_when_locks_are_taken_in_order(lw: Lockwork) -> None:
     """Everything is taken in the order of its name, so nobody waits for ever, however the looks fall in between."""
     done = threading.Event()
 

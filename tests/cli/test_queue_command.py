@@ -29,13 +29,20 @@ def command(lw: Lockwork, url: str, tmp_path: Path) -> Callable[..., Result]:
     return run
 
 
+def row(shown: Result) -> list[str]:
+    """The cells of the only queue that a table shows."""
+    _, line = shown.output.splitlines()
+    return line.split()
+
+
 def test_pause_and_resume(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert command("pause", "mail").output == (
-        "queue mail: paused\n  2 ready, 0 scheduled, 0 running, 0 dead\n  limits: none\n"
+        "queue  state   ready  running  scheduled  dead  workers\n"
+        "mail   paused      2        0          0     0        0\n"
     )
     assert lw.queue("mail").status().paused
     assert json.loads(command("--json", "mail").output)["paused"]
-    assert command("resume", "mail").output.startswith("queue mail: open\n")
+    assert row(command("resume", "mail"))[:2] == ["mail", "open"]
     assert not lw.queue("mail").status().paused
 
 
@@ -71,37 +78,39 @@ def test_a_queue_is_named_even_if_none_is_like_it(lw: Lockwork, command: Callabl
 
 def test_a_queue_that_shall_exist(lw: Lockwork, command: Callable[..., Result]) -> None:
     assert str(command("pause", "mial").exception).endswith("did you mean mail? (--create: it shall exist)")
-    assert command("pause", "mial", "--create").output.startswith("queue mial: paused\n")
-    assert command("mial").output.startswith("queue mial: paused\n"), "it is no mistake any more"
-    assert command("resume", "mial").output.startswith("queue mial: open\n")
+    assert row(command("pause", "mial", "--create"))[:2] == ["mial", "paused"]
+    assert row(command("mial"))[:2] == ["mial", "paused"], "it is no mistake any more"
+    assert row(command("resume", "mial"))[:2] == ["mial", "open"]
     assert command("resume", "mial").exit_code == 1
-    assert command("limit", "mial", "--size", "3", "--create").output.endswith("limits: size 3\n")
+    assert command("limit", "mial", "--size", "3", "--create").output.endswith("  size 3\n")
     assert command("drain", "mial").exit_code == 0
     lw.task(name="post", queue="letters")(print).enqueue()
     assert command("letters").exit_code == command("pause", "letters", "--create").exit_code == 0
 
 
-def test_a_queue_that_only_a_worker_knows(lw: Lockwork, command: Callable[..., Result]) -> None:
+def test_a_queue_that_only_a_worker_serves(lw: Lockwork, command: Callable[..., Result]) -> None:
     lw.runtime.run(leases.beat(QueueKeys("lw", "idle"), {"host/1/a": True}, 60_000, 1))
-    assert command("pause", "idle").output.startswith("queue idle: paused\n")
+    assert row(command("pause", "idle")) == ["idle", "paused", "0", "0", "0", "0", "1"]
 
 
 def test_limits(lw: Lockwork, command: Callable[..., Result]) -> None:
     found = command("limit", "mail", "--rate", "100/s", "--concurrency", "50", "--size", "100000")
-    assert found.output.endswith("limits: rate 100/s, concurrency 50, size 100,000\n")
+    assert found.output.endswith("  rate 100/s, concurrency 50, size 100,000\n")
     assert lw.queue("mail").limits() == QueueLimits("100/s", 50, 100_000)
     assert command("limit", "mail", "--rate", "none", "--size", "0").output.endswith("concurrency 50, size 0\n")
     found = command("limit", "mail", "--json", "--concurrency", "none")
     assert json.loads(found.output)["limits"] == {"rate": None, "concurrency": None, "size": 0}
-    assert command("limit", "mail").output.endswith("limits: size 0\n"), "it shows what holds"
+    assert command("limit", "mail").output.endswith("  size 0\n"), "it shows what holds"
 
 
 def test_jobs_that_wait_for_others_are_shown_when_there_are_any(lw: Lockwork, command: Callable[..., Result]) -> None:
     @lw.task(queue="mail")
     def reply(number: int) -> None: ...
 
+    assert "blocked" not in command("mail").output
     lw.chain(reply.call(1), reply).enqueue()
-    assert ", 0 running, 1 blocked, 0 dead\n" in command("mail").output
+    titles, *rows = command("mail").output.splitlines()
+    assert dict(zip(titles.split(), rows[0].split(), strict=True))["blocked"] == "1"
 
 
 def test_status_as_json(command: Callable[..., Result]) -> None:
@@ -114,8 +123,9 @@ def test_all_of_them(lw: Lockwork, url: str, command: Callable[..., Result]) -> 
     lw.task(name="post", queue="letters")(print).enqueue()
     for words in ((), ("status",)):
         assert command(*words).output == (
-            "queue letters: open\n  1 ready, 0 scheduled, 0 running, 0 dead\n  limits: none\n"
-            "queue mail: paused\n  2 ready, 0 scheduled, 0 running, 0 dead\n  limits: none\n"
+            "queue    state   ready  running  scheduled  dead  workers\n"
+            "letters  open        1        0          0     0        0\n"
+            "mail     paused      2        0          0     0        0\n"
         )
     found = json.loads(command("--json").output)["queues"]
     assert [(queue["queue"], queue["ready"]) for queue in found] == [("letters", 1), ("mail", 2)]
@@ -126,25 +136,38 @@ def test_drain(lw: Lockwork, command: Callable[..., Result]) -> None:
     found = command("drain", "mail", "--timeout", "0.1")
     assert found.exit_code == 1
     lw.queue("mail").clear()
-    assert command("drain", "mail").output.startswith("queue mail: open\n  0 ready")
+    assert row(command("drain", "mail"))[:3] == ["mail", "open", "0"]
+
+
+def test_clear_asks_with_the_number_of_jobs(lw: Lockwork, command: Callable[..., Result]) -> None:
+    asked = command("clear", "mail")
+    assert "delete 2 jobs that wait in queue 'mail'? [y/N]:" in asked.output
+    assert (asked.exit_code, lw.queue("mail").status().ready) == (1, 2)
+    cleared = command("clear", "mail", "--yes")
+    assert "2 jobs deleted\n" in cleared.output
+    assert lw.queue("mail").status().ready == 0
+    assert command("clear", "mail").exit_code == 0, "nothing to ask about"
+    assert command("clear", "mial", "--yes").exit_code == 1
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("stop", "mail", "now"), "give status, pause, resume, limit or drain, and the queue's name"),
+        (("stop", "mail", "now"), "give status, pause, resume, limit, clear or drain, and the queue's name"),
         (("--size", "3"), "go with limit"),
         (("pause",), "pause which queue?"),
         (("stop", "mail"), "give status, pause"),
         (("pause", "mail", "more"), "give status, pause"),
         (("pause", "mail", "--size", "3"), "go with limit"),
         (("status", "mail", "--delayed"), "go with drain"),
+        (("pause", "mail", "--yes"), "--yes goes with clear"),
+        (("pause", "mail", "--watch", "1"), "--watch goes with status"),
         (("drain", "mail", "--create"), "--create goes with pause and limit"),
         (("limit", "mail", "--size", "many"), "--size is a number of jobs, or none, not 'many'"),
         (("limit", "mail", "--size", "9" * 5000), "--size is a number of jobs, or none, not '999"),
     ],
 )
-def test_wrong_words(command: Callable[..., Result], words: tuple[str, ...], said: str) -> None:
+def test_wrong_arguments(command: Callable[..., Result], words: tuple[str, ...], said: str) -> None:
     found = command(*words)
     assert found.exit_code == 2
     assert said in found.output

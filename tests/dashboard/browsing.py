@@ -44,7 +44,7 @@ def serving(url: str, **options: Any) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.should_exit = server.force_exit = True
         thread.join(10)
         listener.close()
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 import redis
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, expect, sync_playwright
 
 from dashboard.browsing import CHROMIUM, SANDBOX, aside, serving
 from dashboard.payloads import PAYLOADS
@@ -55,7 +55,12 @@ def watched(context: BrowserContext) -> Page:
     """Open a page that notes what goes wrong on it."""
     page = context.new_page()
     troubles: list[str] = []
-    page.on("dialog", lambda dialog: (troubles.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+    def dismiss(dialog: Dialog) -> None:
+        troubles.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    page.on("dialog", dismiss)
     page.on("pageerror", lambda error: troubles.append(f"error {error}"))
 
     def hear(message: ConsoleMessage) -> None:
@@ -305,15 +310,13 @@ def test_nothing_of_a_job_is_ever_html(page: Page, lw: Lockwork, admin: redis.Re
     @lw.task(queue="mail")
     async def send(text: str, **more: str) -> None: ...
 
-    grants = []
-
     def attack() -> None:
         for at, payload in enumerate(PAYLOADS):
             name = re.sub(r"[^!-~]|[{}]", "/", payload)[:150] + str(at)
             lw.task(queue="hostile", name=name)(lambda text: None).enqueue(payload)
             send.enqueue(payload, more=payload)
             if at < 40:
-                grants.append(lw.lock(name).acquire())
+                lw.lock(name).acquire()
 
     aside(attack)
     for path in ("/", "/queues", "/queues/mail", "/queues/hostile", "/locks", f"/locks?name={quote(PAYLOADS[0])}"):
@@ -323,4 +326,4 @@ def test_nothing_of_a_job_is_ever_html(page: Page, lw: Lockwork, admin: redis.Re
         assert foreign == 0
         assert page.evaluate("window.stolen") is None
         assert page.evaluate("document.querySelectorAll('#content img, #content iframe, #content style').length") == 0
-    aside(lambda: [grant.release() for grant in grants])
+    aside(lambda: lw.release_all())

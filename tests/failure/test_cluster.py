@@ -104,7 +104,8 @@ def test_partitions_spread_over_the_shards(still: Cluster) -> None:
 
 
 def test_clients_of_redis_py(still: Cluster) -> None:
-    place = redis.cluster.ClusterNode("127.0.0.1", still.nodes[0].port)
+    node: Any = redis.cluster.ClusterNode
+    place = node("127.0.0.1", still.nodes[0].port)
     with redis.RedisCluster(startup_nodes=[place]) as client, Lockwork(client=client) as app:
         app.lock("client").acquire()
         app.lock("client").release()

@@ -115,7 +115,7 @@ async def test_others_are_looked_after(
     assert await ways(lw, function, monkeypatch, **options) == ["_value"]
 
 
-async def test_what_is_watched_is_looked_after(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hooked_jobs_take_the_slow_path(lw: Lockwork, monkeypatch: pytest.MonkeyPatch) -> None:
     lw.hooks.success(lambda event: None)
     assert await ways(lw, plain, monkeypatch) == ["_value"]
 

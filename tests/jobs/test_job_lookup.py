@@ -49,7 +49,7 @@ async def test_a_job_waits_or_runs(tasks: Lockwork) -> None:
         assert await (await send.aenqueue("ada")).astate() == "scheduled", "one with a key is admitted by a worker"
 
 
-def test_a_time_out_says_where_the_job_is(tasks: Lockwork) -> None:
+def test_a_timeout_error_names_the_state_of_the_job(tasks: Lockwork) -> None:
     add = tasks.registry.get("add")
     job = add.enqueue(1)
     said = f"job {job.id} in queue 'default' has not ended yet: it is "
@@ -70,7 +70,7 @@ def test_a_time_out_says_where_the_job_is(tasks: Lockwork) -> None:
         later.result(0)
 
 
-def test_a_worker_whose_lease_is_over_serves_nothing(tasks: Lockwork) -> None:
+def test_a_worker_with_an_expired_lease_gets_no_jobs(tasks: Lockwork) -> None:
     tasks.runtime.run(leases.beat(QueueKeys("lw", "default"), {SESSION: True}, 0, 1))
     with pytest.raises(ResultTimeout, match="no worker serves the queue"):
         tasks.registry.get("add").enqueue(1).result(0)

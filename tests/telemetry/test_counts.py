@@ -27,22 +27,23 @@ HOUR = 60 * MINUTE
 TASKS = ("send", "app.mail:send", 'odd"na\\me', "größe", "a;b", "Größe,x", "[", "]")
 _NAMES = {"s": "succeeded", "r": "retried", "k": "retried", "d": "dead", "K": "dead", "c": "cancelled"}
 _SNOOZE = "elseif outcome == 'z' then"
-_RUN, _LENGTH = "return counts_of(task or OTHER), last", "last = last + (length or"
-_HOUR, _MINUTE = "if add_count(hour, letter", "        add_count(minute, letter, task, count)\n"
+_RUN, _LENGTH = "counts_of(task or OTHER), last", "last + (length or"
+_HOUR = "redis.pcall('HINCRBY', hour_hash, hour .. name, count) == count"
+_MINUTE = "redis.pcall('HINCRBY', minute_hash, minute .. name, count) == count"
 _COUNTS = "parts/counts"
 MUTANTS = (
     Build("a lease that is over is counted", (("jobs_settle", "if tokens[index] ~= token then", "if false then"),)),
-    Build("the tasks are mixed up", ((_COUNTS, _RUN, "return counts_of(OTHER), last"),)),
-    Build("a run is one longer", ((_COUNTS, _LENGTH, "last = last + 1 + (length or"),)),
-    Build("a snooze is counted", (("jobs_settle", _SNOOZE, f"{_SNOOZE} counts.retried = counts.retried + 1"),)),
+    Build("the tasks are mixed up", (("jobs_settle", _RUN, "counts_of(OTHER), last"),)),
+    Build("a run is one longer", (("jobs_settle", _LENGTH, "last + 1 + (length or"),)),
+    Build("a snooze is counted", (("jobs_settle", _SNOOZE, f"{_SNOOZE} counts.r = (counts.r or 0) + 1"),)),
     Build("an escaped name is not read", ((_COUNTS, "if not task then", "if false then"),)),
-    Build("an expired job is not counted", (("jobs_expire", "count_job(record, 'expired')", ""),)),
-    Build("a cancelled job is not counted", (("jobs_cancel", "count_job(record, 'cancelled')", ""),)),
-    Build("a flow's cancelled job is not counted", (("parts/flow_jobs", "count_job(job_record, 'cancelled')", ""),)),
-    Build("a crash is not counted", (("jobs_recover", "count_job(record, 'dead')", ""),)),
-    Build("hours are not counted", ((_COUNTS, _HOUR, _HOUR.replace("if", "if false and")),)),
-    Build("minutes are not counted", ((_COUNTS, _MINUTE, ""),)),
-    Build("all periods have one hash", ((_COUNTS, "hashes[1 + period % 2]", "hashes[1]"),)),
+    Build("an expired job is not counted", (("jobs_expire", "count_job(record, 'x')", ""),)),
+    Build("a cancelled job is not counted", (("jobs_cancel", "count_job(record, 'c')", ""),)),
+    Build("a flow's cancelled job is not counted", (("parts/flow_jobs", "count_job(job_record, 'c')", ""),)),
+    Build("a crash is not counted", (("jobs_recover", "count_job(record, 'd')", ""),)),
+    Build("hours are not counted", ((_COUNTS, _HOUR, "false"),)),
+    Build("minutes are not counted", ((_COUNTS, _MINUTE, "false"),)),
+    Build("all periods have one hash", ((_COUNTS, "minutes[1 + math.floor(number / 60) % 2]", "minutes[1]"),)),
 )  # fmt: skip
 
 

@@ -8,14 +8,17 @@ from typing import Any, Unpack, overload
 from lockwork.app.state import AppState
 from lockwork.errors import ConfigError
 from lockwork.flows.flow import Flow, Next
-from lockwork.flows.runs import FlowRun
+from lockwork.flows.runs import FlowPage, FlowRun, page
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys, checked, checked_queue
+from lockwork.protocol.queues import browse, flow_graph
 from lockwork.protocol.queues import schedules as protocol
-from lockwork.protocol.queues.flows import Policy
+from lockwork.protocol.queues.flows import FlowSight, Policy
+from lockwork.queues.limits import MOST
 from lockwork.schedules.options import ScheduleSettings, checked_schedule
 from lockwork.schedules.schedule import Schedule, ScheduleStatus, checked_count, status
 from lockwork.tasks.call import ResultCall, TaskCall
+from lockwork.validation import whole
 
 
 class PlanningMethods(AppState):
@@ -37,6 +40,17 @@ class PlanningMethods(AppState):
             return Flow(self.runtime, self.config, errors, on_failure, self.registry.context.middlewares)
         name = self.config.partitions.single(queue, "a flow")
         return FlowRun(self.runtime, QueueKeys(self.config.prefix, name), name, checked(id, "a flow's id"), errors)
+
+    def flows(self, queue: str | None = None, *, limit: int = 50, budget: int = 100_000) -> FlowPage:
+        """List the newest `limit` flows of a queue, or of all queues on the server.
+
+        Flows have no index: of each queue it looks at up to `budget` stored entries, a thousand at a time.
+        """
+        return self.runtime.run(self._flows(queue, limit, budget))
+
+    async def aflows(self, queue: str | None = None, *, limit: int = 50, budget: int = 100_000) -> FlowPage:
+        """Async version of `flows`."""
+        return await self.runtime.arun(self._flows(queue, limit, budget))
 
     def chain(self, first: ResultCall[Any], *steps: Next[Any, Any], on_failure: Policy = "fail") -> Flow:
         """A flow of calls of which each waits for the one before: see `Flow.chain`. Its result is the last one's."""
@@ -92,6 +106,19 @@ class PlanningMethods(AppState):
     async def aschedules(self, queue: str | None = None, *, count: int = 1) -> list[ScheduleStatus]:
         """Async version of `schedules`."""
         return await self.runtime.arun(self._listed(queue, count))
+
+    def _flows(self, queue: str | None, limit: int, budget: int) -> Protocol[FlowPage]:
+        prefix, most = self.config.prefix, whole(limit, "limit", 1, MOST)
+        looked = whole(budget, "budget", 1, MOST)
+        if queue is None:
+            names = yield from browse.find(prefix)
+        else:
+            names = self.config.partitions.names(checked_queue(queue))
+        found: list[tuple[str, dict[str, FlowSight], int, bool]] = []
+        for name in names:
+            flows, searched, complete = yield from flow_graph.find(QueueKeys(prefix, name), looked)
+            found.append((name, flows, searched, complete))
+        return page(found, most)
 
     def _named(self, name: str, queue: str = "default") -> Schedule:
         queue, name = checked_queue(queue), checked_schedule(name)

@@ -10,7 +10,7 @@ from lockwork.protocol.keys import QueueKeys, checked
 from lockwork.protocol.queues import browse
 from lockwork.queues.delay_queue import DelayQueue
 from lockwork.queues.queue import Queue
-from lockwork.queues.stock import Stock
+from lockwork.queues.stock import Stock, StockSummary, stocks
 
 
 class QueueMethods(AppState):
@@ -26,6 +26,14 @@ class QueueMethods(AppState):
             queue: the queue of jobs that are enqueued in one step with a reservation. Default "default".
         """
         return Stock(self.runtime, self.config, name, quantity, limit=limit, queue=queue)
+
+    def stocks(self) -> list[StockSummary]:
+        """List the stocks on this server and their units by place, read one after the other, without changing them."""
+        return self.runtime.run(stocks(self.config.prefix))
+
+    async def astocks(self) -> list[StockSummary]:
+        """Async version of `stocks`."""
+        return await self.runtime.arun(stocks(self.config.prefix))
 
     def delay_queue(self, name: str) -> DelayQueue:
         """A queue of unique ids in order of time; each is taken by one caller when it is due.

@@ -5,9 +5,16 @@ from __future__ import annotations
 import click
 
 from lockwork.acl import ROLES, rules, user_name
+from lockwork.cli.help import Command
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork acl worker": "The rights of workers, as a command for redis-cli.",
+        "lockwork acl producer locks --user shop --aclfile": "A web app that enqueues jobs and uses locks.",
+    },
+)
 @click.argument("roles", nargs=-1, required=True, type=click.Choice(list(ROLES)), metavar="ROLE...")
 @click.option("--prefix", default="lw", show_default=True, help="What the app's keys begin with.")
 @click.option("--user", help="The user's name. [default: the roles' names, joined by a hyphen]")

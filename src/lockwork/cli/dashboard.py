@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.errors import ConfigError
 from lockwork.worker.loading import load
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 PORT = 8787
 
 
-@click.command()
+@click.command(cls=Command, examples={"lockwork dashboard --port 9000": "Serve the dashboard on another port."})
 @names_the_app
 @click.option(
     "--host", default="127.0.0.1", show_default=True, help="Address to serve. Others than loopback need a login."

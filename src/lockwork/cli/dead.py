@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.completion import queue_names
+from lockwork.cli.help import Command
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
-from lockwork.cli.terminal import lasting, printable
+from lockwork.cli.progress import progress
+from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.table import Column, Listing, facts
+from lockwork.cli.text import STYLES, lasting, printable
 from lockwork.errors import ConfigError
 from lockwork.protocol.queues.dead import DeadGroup, DeadJob, DeadPage
 from lockwork.queues.dead import DeadSet, Matching, checked_filter
@@ -22,49 +26,68 @@ _SHOWN = 300
 """Characters of an error's text in a table."""
 
 
-def show_jobs(pages: Mapping[str, DeadPage], console: Console | None = None) -> None:
-    """Print the jobs, a table for each queue that has some."""
-    out = console or Console(highlight=False)
-    shown = False
+_JOBS = (
+    Column("id"),
+    Column("task"),
+    Column("error"),
+    Column("attempts", right=True),
+    Column("died ago", right=True),
+)
+_GROUPS = (
+    Column("jobs", right=True),
+    Column("task"),
+    Column("error"),
+    Column("oldest", right=True),
+    Column("newest", right=True),
+)
+
+
+def jobs_report(pages: Mapping[str, DeadPage]) -> Report:
+    """Return the jobs, a table for each queue that has some, and where the next page begins."""
+    document = {
+        queue: {"jobs": [_job(job) for job in page.jobs], "next": page.next, "problem": page.problem}
+        for queue, page in pages.items()
+    }
+    body: list[RenderableType] = []
     for queue, page in pages.items():
         if page.problem:
-            out.print(Text(f"queue {queue}: a key of it could not be read: {printable(page.problem)}"), style="red")
-        if not page.jobs:
-            continue
-        shown = True
-        table = _table(f"queue {queue}", "id", "task", "error", "attempts", "died ago")
-        for job in page.jobs:
-            cells = (printable(job.id), _task(job), _error(job), str(job.attempts), lasting(job.dead_for))
-            table.add_row(*map(Text, cells))
-        out.print(table)
-        if page.next:
-            out.print(Text(f'more: --after "{printable(page.next)}"'), style="dim")
-    if not shown:
-        out.print("no dead jobs")
+            text = f"queue {queue}: a key of it could not be read: {printable(page.problem)}"
+            body.append(Text(text, style=STYLES["serious"]))
+        if page.jobs:
+            rows = [
+                (printable(job.id), _task(job), _error(job), str(job.attempts), lasting(job.dead_for))
+                for job in page.jobs
+            ]
+            body.append(Listing(_JOBS, rows, title=f"queue {queue}"))
+        if page.jobs and page.next:
+            body.append(Text(f'more: --after "{printable(page.next)}"', style="dim"))
+    if not any(page.jobs for page in pages.values()):
+        body.append("no dead jobs")
+    return Report({"queues": document}, body)
 
 
-def show_groups(found: Mapping[str, Sequence[DeadGroup]], console: Console | None = None) -> None:
-    """Print the groups, a table for each queue that has some."""
-    out = console or Console(highlight=False)
+def groups_report(found: Mapping[str, Sequence[DeadGroup]]) -> Report:
+    """Return the groups, a table for each queue that has some."""
+    document = {queue: {"groups": [_group(group) for group in groups]} for queue, groups in found.items()}
+    body: list[RenderableType] = []
     for queue, groups in found.items():
-        if not groups:
-            continue
-        table = _table(f"queue {queue}", "jobs", "task", "error", "oldest", "newest")
-        for group in groups:
-            last = group.example
-            times = (lasting(group.oldest), lasting(group.newest))
-            table.add_row(*map(Text, (str(group.count), _task(last), _error(last), *times)))
-        out.print(table)
-    if not any(found.values()):
-        out.print("no dead jobs")
+        rows = [
+            (
+                f"{group.count:,}",
+                _task(group.example),
+                _error(group.example),
+                lasting(group.oldest),
+                lasting(group.newest),
+            )
+            for group in groups
+        ]
+        if rows:
+            body.append(Listing(_GROUPS, rows, title=f"queue {queue}"))
+    return Report({"queues": document}, body or ["no dead jobs"])
 
 
-def show_job(job: DeadJob, console: Console | None = None) -> None:
-    """Print one job with its arguments and traceback."""
-    out = console or Console(highlight=False)
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+def job_report(job: DeadJob) -> Report:
+    """Return one job with its arguments and traceback."""
     rows = {
         "id": job.id,
         "task": _task(job),
@@ -76,25 +99,14 @@ def show_job(job: DeadJob, console: Console | None = None) -> None:
         "enqueued": "" if job.age is None else f"{lasting(job.age)} ago",
         "error": f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text,
     }
-    for title, text in rows.items():
-        if text:
-            table.add_row(title, Text(printable(text)))
-    out.print(table)
-    for line in (job.error.traceback or "").splitlines():
-        out.print(Text(printable(line)))
+    lines = [printable(line) for line in (job.error.traceback or "").splitlines()]
+    return Report(_job(job), [facts((title, printable(text)) for title, text in rows.items()), *lines])
 
 
 def _attempts(job: DeadJob) -> str:
     if not job.crashes:
         return f"{job.attempts} of {job.call.deliveries}"
     return f"{job.attempts}; its process died in {job.crashes} of them"
-
-
-def _table(title: str, *columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", title=Text(title), title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def _task(job: DeadJob) -> str:
@@ -104,30 +116,6 @@ def _task(job: DeadJob) -> str:
 def _error(job: DeadJob) -> str:
     text = f"{job.error.type}: {job.error.text}" if job.error.type else job.error.text
     return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
-
-
-def jobs_json(pages: Mapping[str, DeadPage]) -> str:
-    """Return the jobs of each queue, and where the next page begins, as JSON."""
-    return _document(
-        {
-            queue: {"jobs": [_job(job) for job in page.jobs], "next": page.next, "problem": page.problem}
-            for queue, page in pages.items()
-        }
-    )
-
-
-def groups_json(groups: Mapping[str, Sequence[DeadGroup]]) -> str:
-    """Return the groups of each queue as JSON."""
-    return _document({queue: {"groups": [_group(group) for group in found]} for queue, found in groups.items()})
-
-
-def job_json(job: DeadJob) -> str:
-    """Return one job as JSON."""
-    return json.dumps(_job(job), indent=2)
-
-
-def _document(queues: dict[str, Any]) -> str:
-    return json.dumps({"queues": queues}, indent=2)
 
 
 def _job(job: DeadJob) -> dict[str, Any]:
@@ -164,6 +152,7 @@ _ACTIONS = ("list", "groups", "show", "retry", "delete")
 _LOOKS = ("list", "groups", "show")
 _ONLY_WITH = {
     "--json": _LOOKS,
+    "--watch": ("list", "groups"),
     "--limit": ("list", "retry", "delete"),
     "--after": ("list",),
     "--all": ("retry", "delete"),
@@ -173,10 +162,24 @@ _ONLY_WITH = {
 """The actions that use an option; with any other action it is an error."""
 
 
-@click.command()
-@click.option("--queue", "-q", help="The queue. [default: all of them, to look at; one must be named to change it]")
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork dead": "The dead jobs of all queues, the newest first.",
+        "lockwork dead groups": "Grouped by error and task.",
+        "lockwork dead -q mail show 0NnhHJ0kVzCPa1Gg": "One job with its traceback.",
+        "lockwork dead -q mail retry --error SMTPError --newer-than 2h": "Run some again; it asks before.",
+        "lockwork dead -q mail delete --all --yes": "Delete all, without asking.",
+    },
+)
+@click.option(
+    "--queue",
+    "-q",
+    shell_complete=queue_names,
+    help="The queue. [default: all of them, to look at; one must be named to change it]",
+)
 @partitions_option
-@click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
+@reports
 @names_the_app
 @click.option("--task", help="Only jobs of this task.")
 @click.option("--error", help="Only jobs that died of this type of error, such as ValueError.")
@@ -193,7 +196,7 @@ def dead(
     *,
     queue: str | None,
     partitions: int | None,
-    as_object: bool,
+    output: Output,
     url: str | None,
     prefix: str,
     limit: int | None,
@@ -210,7 +213,13 @@ def dead(
     """
     action = words[0] if words else "list"
     ids = words[1:]
-    given_flags = {"--json": as_object, "--limit": limit, "--after": after, "--all": everything}
+    given_flags = {
+        "--json": output.as_json,
+        "--watch": output.watch,
+        "--limit": limit,
+        "--after": after,
+        "--all": everything,
+    }
     _check(action, ids, {**given_flags, "--one-more": one_more, "--yes": yes})
     # the options are named as the keys of Matching, which mypy cannot see
     matching: Matching = {name: _read(name, text) for name, text in given.items() if text is not None}  # type: ignore[assignment]
@@ -221,12 +230,12 @@ def dead(
         if action in ("list", "groups"):
             names = lw.queues() if queue is None else [queue]
             sets = {name: lw.queue(name).dead for name in names}
-            _look(sets, action, matching, limit or 100, after, as_object=as_object)
+            _look(sets, action, matching, limit or 100, after, output)
             return
         assert queue is not None
         chosen = lw.queue(queue).dead
         if action == "show":
-            _show(chosen, queue, ids, as_object=as_object)
+            _show(chosen, queue, ids, output)
         elif ids:
             _each(lw, queue, action, ids, anew=not one_more)
         else:
@@ -259,25 +268,23 @@ def _read(name: str, text: str) -> float | str:
     return duration(text) if name in ("older_than", "newer_than") else text
 
 
-def _look(
-    sets: dict[str, DeadSet], action: str, matching: Matching, limit: int, after: str, *, as_object: bool
-) -> None:
+def _look(sets: dict[str, DeadSet], action: str, matching: Matching, limit: int, after: str, output: Output) -> None:
     if after and len(sets) != 1:
         raise click.UsageError("--after goes with the --queue that it came from")
     if action == "groups":
-        groups = {name: found.groups(**matching) for name, found in sets.items()}
-        click.echo(groups_json(groups)) if as_object else show_groups(groups)
+        output.show(lambda: groups_report({name: found.groups(**matching) for name, found in sets.items()}))
         return
-    pages = {name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()}
-    click.echo(jobs_json(pages)) if as_object else show_jobs(pages)
+    output.show(
+        lambda: jobs_report({name: found.search(limit=limit, after=after, **matching) for name, found in sets.items()})
+    )
 
 
-def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], *, as_object: bool) -> None:
+def _show(chosen: DeadSet, queue: str, ids: tuple[str, ...], output: Output) -> None:
     (id,) = ids
     job = chosen.get(id)
     if job is None:
         raise ConfigError(f"no job {id!r} is dead in queue {queue!r}")
-    click.echo(job_json(job)) if as_object else show_job(job)
+    output.show(lambda: job_report(job))
 
 
 def _each(lw: Lockwork, queue: str, action: str, ids: tuple[str, ...], *, anew: bool) -> None:
@@ -300,11 +307,17 @@ def _all(
             return
         jobs = "dead job" if meant == 1 else "dead jobs"
         click.confirm(f"{action} {meant:,} {jobs} of queue {queue!r}?", err=True, abort=True)
-    if action == "retry":
-        done = chosen.retry_all(anew=anew, limit=limit, **matching)
-    else:
-        done = chosen.delete_all(limit=limit, **matching)
+    before = chosen.count()
+    with progress(_doing(action), before if limit is None else min(before, limit), lambda: before - chosen.count()):
+        if action == "retry":
+            done = chosen.retry_all(anew=anew, limit=limit, **matching)
+        else:
+            done = chosen.delete_all(limit=limit, **matching)
     click.echo(f"{done} {_done(action)}")
+
+
+def _doing(action: str) -> str:
+    return {"retry": "retrying", "delete": "deleting"}[action]
 
 
 def _done(action: str) -> str:

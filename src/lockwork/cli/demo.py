@@ -9,12 +9,19 @@ from pathlib import Path
 import click
 
 import lockwork
+from lockwork.cli.help import Command
 from lockwork.errors import ConfigError
 
 _COUNT = click.IntRange(1, 1_000_000)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork demo": "20,000 buyers, 200 phones.",
+        "lockwork demo --buyers 2000 --stock 50 --json": "A small sale; the audit as JSON.",
+    },
+)
 @click.option("--buyers", default=20_000, show_default=True, type=_COUNT, help="Buyers who come.")
 @click.option("--stock", default=200, show_default=True, type=_COUNT, help="Phones on sale.")
 @click.option("--seed", default=1, show_default=True, help="How the buyers behave.")

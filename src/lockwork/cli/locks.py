@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
-from lockwork.cli.terminal import lasting, printable, time_left
+from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.text import STYLES, lasting, printable, time_left
 from lockwork.protocol.locks.deadlocks import Edge
 from lockwork.protocol.locks.overview import Holder, LockSnapshot, Overview, literal, read
 from lockwork.protocol.slots import queue_of
@@ -29,26 +30,39 @@ def who(holder: Holder) -> str:
     return _who(holder, _short(holder.owner))
 
 
-def show(overview: Overview, console: Console | None = None, *, pattern: str = "") -> None:
-    """Print the table, the waiters, and the deadlocks; `pattern` is what was asked for."""
-    out = console or Console(highlight=False)
+def report(overview: Overview, pattern: str = "") -> Report:
+    """Return the table, the waiters, and the deadlocks; `pattern` is what was asked for."""
+    return Report(_document(overview), list(_body(overview, pattern)))
+
+
+def _body(overview: Overview, pattern: str) -> Iterator[RenderableType]:
     if not overview.locks:
-        out.print(Text(f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"))
+        yield f"nobody holds or waits for a lock{f' that {printable(pattern)} names' if pattern else ''}"
         return
     names = _Names(overview)
-    if out.width >= _WIDE:
-        out.print(_wide(overview, names))
-    else:
-        _narrow(overview, names, out)
+    yield _Table(overview, names)
     if overview.waits:
-        out.print("\nwho waits for whom", style="bold")
-        for line in _waits(overview.waits, names):
-            out.print(Text(line))
+        yield Text("\nwho waits for whom", style="bold")
+        yield from map(Text, _waits(overview.waits, names))
     for deadlock in overview.deadlocks:
-        out.print("\nDEADLOCK", style="bold red")
-        out.print(Text(printable(deadlock.named(names))))
+        yield Text("\nDEADLOCK", style=f"bold {STYLES['dead']}")
+        yield Text(printable(deadlock.named(names)))
         if others := sorted(set(deadlock.members) - {edge.waiter for edge in deadlock.cycle}):
-            out.print(Text(f"also in it: {', '.join(map(names, others))}"))
+            yield Text(f"also in it: {', '.join(map(names, others))}")
+
+
+class _Table:
+    """The locks: one row each for what happens to them, or, on a narrow terminal, a few lines."""
+
+    def __init__(self, overview: Overview, names: _Names) -> None:
+        self._overview = overview
+        self._names = names
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= _WIDE:
+            yield _wide(self._overview, self._names)
+        else:
+            yield from _narrow(self._overview, self._names)
 
 
 class _Names:
@@ -85,9 +99,9 @@ def _wide(overview: Overview, names: _Names) -> Table:
     return table
 
 
-def _narrow(overview: Overview, names: _Names, out: Console) -> None:
+def _narrow(overview: Overview, names: _Names) -> Iterator[RenderableType]:
     for lock in overview.locks:
-        out.print(Text(_title(lock)), style="bold")
+        yield Text(_title(lock), style="bold")
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
         table.add_column(min_width=9, overflow="fold")
         table.add_column(overflow="fold")
@@ -95,7 +109,7 @@ def _narrow(overview: Overview, names: _Names, out: Console) -> None:
             times = ", ".join(filter(None, (f"for {since}" if since else "", f"{left} left" if left else "")))
             details = [each for each in (name, times, f"fence {fence}" if fence else "") if each]
             table.add_row(f"  {state}", Text("\n".join(details)))
-        out.print(table)
+        yield table
 
 
 def _rows(lock: LockSnapshot, names: _Names) -> Iterator[_Row]:
@@ -147,9 +161,8 @@ def _short(owner: str) -> str:
     return f"{holder.host}/{holder.pid} {holder.label}" if holder.host else owner
 
 
-def as_json(overview: Overview) -> str:
-    """Locks, waits and deadlocks."""
-    document = {
+def _document(overview: Overview) -> dict[str, Any]:
+    return {
         "locks": [_lock(lock) for lock in overview.locks],
         "waits": [_edge(edge) for edge in overview.waits],
         "deadlocks": [
@@ -161,7 +174,6 @@ def as_json(overview: Overview) -> str:
             for deadlock in overview.deadlocks
         ],
     }
-    return json.dumps(document, indent=2)
 
 
 def _lock(lock: LockSnapshot) -> dict[str, Any]:
@@ -210,25 +222,32 @@ def _edge(edge: Edge) -> dict[str, Any]:
     return {"waiter": edge.waiter, "blocker": edge.blocker, "kind": kind, "name": name, "ahead": edge.ahead}
 
 
-@click.command()
-@click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork locks": "Every lock with its holders and waiters.",
+        "lockwork locks 'order:*' --watch 1": "Those whose names match, again every second.",
+        "lockwork locks release order:42": "Take a lock away from its holder; it asks before.",
+    },
+)
+@reports
 @names_the_app
 @click.option("--yes", is_flag=True, help="Release without asking.")
 @click.argument("words", nargs=-1, metavar="[NAME-PATTERN | release NAME]")
-def locks(*, as_object: bool, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
+def locks(*, output: Output, url: str | None, prefix: str, yes: bool, words: tuple[str, ...]) -> None:
     """Show all locks that are held or waited for, which waiter waits for which holder, and every deadlock.
 
     `lockwork locks release NAME` takes a lock away from its holder; the next waiter gets it.
     """
+    if output.watch is not None and words[:1] == ("release",):
+        raise click.UsageError("--watch goes with the list of locks")
     with connected(url, prefix) as lw:
         if words[:1] == ("release",) and len(words) == 2:
             _release(lw, words[1], yes=yes)
         elif len(words) > 1 or words == ("release",):
             raise click.UsageError("give one pattern of names, or: release NAME")
-        elif as_object:
-            click.echo(as_json(lw.locks(*words)))
         else:
-            show(lw.locks(*words), pattern=next(iter(words), ""))
+            output.show(lambda: report(lw.locks(*words), next(iter(words), "")))
 
 
 def _release(lw: Lockwork, name: str, *, yes: bool) -> None:

@@ -7,11 +7,12 @@ import threading
 
 import click
 
+from lockwork.cli.help import Command
 from lockwork.cli.options import connected, names_the_app
 from lockwork.errors import ConfigError
 
 
-@click.command()
+@click.command(cls=Command, examples={"lockwork metrics --port 9464": "Serve the metrics of all workers and queues."})
 @names_the_app
 @click.option("--port", default=9465, show_default=True, type=click.IntRange(0, 65535), help="Serve at this port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Serve at this address.")

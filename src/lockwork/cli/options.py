@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import TypeVar
 
 import click
 
 from lockwork.app.lockwork import Lockwork
-from lockwork.cli.terminal import printable
+from lockwork.cli.names import check_queue
 from lockwork.errors import ConfigError
-from lockwork.protocol.keys import MOST_PARTITIONS, base_queue, partition_number
-from lockwork.queues.limits import QueueLimits
+from lockwork.protocol.keys import MOST_PARTITIONS
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -32,51 +30,14 @@ def partitions_option(command: F) -> F:
 def opened(
     url: str | None, prefix: str, queue: str | None, partitions: int | None, *, looks: bool, create: bool | None = None
 ) -> Iterator[Lockwork]:
-    """Open an app that knows the partitions of this queue.
-
-    Raises ConfigError for a queue that does not exist, unless `create`, and if only partitions of it exist, unless the
-    command only `looks`: then it prints a warning. `create` is None for commands that cannot create a queue.
-    """
+    """Open an app that knows the partitions of this queue; raises ConfigError as `check_queue`."""
     if partitions is not None and queue is None:
         raise click.UsageError("--partitions goes with the name of a queue")
     counts = {} if queue is None or partitions is None else {queue: partitions}
     with connected(url, prefix, counts) as lw:
-        if queue is not None and not _exists(lw, queue):
-            _complain(lw, queue, looks=looks, create=create)
+        if queue is not None:
+            check_queue(lw, queue, looks=looks, create=create)
         yield lw
-
-
-def _exists(lw: Lockwork, name: str) -> bool:
-    """Return True if a queue ever had a job, has limits, is paused, or is served by a worker."""
-    queue = lw.queue(name)
-    status, limits = queue.status(), queue.limits()
-    return bool(status.enqueued or status.paused or limits != QueueLimits(None, None, None) or queue.workers())
-
-
-def _complain(lw: Lockwork, queue: str, *, looks: bool, create: bool | None) -> None:
-    names = lw.queues()
-    found = sorted((name for name in names if name != queue and base_queue(name) == queue), key=partition_number)
-    if found:
-        said = f"queue {printable(queue)} has partitions ({_some(found)}): name one, or give --partitions N"
-        if not looks:
-            raise ConfigError(said)
-        click.echo(said, err=True)
-    elif not create:
-        known = sorted({base_queue(name) for name in names})
-        close = get_close_matches(queue, {*names, *known}, 1)
-        hint = (
-            f"did you mean {printable(close[0])}?"
-            if close
-            else f"there are {_some(known)}"
-            if known
-            else "there is none"
-        )
-        last = " (--create: it shall exist)" if create is not None else ""
-        raise ConfigError(f"no queue {printable(queue)} exists: {hint}{last}")
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(map(printable, names[:3])) + (", ..." if len(names) > 3 else "")
 
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt])(i?)b?", re.IGNORECASE)

@@ -2,68 +2,115 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+from rich.text import Text
 
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.completion import queue_names
+from lockwork.cli.help import Command
 from lockwork.cli.options import duration, names_the_app, opened, partitions_option
-from lockwork.cli.terminal import printable
+from lockwork.cli.progress import progress
+from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.table import Column, Listing
+from lockwork.cli.text import printable, state
 from lockwork.protocol.queues.status import QueueStatus
 from lockwork.queues.limits import LimitSettings, QueueLimits
 from lockwork.queues.queue import Queue
+from lockwork.validation import several
+
+_COLUMNS = (
+    Column("queue"),
+    Column("state"),
+    Column("ready", right=True),
+    Column("running", right=True),
+    Column("scheduled", right=True),
+    Column("blocked", right=True),
+    Column("dead", right=True),
+    Column("workers", right=True),
+    Column("limits"),
+)
 
 
-def show_queue(name: str, status: QueueStatus, limits: QueueLimits) -> None:
-    """Print a queue's jobs by place, and its limits."""
-    click.echo(f"queue {printable(name)}: {'paused' if status.paused else 'open'}")
-    places = [("ready", status.ready), ("scheduled", status.scheduled), ("running", status.running)]
-    if status.blocked:  # only flows have such jobs
-        places.append(("blocked", status.blocked))
-    click.echo("  " + ", ".join(f"{count:,} {place}" for place, count in (*places, ("dead", status.dead))))
+@dataclass(frozen=True, slots=True)
+class _QueueView:
+    """A queue: its name, jobs by place, limits, and how many worker processes serve it."""
+
+    name: str
+    status: QueueStatus
+    limits: QueueLimits
+    workers: int
+
+    @classmethod
+    def of(cls, lw: Lockwork, name: str) -> _QueueView:
+        queue = lw.queue(name)
+        return cls(name, queue.status(), queue.limits(), len(queue.workers()))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {"queue": self.name, **asdict(self.status), "limits": asdict(self.limits), "workers": self.workers}
+
+    @property
+    def row(self) -> list[str | Text]:
+        status = self.status
+        return [
+            printable(self.name),
+            state("paused" if status.paused else "open"),
+            f"{status.ready:,}",
+            f"{status.running:,}",
+            f"{status.scheduled:,}",
+            f"{status.blocked:,}" if status.blocked else "",  # only flows have such jobs
+            f"{status.dead:,}",
+            state("dead", "0") if status.ready and not self.workers else f"{self.workers:,}",
+            _limits_text(self.limits),
+        ]
+
+
+def _limits_text(limits: QueueLimits) -> str:
     found = (
         ("rate", limits.rate),
         ("concurrency", None if limits.concurrency is None else f"{limits.concurrency:,}"),
         ("size", None if limits.size is None else f"{limits.size:,}"),
     )
-    given = [f"{what} {limit}" for what, limit in found if limit is not None]
-    click.echo(f"  limits: {', '.join(given) or 'none'}")
+    return ", ".join(f"{what} {limit}" for what, limit in found if limit is not None)
 
 
-def show_queues(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> None:
-    """Print several queues."""
-    for each in seen:
-        show_queue(*each)
-    if not seen:
-        click.echo("no queue has had a job")
+def _report(seen: Sequence[_QueueView], *, single: bool) -> Report:
+    document = seen[0].document if single else {"queues": [each.document for each in seen]}
+    return Report(document, [Listing(_COLUMNS, [each.row for each in seen], empty="no queue has had a job")])
 
 
-def queue_json(name: str, status: QueueStatus, limits: QueueLimits) -> str:
-    """Return a queue's jobs by place, counters, pause and limits as JSON; null: no limit."""
-    return json.dumps(_queue(name, status, limits), indent=2)
-
-
-def queues_json(seen: Sequence[tuple[str, QueueStatus, QueueLimits]]) -> str:
-    """Return several queues as one JSON document."""
-    return json.dumps({"queues": [_queue(*each) for each in seen]}, indent=2)
-
-
-def _queue(name: str, status: QueueStatus, limits: QueueLimits) -> dict[str, Any]:
-    return {"queue": name, **asdict(status), "limits": asdict(limits)}
-
-
-_ACTIONS = ("status", "pause", "resume", "limit", "drain")
+_ACTIONS = ("status", "pause", "resume", "limit", "clear", "drain")
 _CREATING = ("pause", "limit")
 """Actions that may create a queue."""
 _NONE = "none"
 _NUMBER = re.compile(r"\d{1,15}")
 
 
-@click.command()
-@click.option("--json", "as_object", is_flag=True, help="Print one JSON document.")
+def _words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    if ctx.params.get("words"):
+        return queue_names(ctx, param, incomplete)
+    verbs = [CompletionItem(verb) for verb in _ACTIONS if verb.startswith(incomplete)]
+    return [*verbs, *queue_names(ctx, param, incomplete)]
+
+
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork queue": "All queues, their jobs by place, and their limits.",
+        "lockwork queue mail --watch": "One queue, again every 2 s.",
+        "lockwork queue pause mail": "Let no job of it start until `resume`.",
+        "lockwork queue limit mail --rate 100/s --concurrency 50": "Limit it, for all workers together.",
+        "lockwork queue limit mail --size 0 && lockwork queue drain mail --timeout 5m": "Run what is left.",
+        "lockwork queue clear mail": "Delete the jobs that wait; it asks before.",
+    },
+)
+@reports
 @names_the_app
 @click.option("--rate", help="limit: so many jobs may begin in a time, such as 100/s; none takes the limit away.")
 @click.option("--concurrency", help="limit: so many jobs may run at once; or none.")
@@ -72,22 +119,26 @@ _NUMBER = re.compile(r"\d{1,15}")
 @partitions_option
 @click.option("--delayed", is_flag=True, help="drain: wait for scheduled jobs, too.")
 @click.option("--create", is_flag=True, help="pause, limit: of a queue that does not exist yet.")
-@click.argument("words", nargs=-1, metavar="[[status | pause | resume | limit | drain] NAME]")
+@click.option("--yes", is_flag=True, help="clear: without asking.")
+@click.argument(
+    "words", nargs=-1, metavar="[[status | pause | resume | limit | clear | drain] NAME]", shell_complete=_words
+)
 def queue(
     *,
-    as_object: bool,
+    output: Output,
     url: str | None,
     prefix: str,
     timeout: str | None,
     partitions: int | None,
     delayed: bool,
     create: bool,
+    yes: bool,
     words: tuple[str, ...],
     **given: str | None,
 ) -> None:
-    """Show how queues stand; pause one, limit it, or wait until it is empty. That holds for all workers at once.
+    """Show queues and their jobs by place; pause one, limit it, delete its jobs, or wait until it is empty.
 
-    Afterwards the queue's state is shown; without a name, that of all. `limit` without options changes nothing.
+    A change applies to all workers at once. Then the queue is shown. `limit` without options changes nothing.
     """
     action, name = _meant(words)
     limits = _limits(given)
@@ -97,16 +148,20 @@ def queue(
         raise click.UsageError("--timeout and --delayed go with drain")
     if create and action not in _CREATING:
         raise click.UsageError("--create goes with pause and limit")
+    if yes and action != "clear":
+        raise click.UsageError("--yes goes with clear")
+    if output.watch is not None and action != "status":
+        raise click.UsageError("--watch goes with status")
     creating = create if action in _CREATING else None
     with opened(url, prefix, name, partitions, looks=action == "status", create=creating) as lw:
         if name is None:
-            seen = [(each, lw.queue(each).status(), lw.queue(each).limits()) for each in lw.queues()]
-            click.echo(queues_json(seen)) if as_object else show_queues(seen)
+            output.show(lambda: _report([_QueueView.of(lw, each) for each in lw.queues()], single=False))
             return
-        chosen = lw.queue(name)
-        _act(chosen, action, limits, timeout, delayed=delayed)
-        status, in_force = chosen.status(), chosen.limits()
-    click.echo(queue_json(name, status, in_force)) if as_object else show_queue(name, status, in_force)
+        if action == "clear":
+            _clear(lw.queue(name), yes=yes)
+        else:
+            _act(lw.queue(name), action, limits, timeout, delayed=delayed)
+        output.show(lambda: _report([_QueueView.of(lw, name)], single=True))
 
 
 def _meant(words: tuple[str, ...]) -> tuple[str, str | None]:
@@ -130,7 +185,30 @@ def _act(chosen: Queue, action: str, limits: LimitSettings, timeout: str | None,
     elif action == "limit" and limits:
         chosen.limit(**limits)
     elif action == "drain":
-        chosen.drain(None if timeout is None else duration(timeout), delayed=delayed)
+        patience = None if timeout is None else duration(timeout)
+        total = _left(chosen, delayed=delayed)
+        with progress("draining", total, lambda: total - _left(chosen, delayed=delayed)):
+            chosen.drain(patience, delayed=delayed)
+
+
+def _left(chosen: Queue, *, delayed: bool) -> int:
+    status = chosen.status()
+    return status.ready + status.running + (status.scheduled if delayed else 0)
+
+
+def _clear(chosen: Queue, *, yes: bool) -> None:
+    waiting = _waiting(chosen)
+    if not yes and waiting:
+        jobs = several(waiting, "job that waits", "jobs that wait")
+        click.confirm(f"delete {jobs} in queue {chosen.name!r}?", err=True, abort=True)
+    with progress("deleting", waiting, lambda: waiting - _waiting(chosen)):
+        cleared = chosen.clear()
+    click.echo(f"{several(cleared, 'job', 'jobs')} deleted", err=True)
+
+
+def _waiting(chosen: Queue) -> int:
+    status = chosen.status()
+    return status.ready + status.scheduled
 
 
 def _limits(given: dict[str, str | None]) -> LimitSettings:

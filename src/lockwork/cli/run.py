@@ -12,6 +12,7 @@ import click
 
 from lockwork.app.lockwork import Lockwork
 from lockwork.cli.guarded_program import Guarded, Stopped
+from lockwork.cli.help import Command
 from lockwork.cli.options import duration, names_the_app
 from lockwork.durations import seconds
 from lockwork.errors import ConfigError, LockLost, LockTimeout, LockworkError
@@ -21,7 +22,7 @@ NOT_GRANTED, LOST, FAILED, NOT_EXECUTABLE, NOT_FOUND = 75, 76, 125, 126, 127
 """The exit statuses that are not the program's."""
 
 
-class _Run(click.Command):
+class _Run(Command):
     """Its usage errors have a status of their own, too: 2 may be the program's."""
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -32,7 +33,13 @@ class _Run(click.Command):
             raise
 
 
-@click.command(cls=_Run, context_settings={"allow_interspersed_args": False})
+@click.command(
+    cls=_Run,
+    context_settings={"allow_interspersed_args": False},
+    examples={
+        "lockwork run --lock nightly --wait 0 -- ./backup --all": "One backup at a time; a second one ends with 75.",
+    },
+)
 @click.option("--lock", "name", required=True, metavar="NAME", help="The lock to hold while the program runs.")
 @click.option("--wait", help="How long to stand in line; 0: not at all. [default: until it is granted]")
 @click.option(

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from lockwork.app.lockwork import Lockwork
+from lockwork.cli.help import Command
 from lockwork.cli.options import duration, size
 from lockwork.cli.terminal import fill_standard_streams
 from lockwork.durations import seconds
@@ -89,7 +90,14 @@ def _meant(name: str, known: list[str]) -> str:
 _MANY = click.IntRange(1, 1000)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork worker shop.tasks:lw": "All queues of an app, 100 jobs at once.",
+        "lockwork worker shop.tasks:lw -q orders:3,mail --processes 4": "Two queues; orders gets three of four turns.",
+        "lockwork worker shop.tasks:lw --reload": "While you develop.",
+    },
+)
 @click.argument("app", metavar="MODULE:OBJECT")
 @click.option(
     "--queues",

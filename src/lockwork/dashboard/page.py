@@ -149,6 +149,8 @@ class Page:
     """The page of the rail that is marked while this one is shown."""
     ranged: bool = False
     """Whether it shows a time range, which the top bar then offers."""
+    charts: bool = False
+    """Whether it has charts, for which the browser loads a script."""
     live: bool = True
     """Whether it is read again and again while somebody looks."""
 

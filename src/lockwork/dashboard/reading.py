@@ -75,10 +75,9 @@ async def read_partition(lw: Lockwork, name: str) -> PartitionSummary:
 
 
 async def read_queues(lw: Lockwork, names: Sequence[str] | None = None) -> list[QueueSummary]:
-    """Read all queues that ever had a job, or are known to the app, or the partitions that are named."""
+    """Read all queues, or the partitions that are named."""
     if names is None:
-        known = {name for queue in lw.registry.queues() for name in lw.config.partitions.names(queue)}
-        names = sorted({*await lw.aqueues(), *known}, key=lambda name: (base_queue(name), partition_number(name)))
+        names = await known_queues(lw)
     found = await asyncio.gather(*(read_partition(lw, name) for name in names[:_MOST]))
     queues: defaultdict[str, list[PartitionSummary]] = defaultdict(list)
     for partition in found:
@@ -86,12 +85,24 @@ async def read_queues(lw: Lockwork, names: Sequence[str] | None = None) -> list[
     return [QueueSummary(name, partitions) for name, partitions in queues.items()]
 
 
+async def known_queues(lw: Lockwork) -> list[str]:
+    """Return the queues and partitions that ever had a job, or for which an app has a task."""
+    found, apps = await asyncio.gather(lw.aqueues(), lw.aapps())
+    own = {name for queue in lw.registry.queues() for name in lw.config.partitions.names(queue)}
+    announced = {
+        f"{task.queue}/{number}" if many else task.queue
+        for app in apps
+        for task in app.tasks
+        for many in [app.partitions.get(task.queue, 0)]
+        for number in range(many or 1)
+    }
+    return sorted({*found, *own, *announced}, key=lambda name: (base_queue(name), partition_number(name)))
+
+
 async def read_queue(lw: Lockwork, name: str) -> QueueSummary | None:
-    """Read one queue, or one partition of it; None if it never had a job."""
-    names = [each for each in await lw.aqueues() if each == name or base_queue(each) == name]
-    if not names and name in lw.registry.queues():
-        names = list(lw.config.partitions.names(name))
+    """Read one queue, or one partition of it; None if the server has no such queue."""
+    names = [each for each in await known_queues(lw) if name in (each, base_queue(each))]
     if not names:
         return None
-    found = await read_queues(lw, sorted(names, key=partition_number))
+    found = await read_queues(lw, names)
     return QueueSummary(name, found[0].partitions)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
 from lockwork import codecs
 from lockwork.durations import Duration, seconds
 from lockwork.errors import ConfigError, JobCancelled, JobFailed, ResultTimeout, ResultUnavailable
 from lockwork.failures import Errors, Failure
+from lockwork.ids import made_at
 from lockwork.jobs.job import Job, Origin
 from lockwork.protocol.effects import Protocol
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import flows as protocol
 from lockwork.protocol.queues import job_control as control
+from lockwork.protocol.queues.flow_graph import FlowNode, graph
 from lockwork.protocol.queues.flows import FlowSight
 from lockwork.runtime.runtime import Runtime
 from lockwork.tasks.call import ResultRef
+from lockwork.validation import whole
 
 R = TypeVar("R")
 FlowState = Literal["running", "compensating", "succeeded", "failed", "cancelled", "unknown"]
@@ -40,6 +45,26 @@ class FlowStatus:
     def ended(self) -> int:
         """How many jobs have ended."""
         return self.succeeded + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSummary:
+    """One flow of a list: where it is, when it was enqueued, and its status."""
+
+    id: str
+    queue: str
+    enqueued: datetime | None
+    status: FlowStatus
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPage:
+    """Flows, the newest first; `searched` of `total` stored entries were looked at, each flow and each job has some."""
+
+    flows: list[FlowSummary]
+    searched: int
+    total: int | None
+    """None if the search ended before all were looked at."""
 
 
 class FlowRun:
@@ -110,6 +135,18 @@ class FlowRun:
         """Async version of `jobs`."""
         return self._all(await self._runtime.arun(protocol.look(self._keys, self.id)))
 
+    def graph(self, limit: int = 1000, *, first: int = 1) -> list[FlowNode]:
+        """Read up to `limit` of its jobs from number `first` on: their states, and which jobs wait for which."""
+        return self._runtime.run(self._graph(limit, first))
+
+    async def agraph(self, limit: int = 1000, *, first: int = 1) -> list[FlowNode]:
+        """Async version of `graph`."""
+        return await self._runtime.arun(self._graph(limit, first))
+
+    def _graph(self, limit: int, first: int) -> Protocol[list[FlowNode]]:
+        most, begin = whole(limit, "limit", 1, protocol.MOST_JOBS), whole(first, "first", 1, protocol.MOST_JOBS)
+        return graph(self._keys, self.id, begin, most)
+
     def _all(self, sight: FlowSight | None) -> list[Job[Any]]:
         return [self.job(number) for number in range(1, sight.jobs + 1)] if sight else []
 
@@ -164,6 +201,22 @@ class FlowRun:
 
 def _numbers(answer: Any) -> list[int]:
     return [number for one in answer for number in _numbers(one)] if isinstance(answer, list) else [answer]
+
+
+def page(found: Iterable[tuple[str, dict[str, FlowSight], int, bool]], limit: int) -> FlowPage:
+    """Return the newest flows of several queues: of each its name, its flows, and how much of it was searched."""
+    rows: list[FlowSummary] = []
+    searched, whole_of_it = 0, True
+    for queue, flows, looked, complete in found:
+        searched, whole_of_it = searched + looked, whole_of_it and complete
+        rows += [FlowSummary(id, queue, _enqueued(id), _status(sight)) for id, sight in flows.items()]
+    rows.sort(key=lambda row: row.id, reverse=True)  # an id begins with its time
+    return FlowPage(rows[:limit], searched, searched if whole_of_it else None)
+
+
+def _enqueued(id: str) -> datetime | None:
+    made = made_at(id)
+    return None if made is None else datetime.fromtimestamp(made / 1000, UTC)
 
 
 def _status(sight: FlowSight | None) -> FlowStatus:

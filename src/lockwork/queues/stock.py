@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from lockwork.config import Config
 from lockwork.durations import Duration, milliseconds, seconds
 from lockwork.errors import ConfigError
@@ -16,6 +18,20 @@ from lockwork.tasks.call import TaskCall
 from lockwork.validation import whole
 
 MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class StockSummary:
+    """One stock of a list: its name, the queue that it lives with, and its units by place."""
+
+    name: str
+    queue: str
+    status: StockStatus
+
+
+def stocks(prefix: str) -> Protocol[list[StockSummary]]:
+    """Find all stocks, and read their counts."""
+    return [StockSummary(name, queue, status) for queue, name, status in (yield from protocol.overview(prefix))]
 
 
 class Stock:

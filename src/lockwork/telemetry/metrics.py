@@ -22,7 +22,7 @@ _SECONDS: dict[Unit, int] = {"m": 60, "h": 3600}
 class Histogram:
     """How long something took, by buckets of 19 % each.
 
-    A worker measures about 1,000 jobs a second of each task; each of those stands for others when there are more. So
+    A worker process measures about 200 jobs a second of each task; when there are more, each stands for others. So
     `count` is near the number of jobs, but only the counts of a `Point` are exact.
     """
 

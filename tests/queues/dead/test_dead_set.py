@@ -13,7 +13,7 @@ import redis
 from rich.console import Console
 
 from lockwork import ConfigError, JobFailed, Lockwork, ServerRefused
-from lockwork.cli.dead import show_jobs
+from lockwork.cli.dead import jobs_report
 from lockwork.ids import new_ids
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import dead, enqueue, leases
@@ -84,7 +84,7 @@ async def test_the_same_for_a_task(alw: Lockwork) -> None:
     assert (await alw.queue().apeek(), await alw.queue().aclear(), await alw.aqueues()) == ([], 0, [])
 
 
-def test_jobs_with_options_of_their_own_are_found_too(lw: Lockwork) -> None:
+def test_jobs_with_their_own_options_are_found(lw: Lockwork) -> None:
     bury(lw, [b'1,1,,;["send",[1],{"b":2},{"tags":["news"],"timeout":3}]'])
     (job,) = lw.queue().dead.search(task="send").jobs
     assert (job.call.task, job.call.args, job.call.kwargs, job.call.problem) == ("send", [1], {"b": 2}, None)
@@ -109,7 +109,7 @@ def test_a_retried_job_that_was_dead_has_no_old_outcome(lw: Lockwork) -> None:
     assert lw.job(id).state() == "ready"
 
 
-def test_a_deleted_job_says_how_it_ended_as_long_as_results_are_kept(lw: Lockwork) -> None:
+def test_a_deleted_job_keeps_its_outcome_as_long_as_results(lw: Lockwork) -> None:
     (id,) = bury(lw, calls("send", 1))
     assert lw.queue().dead.delete(id)
     with pytest.raises(JobFailed, match="ValueError: no"):
@@ -156,7 +156,7 @@ def test_corrupt_records_and_errors_are_shown(lw: Lockwork, admin: redis.Redis) 
     assert all(job.call.problem or job.call.cut for job in page.jobs if job.id not in good)
     assert sum(group.count for group in found.groups()) == len(page.jobs)
     out = io.StringIO()
-    show_jobs({"default": page}, Console(file=out, width=80))
+    Console(file=out, width=80).print(*jobs_report({"default": page}).body)
     assert "\x1b" not in out.getvalue()
     assert not found.retry("lost")
     assert found.delete("lost")

@@ -137,7 +137,7 @@ def check(plans: list[Plan], calls: list[list[int]], contexts: list[Context], en
 
 @settings(max_examples=150)
 @given(plans=PLANS, work=st.integers(0, 6), linger=st.sampled_from([0.0, 0.001]))
-def test_each_job_is_told_its_own_end(plans: list[Plan], work: int, linger: float) -> None:
+def test_each_caller_receives_the_outcome_of_its_own_job(plans: list[Plan], work: int, linger: float) -> None:
     asyncio.run(run(plans, Batcher, work, linger))
 
 

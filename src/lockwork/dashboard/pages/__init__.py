@@ -20,6 +20,7 @@ PAGES: tuple[Page, ...] = (
     queues.PAGE,
     queue.PAGE,
     workers.PAGE,
+    workers.ONE,
     schedules.PAGE,
     locks.PAGE,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from lockwork.dashboard.formats import short_id
 from lockwork.dashboard.page import Form, NotFound, Page, View
+from lockwork.dashboard.reading import known_queues
 from lockwork.schedules.schedule import Schedule, ScheduleStatus
 
 _SLOTS = 48
@@ -16,7 +17,7 @@ _SLOTS = 48
 
 async def read(view: View) -> dict[str, Any]:
     """Read the schedules of all queues."""
-    names = sorted({*await view.lw.aqueues(), *view.lw.registry.queues()})
+    names = await known_queues(view.lw)
     found = await asyncio.gather(*(view.lw.aschedules(name, count=_SLOTS) for name in names))
     now = datetime.now(UTC)
     rows = sorted((each for some in found for each in some), key=lambda each: (_next(each) or now, each.name))

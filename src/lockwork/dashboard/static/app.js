@@ -120,9 +120,71 @@
   function settled() {
     relateAll();
     count();
+    drawAll();
     content.dispatchEvent(new CustomEvent("lockwork:shown", { bubbles: true }));
   }
   document.addEventListener("htmx:after:swap", relateAll);
+
+  // charts: stacked bars, over which one drags to see the jobs of a stretch of time
+  function resolved(name) { // light-dark() is resolved only where it is used
+    const probe = document.createElement("i");
+    probe.hidden = true;
+    probe.style.color = `var(${name})`;
+    body.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  }
+  function draw(place) {
+    const data = JSON.parse(place.dataset.plot), colors = { done: "--b-done", retried: "--b-retrying", dead: "--b-dead" };
+    const sums = data.columns.map((_, from) => data.x.map((_, at) => data.columns.slice(from).reduce((sum, column) => sum + column[at], 0)));
+    const width = place.clientWidth, line = resolved("--line"), muted = resolved("--muted");
+    if (place.chart && place.chart.width === width && place.look === line) { place.chart.setData([data.x, ...sums]); place.data = data; return; }
+    place.chart?.destroy();
+    place.replaceChildren();
+    place.look = line;
+    place.data = data;
+    const font = "11px system-ui, sans-serif";
+    const say = (chart) => {
+      const at = chart.cursor.idx, words = place.data;
+      place.closest("section").querySelectorAll("[data-part]").forEach((part, number) => {
+        const column = words.columns[number];
+        part.textContent = (at == null ? column.reduce((sum, each) => sum + each, 0) : column[at]).toLocaleString();
+      });
+      const when = place.closest("section").querySelector("[data-when]");
+      when.textContent = at == null ? when.dataset.when : new Date(words.x[at] * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+    };
+    place.chart = new uPlot({
+      width, height: place.clientHeight, legend: { show: false }, padding: [8, 0, 0, 0],
+      cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
+      scales: { y: { range: (_, __, most) => [0, Math.max(1, most * 1.05)] }, x: { range: (_, least, most) => [least - data.seconds / 2, most + data.seconds / 2] } },
+      axes: [
+        { stroke: muted, font, grid: { show: false }, ticks: { show: false }, size: 24, space: 64, values: (_, marks) => marks.map((mark) => new Date(mark * 1000).toLocaleString([], data.seconds > 60 && data.x.length > 24 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" })) },
+        { stroke: muted, font, grid: { stroke: line, width: 1 }, ticks: { show: false }, size: 44, splits: (_, __, ___, most) => splits(most), values: (_, marks) => marks.map((mark) => mark.toLocaleString()) },
+      ],
+      series: [{}, ...data.names.map((name) => ({ fill: resolved(colors[name]), stroke: "transparent", width: 0, points: { show: false }, paths: uPlot.paths.bars({ size: [0.8, 48], radius: 0 }) }))],
+      hooks: {
+        setCursor: [say],
+        setSelect: [(chart) => {
+          if (chart.select.width < 4) return;
+          const from = chart.posToVal(chart.select.left, "x"), to = chart.posToVal(chart.select.left + chart.select.width, "x"), now = Date.now() / 1000;
+          const link = new URL(place.dataset.jobs, location.href);
+          link.searchParams.set("since", `${Math.max(1, Math.round(now - from))}s`);
+          link.searchParams.set("until", `${Math.max(0, Math.round(now - to))}s`);
+          location.href = link.href;
+        }],
+      },
+    }, [data.x, ...sums], place);
+    say(place.chart);
+  }
+  function splits(most) {
+    const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough)), step = Math.max(1, [1, 2, 5, 10].find((each) => each * power >= rough) * power);
+    return Array.from({ length: Math.floor(most / step) + 1 }, (_, at) => at * step);
+  }
+  const drawAll = () => { if (window.uPlot) document.querySelectorAll("[data-plot]").forEach(draw); };
+  addEventListener("resize", drawAll);
+  document.addEventListener("lockwork:theme", drawAll);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 
   // selection, for what is done to many
   function count() {
@@ -239,6 +301,7 @@
   relateAll();
   setInterval(relateAll, 1000);
   count();
+  drawAll();
   if (paused) show("paused", "Paused");
   open();
 })();

@@ -26,7 +26,7 @@ if where == 'running' then
   return {'running'}
 end
 local outcomes = {id, withdraw(id, record, 'c')}
-count_job(record, 'cancelled')
+count_job(record, 'c')
 flow_ended(id, record, 'c', '')
 carry_on(outcomes, window)
 conclude(outcomes, window)

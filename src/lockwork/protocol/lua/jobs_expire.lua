@@ -22,7 +22,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, 0, today, 'LIMIT', 0, 25
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = withdraw(id, record, 'x')
       flow_ended(id, record, 'c', '')
-      count_job(record, 'expired')
+      count_job(record, 'x')
     else
       redis.call('ZREM', expiry, id)
     end

@@ -83,7 +83,7 @@ for _, id in ipairs(ids) do
       outcomes[#outcomes + 1] = ending('c', tried == false and '' or tried or token, record)
       keep_ended(id, 'c', tried == false and '0' or token, record, session)
       forget_timelines({id})
-      count_job(record, 'cancelled')
+      count_job(record, 'c')
       cancelled = cancelled + 1
       if special then
         freed = freed + left(id, record, true) - 1
@@ -95,7 +95,7 @@ for _, id in ipairs(ids) do
       note_attempt(id, token, 'k', problem, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. problem
-      count_job(record, 'dead')
+      count_job(record, 'd')
       buried = buried + 1
       for _, part in ipairs({id, tried, string.sub(record, 1, HEAD), problem}) do reply[#reply + 1] = part end
       if special then

@@ -22,7 +22,7 @@ local marks = noted and redis.call('HMGET', job_notes, unpack(ids))
 local over, ended, outcomes, retried, again, successes = {}, {}, {}, {}, 0, 0
 local session, sample, sampled = string.match(run, '}:run:(.+)$'), {}, 2 * success_budget()
 local fits, put_off = rules[10] and allowance(), false
-local next_run, counts, last = runs_of(tasks), nil, 0
+local next_run, counts, last = string.gmatch(tasks, '(%S+) (%d+)'), nil, 0
 
 -- A result with a time of its own; what ends it is jobs_expire, as long as anybody works on this queue.
 local function keep(id, blob, time)
@@ -40,7 +40,10 @@ end
 for index, id in ipairs(ids) do
   local at = FIRST + (index - 1) * STRIDE
   local token, outcome, value, delay = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  while index > last do counts, last = next_run() end
+  while index > last do
+    local task, length = next_run()
+    counts, last = counts_of(task or OTHER), last + (length or math.huge)
+  end
   put_off = put_off or (fits and tokens[index] == token and not affords(id, token, outcome, marks and marks[index]))
   if put_off then
     reply[index] = -1
@@ -80,14 +83,14 @@ for index, id in ipairs(ids) do
         sample[#sample + 1] = token
       end
       if tried ~= '1' then retried[#retried + 1] = id end
-      counts.succeeded = counts.succeeded + 1
+      counts.s = (counts.s or 0) + 1
       successes = successes + 1
     elseif outcome == 'd' then
       bury(id, tried, value)
       note_attempt(id, token, failure, value, session)
       outcomes[#outcomes + 1] = id
       outcomes[#outcomes + 1] = 'f' .. value
-      counts.dead = counts.dead + 1
+      counts.d = (counts.d or 0) + 1
     elseif outcome == 'c' then
       ended[#ended + 1] = id
       outcomes[#outcomes + 1] = id
@@ -95,7 +98,7 @@ for index, id in ipairs(ids) do
       outcomes[#outcomes + 1] = ending('c', tried, record)
       keep_ended(id, 'c', token, record, session)
       retried[#retried + 1] = id
-      counts.cancelled = counts.cancelled + 1
+      counts.c = (counts.c or 0) + 1
     elseif outcome == 'z' then
       redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
       again = again + 1
@@ -103,7 +106,7 @@ for index, id in ipairs(ids) do
       redis.call('HSET', tries, id, tried)
       note_attempt(id, token, failure, value, session)
       redis.call('ZADD', due, math.floor(now / 1000) + delay, id)
-      counts.retried = counts.retried + 1
+      counts.r = (counts.r or 0) + 1
       again = again + 1
     elseif special == '*' then
       local record = redis.call('HGET', jobs, id)

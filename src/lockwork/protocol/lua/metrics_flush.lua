@@ -6,8 +6,9 @@
 -- Invariants: a call adds once
 -- include: now
 -- include: counts
-local minute, hour = now_in(minutes, 60, 60), now_in(hours, 3600, 168)
-if redis.call('HGET', minute.hash, '@' .. session) == number then return 0 end
+local minute, minute_hash = minute_now()
+local hour, hour_hash = hour_now()
+if redis.call('HGET', minute_hash, '@' .. session) == number then return 0 end
 
 local function merged(one, other)
   local sum, counts, list = 0, {}, {}
@@ -23,18 +24,21 @@ local function merged(one, other)
   return list
 end
 
+-- Returns whether it is the first of this task.
+local function add(hash, field, times)
+  local known = redis.call('HGET', hash, field)
+  local readable, old = pcall(cmsgpack.unpack, known or '')
+  if not known or not readable or type(old) ~= 'table' then old = {{}, {}} end
+  redis.call('HSET', hash, field, cmsgpack.pack({merged(old[1], times[1]), merged(old[2], times[2])}))
+  return not known
+end
+
 for at = FIRST, #ARGV, STRIDE do
   local task, times = ARGV[at], cmsgpack.unpack(ARGV[at + 1])
-  if task ~= OTHER and not has_name(task, hour.number) then task = OTHER end
-  for _, moment in ipairs({minute, hour}) do
-    local field = moment.number .. 'h' .. task
-    local known = redis.call('HGET', moment.hash, field)
-    local readable, old = pcall(cmsgpack.unpack, known or '')
-    if not known or not readable or type(old) ~= 'table' then old = {{}, {}} end
-    redis.call('HSET', moment.hash, field, cmsgpack.pack({merged(old[1], times[1]), merged(old[2], times[2])}))
-    if not known then redis.call('PEXPIRE', moment.hash, moment.lasts) end
-  end
+  if task ~= OTHER and not has_name(task, hour) then task = OTHER end
+  if add(hour_hash, hour .. 'h' .. task, times) then keep_period(hour_hash, 168 * 3600) end
+  add(minute_hash, minute .. 'h' .. task, times)
 end
-redis.call('HSET', minute.hash, '@' .. session, number)
-redis.call('PEXPIRE', minute.hash, minute.lasts)
+redis.call('HSET', minute_hash, '@' .. session, number)
+keep_period(minute_hash, 3600)
 return 1

@@ -1,18 +1,17 @@
 -- Reads counts and histograms of tasks for the last minutes or hours.
--- KEYS: minutes*2, hours*2, counted_tasks, stats
+-- KEYS: minutes*2, hours*2, counted_tasks
 -- ARGV: unit, count: number, last, after, only
 --   unit: m or h; last: the last minute or hour to read, '' for this one
 --   after: the last task of the call before, or ''; only: this task, or '' for all
 -- Reply: {now us, last, the last task or '' when no other is left, then per task: its name, {place, value, place, value, ...}}; a place
---   is 6 times the minute's, from the oldest, 0, and that of the letter in LETTERS
+--   is 6 times the minute's, from the oldest, 0, and that of the letter in ORDER
 -- include: now
--- include: counts
+local OTHER = '(other)' -- as in parts/counts.lua, which writes
 local ORDER = {'s', 'r', 'd', 'c', 'x', 'h'}
 local MOST = 7200 -- fields that one call reads
 local hashes, seconds, length = minutes, 60, 60
 if unit == 'h' then hashes, seconds, length = hours, 3600, 168 end
-local present = now_in(hashes, seconds, length).number
-last = tonumber(last) or present
+last = tonumber(last) or math.floor(now / (seconds * 1000000))
 local first = last - count + 1
 
 -- The tasks to read, in order: those that were counted in this time.

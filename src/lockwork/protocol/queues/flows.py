@@ -129,7 +129,11 @@ def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = N
     found = yield script_call("flow_look", queue, [flow, told], patience)
     if not found:
         return None
-    record: dict[str, Any] = msgspec.msgpack.decode(found[0])
+    return sight(msgspec.msgpack.decode(found[0]), msgspec.msgpack.decode(found[1]) if found[1] else None, found[2])
+
+
+def sight(record: dict[str, Any], answer: object = None, blob: bytes = b"") -> FlowSight:
+    """Return what the stored record of a flow says."""
     return FlowSight(
         "running" if record["state"] == "storing" else record["state"],
         record["jobs"],
@@ -140,8 +144,8 @@ def look(queue: QueueKeys, flow: str, told: str = "", patience: float | None = N
         record["stopped"],
         record["compensated"],
         record["uncompensated"],
-        msgspec.msgpack.decode(found[1]) if found[1] else None,
-        found[2],
+        answer,
+        blob,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Literal, NamedTuple
 
 from lockwork.protocol import messages
@@ -171,15 +170,19 @@ def settle(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_m
 def settle_some(queue: QueueKeys, session: str, outcomes: Sequence[Outcome], window_ms: int) -> Protocol[list[bool]]:
     """Make one call, which settles the first deliveries, as many as one call can take, and answers for those."""
     args: list[Argument] = [window_ms, ""]
-    tasks: list[str] = []
+    runs: list[tuple[str, int]] = []
+    task: str | None = None
     size = 0
     for outcome in outcomes:
         size += len(outcome.value)
         if size > CALL_BYTES and len(args) > 2:
             break
-        tasks.append(outcome.task)
+        if outcome.task != task:
+            task = outcome.task
+            runs.append((task, len(args)))
         args += (outcome.id, outcome.token, outcome.kind, outcome.value, outcome.delay_ms)
-    args[1] = " ".join([f"{task or OTHER} {len([*jobs])}" for task, jobs in groupby(tasks)])
+    ends = [*(at for _, at in runs[1:]), len(args)]
+    args[1] = " ".join([f"{task or OTHER} {(end - at) // 5}" for (task, at), end in zip(runs, ends, strict=True)])
     reply: list[int] = yield script_call("jobs_settle", queue, args, run=queue.run(session))
     # those that the server left for another call are the last ones
     return [done == 1 for done in reply if done >= 0]

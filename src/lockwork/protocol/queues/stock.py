@@ -238,8 +238,8 @@ def overview(prefix: str) -> Protocol[list[tuple[str, str, StockStatus]]]:
             reply = yield script_call("stock_counts", [keys.stock(name).stock for name in some])
             for name, counts in zip(some, reply, strict=True):
                 if counts[0] is not None:
-                    total, sold, held = map(int, counts)
-                    status.append((queue, name, StockStatus(total, total - sold - held, held, sold, 0)))
+                    total, sold, held, expired = map(int, counts)
+                    status.append((queue, name, StockStatus(total, total - sold - held, held, sold, expired)))
     return status
 
 

@@ -20,7 +20,7 @@ log: Log = Log("lockwork.worker")
 
 PERIOD = 5.0
 """Seconds between two flushes: what a process has gathered since the last is lost if it is killed."""
-_SAMPLED = 5_000
+_SAMPLED = 1_000
 """Jobs of one task in a period beyond which only every second is measured, then every third, and so on."""
 _PATIENCE = 1.0
 

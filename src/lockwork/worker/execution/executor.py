@@ -175,10 +175,12 @@ class Executor:
                     if isinstance(error, asyncio.CancelledError):
                         raise
                     return
+                seconds = perf_counter() - began
                 end = self._outcomes.raised(job, wanted, context, options)
             else:
-                end = self._outcomes.returned(job, task.name, value, options, perf_counter() - began)
-            self._measured(job, task.name, perf_counter() - began)
+                seconds = perf_counter() - began
+                end = self._outcomes.returned(job, task.name, value, options, seconds)
+            self._measured(job, task.name, seconds)
             if slot.task is not None and slot.task.cancelling() and not self.giving_back:
                 await self._forgive(slot.task)
             if watched and end is not None:

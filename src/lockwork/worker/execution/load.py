@@ -16,7 +16,7 @@ _SIZE = 10_000
 
 
 async def report_load(slots: WorkerSlots, reporter: Reporter) -> None:
-    """Report every 2 s, until cancelled."""
+    """ProcessReport every 2 s, until cancelled."""
     loop = asyncio.get_running_loop()
     lag, due = 0.0, loop.time()
     while True:

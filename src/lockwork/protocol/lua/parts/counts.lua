@@ -6,31 +6,21 @@
 -- KEYS: stats, minutes*2, hours*2, counted_tasks
 -- include: now
 local MOST_TASKS, OTHER = 200, '(other)'
-local LETTERS = {succeeded = 's', retried = 'r', dead = 'd', cancelled = 'c', expired = 'x'}
-local counted = {} -- by task
+local NAMES = {s = 'succeeded', r = 'retried', d = 'dead', c = 'cancelled', x = 'expired'}
+local counted = {} -- by task, then by letter
 
 -- The counts of one task, to be added to.
 local function counts_of(task)
   local found = counted[task]
   if not found then
-    found = {succeeded = 0, retried = 0, dead = 0, cancelled = 0, expired = 0}
+    found = {}
     counted[task] = found
   end
   return found
 end
 
--- Returns a function that returns the counts of the next task of `TASK JOBS TASK JOBS ...`, and the place of its last job.
-local function runs_of(tasks)
-  local next_run, last = string.gmatch(tasks, '(%S+) (%d+)'), 0
-  return function()
-    local task, length = next_run()
-    last = last + (length or math.huge)
-    return counts_of(task or OTHER), last
-  end
-end
-
 -- Count one job, under the task that its record names.
-local function count_job(record, name)
+local function count_job(record, letter)
   local task = string.match(record, '^[^;]*;%["([^"\\%c ]+)"')
   if not task then
     -- a name with signs that JSON escapes
@@ -39,25 +29,24 @@ local function count_job(record, name)
     task = readable and type(call) == 'table' and call[1]
   end
   local counts = counts_of(type(task) == 'string' and task ~= '' and task or OTHER)
-  counts[name] = counts[name] + 1
+  counts[letter] = (counts[letter] or 0) + 1
 end
 
--- A minute or an hour: its number and hash, and the ms for which that lasts. `length`: of a period.
-local function now_in(hashes, seconds, length)
-  local number = math.floor(now / (seconds * 1000000))
-  local period = math.floor(number / length)
-  return {
-    number = number,
-    hash = hashes[1 + period % 2],
-    lasts = math.ceil((period + 2) * length * seconds * 1000 - now / 1000),
-  }
+-- The number of the minute or hour, and its hash.
+local function minute_now()
+  local number = math.floor(now / 60000000)
+  return number, minutes[1 + math.floor(number / 60) % 2]
 end
 
--- Returns whether it is the first of this task.
-local function add_count(moment, letter, task, count)
-  if redis.pcall('HINCRBY', moment.hash, moment.number .. letter .. task, count) ~= count then return false end
-  redis.call('PEXPIRE', moment.hash, moment.lasts)
-  return true
+local function hour_now()
+  local number = math.floor(now / 3600000000)
+  return number, hours[1 + math.floor(number / 168) % 2]
+end
+
+-- Let the hash of a minute or hour last. `seconds`: of a period.
+local function keep_period(hash, seconds)
+  local ends = (math.floor(now / (seconds * 1000000)) + 2) * seconds * 1000
+  redis.call('PEXPIRE', hash, math.ceil(ends - now / 1000))
 end
 
 -- Whether a task may be counted by its name, in this hour.
@@ -82,25 +71,24 @@ end
 
 -- Write what was counted. `conclude` does that.
 local function write_counts()
-  if not next(counted) then return end
-  local minute, hour = now_in(minutes, 60, 60), now_in(hours, 3600, 168)
-  local totals = {}
+  local minute, minute_hash = minute_now()
+  local hour, hour_hash = hour_now()
   for task, counts in pairs(counted) do
-    for name, count in pairs(counts) do
-      if count > 0 then
-        totals[name] = (totals[name] or 0) + count
-        local letter = LETTERS[name]
-        if add_count(hour, letter, task, count) and task ~= OTHER and not has_name(task, hour.number) then
-          redis.call('HDEL', hour.hash, hour.number .. letter .. task)
-          task = OTHER
-          add_count(hour, letter, task, count)
+    for letter, count in pairs(counts) do
+      redis.call('HINCRBY', stats, NAMES[letter], count)
+      if letter == 'r' or letter == 'd' then redis.call('HINCRBY', stats, 'failed', count) end
+      local name = letter .. task
+      if redis.pcall('HINCRBY', hour_hash, hour .. name, count) == count then
+        -- the first of this task
+        if task ~= OTHER and not has_name(task, hour) then
+          redis.call('HDEL', hour_hash, hour .. name)
+          name = letter .. OTHER
+          redis.call('HINCRBY', hour_hash, hour .. name, count)
         end
-        add_count(minute, letter, task, count)
+        keep_period(hour_hash, 168 * 3600)
       end
+      if redis.pcall('HINCRBY', minute_hash, minute .. name, count) == count then keep_period(minute_hash, 3600) end
     end
   end
   counted = {}
-  local failed = (totals.retried or 0) + (totals.dead or 0)
-  if failed > 0 then totals.failed = failed end
-  for name, count in pairs(totals) do redis.call('HINCRBY', stats, name, count) end
 end

@@ -1,0 +1,195 @@
+"""`lockwork flows`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+from rich.tree import Tree
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.completion import queue_names
+from lockwork.cli.help import Command
+from lockwork.cli.names import unknown
+from lockwork.cli.options import names_the_app, opened, partitions_option
+from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.table import Column, Listing, facts
+from lockwork.cli.text import ago, printable, state
+from lockwork.errors import ConfigError
+from lockwork.flows.runs import FlowPage, FlowRun, FlowStatus, FlowSummary
+from lockwork.protocol.queues.flow_graph import FlowNode
+from lockwork.validation import several
+
+_COLUMNS = (
+    Column("flow"),
+    Column("queue"),
+    Column("state"),
+    Column("jobs", right=True),
+    Column("ended", right=True),
+    Column("failed", right=True),
+    Column("cancelled", right=True, least=100),
+    Column("enqueued ago", right=True),
+)
+SHOWN = 200
+"""Jobs of a flow that a tree shows."""
+_NAMED = 50
+"""Jobs whose task is looked up in history."""
+_ACTIONS = ("cancel",)
+
+
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork flows": "The newest flows of all queues.",
+        "lockwork flows -q orders --limit 10": "Those of one queue.",
+        "lockwork flows 0NnhHJ0kVzCPa1Gg": "One flow: its jobs, and which of them wait for which.",
+        "lockwork flows 0NnhHJ0kVzCPa1Gg cancel": "Cancel what has not ended.",
+    },
+)
+@click.option("--queue", "-q", shell_complete=queue_names, help="The queue of the flow. [default: all of them]")
+@partitions_option
+@reports
+@names_the_app
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1), help="At most so many flows.")
+@click.argument("id", required=False)
+@click.argument("action", required=False, type=click.Choice(_ACTIONS))
+def flows(
+    *,
+    queue: str | None,
+    partitions: int | None,
+    output: Output,
+    url: str | None,
+    prefix: str,
+    limit: int,
+    id: str | None,
+    action: str | None,
+) -> None:
+    """Show flows, or one flow and its jobs as a tree; cancel it.
+
+    In the tree, a job is under the last one that it waits for; the others are named behind it.
+    """
+    with opened(url, prefix, queue, partitions, looks=True) as lw:
+        if id is None:
+            output.show(lambda: _list_report(lw.flows(queue, limit=limit)))
+            return
+        run = _found(lw, id, queue)
+        if action == "cancel" and not run.cancel():
+            raise ConfigError(f"flow {id} has ended: it cannot be cancelled")
+        output.show(lambda: _flow_report(lw, run))
+
+
+def _found(lw: Lockwork, id: str, queue: str | None) -> FlowRun:
+    names = lw.queues() if queue is None else [each.name for each in lw.queue(queue).partitions]
+    for name in names:
+        run = lw.flow(id=id, queue=name)
+        if run.inspect().state != "unknown":
+            return run
+    raise unknown("flow", id, [each.id for each in lw.flows(queue).flows], ids=True)
+
+
+def _list_report(page: FlowPage) -> Report:
+    rows = [_row(each) for each in page.flows]
+    body: list[RenderableType] = [Listing(_COLUMNS, rows, empty="no flow is on this server")]
+    if page.total is None:
+        body.append(Text(f"{page.searched:,} entries were searched, and there are more: name a --queue", style="dim"))
+    document = {"flows": [_document(each) for each in page.flows], "searched": page.searched, "total": page.total}
+    return Report(document, body)
+
+
+def _row(each: FlowSummary) -> list[str | Text]:
+    status = each.status
+    counts = (status.jobs, status.ended, status.failed, status.cancelled)
+    columns = [f"{count:,}" for count in counts]
+    return [printable(each.id), printable(each.queue), state(status.state), *columns, ago(each.enqueued)]
+
+
+def _document(each: FlowSummary) -> dict[str, Any]:
+    return {"id": each.id, "queue": each.queue, "enqueued": each.enqueued, **_counts(each.status)}
+
+
+def _counts(status: FlowStatus) -> dict[str, Any]:
+    return {name: getattr(status, name) for name in ("state", *_COUNTS)}
+
+
+_COUNTS = ("jobs", "succeeded", "failed", "cancelled", "compensated", "uncompensated")
+
+
+def _flow_report(lw: Lockwork, run: FlowRun) -> Report:
+    status = run.inspect()
+    nodes = graph(lw, run.id, run.queue)
+    counts = [f"{getattr(status, name):,} {name}" for name in _COUNTS[1:] if getattr(status, name)]
+    rows: list[tuple[str, str | Text]] = [
+        ("flow", run.id),
+        ("queue", printable(run.queue)),
+        ("state", state(status.state)),
+        ("jobs", ", ".join([f"{status.jobs:,}", *counts])),
+    ]
+    body: list[RenderableType] = [facts(rows), tree(nodes)]
+    if status.jobs > len(nodes):
+        body.append(Text(f"and {several(status.jobs - len(nodes), 'more job', 'more jobs')}", style="dim"))
+    return Report({"id": run.id, "queue": run.queue, **_counts(status), "graph": nodes}, body)
+
+
+def graph(lw: Lockwork, id: str, queue: str) -> list[FlowNode]:
+    """Read the first jobs of a flow; history knows the tasks of those that have ended."""
+    nodes = lw.flow(id=id, queue=queue).graph(SHOWN)
+    unnamed = [at for at, node in enumerate(nodes) if node.task is None][:_NAMED]
+    for at in unnamed:
+        nodes[at] = replace(nodes[at], task=lw.job(nodes[at].id, queue).inspect().task)
+    return nodes
+
+
+def tree(nodes: Sequence[FlowNode], marked: str = "") -> RenderableType:
+    """Return the jobs of a flow as a tree, each under the last one that it waits for; `marked` is the id of one."""
+    drawing = _Drawing(nodes, marked)
+    top = Tree("", hide_root=True, guide_style="color(244)")
+    for node in nodes:
+        if not drawing.parents[node.number]:
+            drawing.add(top, node)
+    return top
+
+
+@dataclass
+class _Drawing:
+    """The tree while it is drawn."""
+
+    nodes: Sequence[FlowNode]
+    marked: str
+
+    def __post_init__(self) -> None:
+        self._by_number = {node.number: node for node in self.nodes}
+        self.parents: defaultdict[int, list[int]] = defaultdict(list)
+        for node in self.nodes:
+            for child in node.children:
+                self.parents[child].append(node.number)
+
+    def add(self, top: Tree, first: FlowNode) -> None:
+        """Add a job and those under it, without recursion: a chain may be long."""
+        left = [(top, first)]
+        while left:
+            place, node = left.pop()
+            branch = place.add(self._label(node))
+            under = [
+                self._by_number[child]
+                for child in node.children
+                if child in self._by_number and self.parents[child][-1] == node.number
+            ]
+            left += [(branch, each) for each in under]
+
+    def _label(self, node: FlowNode) -> Text:
+        text = Text(f"{node.number} ")
+        text.append(printable(node.task or "?"), style="bold")
+        text.append("  ")
+        text.append_text(state(node.state))
+        others = self.parents[node.number][:-1]
+        if others:
+            shown = ", ".join(map(str, others[:5])) + (", ..." if len(others) > 5 else "")
+            text.append(f"  also after {shown}", style="color(244)")
+        if node.id == self.marked:
+            text.append("  <- this job")
+        return text

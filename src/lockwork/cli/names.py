@@ -1,0 +1,66 @@
+"""Names as people type them: a mistyped one is an error that suggests the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import click
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.text import printable
+from lockwork.errors import ConfigError
+from lockwork.protocol.keys import base_queue, partition_number
+from lockwork.queues.limits import QueueLimits
+
+_ID_CUTOFF = 0.8
+"""How alike ids must be: those of one day begin alike."""
+
+
+def unknown(what: str, name: str, known: Iterable[str], *, ids: bool = False) -> ConfigError:
+    """Return the error for a name that does not exist, with the closest of those that do; of `ids` only a close one."""
+    names = sorted(known)
+    said = f"no {what} {printable(name)} exists"
+    if ids and not get_close_matches(name, names, 1, _ID_CUTOFF):
+        return ConfigError(said)
+    return ConfigError(f"{said}: {hint(name, names)}")
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Suggest the closest of these names, or say which there are."""
+    names = sorted(known)
+    close = get_close_matches(name, names, 1)
+    if close:
+        return f"did you mean {printable(close[0])}?"
+    return f"there are {_some(names)}" if names else "there is none"
+
+
+def check_queue(lw: Lockwork, name: str, *, looks: bool, create: bool | None = None) -> None:
+    """Raise ConfigError for a queue that does not exist, unless `create`, and if only partitions of it exist, unless
+    the command only `looks`: then print a warning. `create` is None for commands that cannot create a queue.
+    """
+    if _exists(lw, name):
+        return
+    names = lw.queues()
+    found = sorted((each for each in names if each != name and base_queue(each) == name), key=partition_number)
+    if found:
+        said = f"queue {printable(name)} has partitions ({_some(found)}): name one, or give --partitions N"
+        if not looks:
+            raise ConfigError(said)
+        click.echo(said, err=True)
+    elif not create:
+        known = sorted({base_queue(each) for each in names})
+        close = get_close_matches(name, {*names, *known}, 1)
+        last = " (--create: it shall exist)" if create is not None else ""
+        raise ConfigError(f"no queue {printable(name)} exists: {hint(name, close or known)}{last}")
+
+
+def _exists(lw: Lockwork, name: str) -> bool:
+    """Return True if a queue ever had a job, has limits, is paused, or is served by a worker."""
+    queue = lw.queue(name)
+    status, limits = queue.status(), queue.limits()
+    return bool(status.enqueued or status.paused or limits != QueueLimits(None, None, None) or queue.workers())
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(map(printable, names[:3])) + (", ..." if len(names) > 3 else "")

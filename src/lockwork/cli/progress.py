@@ -1,0 +1,46 @@
+"""A progress bar for what takes over a second, on standard error, and only on a terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lockwork.cli.report import console
+from lockwork.errors import LockworkError
+
+_PATIENCE = 1.0
+"""Seconds before the bar appears."""
+_PAUSE = 0.25
+
+
+@contextmanager
+def progress(title: str, total: int, done: Callable[[], int]) -> Iterator[None]:
+    """Show a bar while the block runs; `done` says how many of `total` are done, and is called on another thread."""
+    out = console(stderr=True)
+    if not out.is_terminal:
+        yield
+        return
+    over = threading.Event()
+    thread = threading.Thread(target=_follow, args=(over, title, total, done), name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _follow(over: threading.Event, title: str, total: int, done: Callable[[], int]) -> None:
+    if over.wait(_PATIENCE):
+        return
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        while not over.wait(_PAUSE):
+            try:
+                bar.update(task, completed=max(0, min(total, done())))
+            except LockworkError:
+                continue  # the block itself meets the error, and says it

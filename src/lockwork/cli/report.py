@@ -1,0 +1,138 @@
+"""What a command shows: tables for people, one JSON document for programs, once or until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from lockwork.errors import ServerUnavailable
+
+F = TypeVar("F", bound=Callable[..., object])
+_WIDTH = 160
+"""Columns where there is no terminal, such as in a file or a pipe, unless COLUMNS says more or less."""
+_HEIGHT = 1000
+_SHORTEST = 0.1
+"""Seconds between two calls of --watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one call found: the document for programs, and for people lines of text and tables."""
+
+    document: Mapping[str, Any]
+    body: Sequence[RenderableType]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How the user wants it: --json, --watch."""
+
+    as_json: bool = False
+    watch: float | None = None
+
+    def show(self, make: Callable[[], Report]) -> None:
+        """Make a report and print it; with --watch, again and again until Ctrl-C."""
+        if self.watch is None:
+            self._print(make())
+        elif self.as_json or not sys.stdout.isatty():
+            while True:
+                self._print(make())
+                sys.stdout.flush()
+                time.sleep(self.watch)
+        else:
+            self._redraw(make, self.watch)
+
+    def _print(self, report: Report) -> None:
+        if self.as_json:
+            click.echo(document(report.document, indent=2 if self.watch is None else None))
+            return
+        out = console()
+        if out.is_terminal:
+            out.print(*map(line, report.body), sep="\n")
+            return
+        with out.capture() as captured:
+            out.print(*map(line, report.body), sep="\n")
+        for text in captured.get().splitlines():
+            click.echo(text.rstrip())  # tables pad their lines
+
+    def _redraw(self, make: Callable[[], Report], pause: float) -> None:
+        out = console()
+        shown: list[RenderableType] = list(map(line, make().body))
+        try:
+            with Live(console=out, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
+                problem = ""
+                while True:
+                    clock = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
+                    head = Text(f"every {pause:g} s, Ctrl-C ends    {clock}", style="dim")
+                    warning = [Text(problem, style="color(160)")] if problem else []
+                    live.update(Group(head, *warning, *shown), refresh=True)
+                    time.sleep(pause)
+                    try:
+                        shown, problem = list(map(line, make().body)), ""
+                    except ServerUnavailable as error:
+                        problem = f"{error}: the figures are old"
+        finally:
+            out.print(*shown, sep="\n")  # so that the last state is seen after the end, too
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that is wide where there is no terminal; rich follows NO_COLOR, TERM and COLUMNS."""
+    found = Console(highlight=False, markup=False, emoji=False, stderr=stderr)
+    if not found.is_terminal and "COLUMNS" not in os.environ:
+        found.size = ConsoleDimensions(_WIDTH, _HEIGHT)
+    return found
+
+
+def line(part: RenderableType) -> RenderableType:
+    """Return a text as it is, without markup."""
+    return Text(part) if isinstance(part, str) else part
+
+
+def document(value: Any, *, indent: int | None = 2) -> str:
+    """Return JSON: times are ISO 8601 texts, durations seconds, and an unknown value is null."""
+    return json.dumps(msgspec.to_builtins(value, str_keys=True), indent=indent)
+
+
+class _Pause(click.ParamType[float]):
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            pause = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        if not _SHORTEST <= pause <= 86_400:
+            self.fail(f"the pause must be {_SHORTEST} s to a day, not {value}", param, ctx)
+        return pause
+
+
+def reports(command: F) -> F:
+    """Give a command --json and --watch; it receives them as its argument `output`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+    @click.option(
+        "--watch",
+        is_flag=False,
+        flag_value=2.0,
+        type=_Pause(),
+        metavar="[SECONDS]",
+        help="Show it again every 2 s, or as often as you say, until Ctrl-C.",
+    )
+    @wraps(command)
+    def wrapped(*args: Any, as_json: bool, watch: float | None, **given: Any) -> object:
+        return command(*args, output=Output(as_json, watch), **given)
+
+    return wrapped  # type: ignore[return-value]  # click calls it by name

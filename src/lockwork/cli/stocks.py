@@ -1,0 +1,55 @@
+"""`lockwork stocks`."""
+
+from __future__ import annotations
+
+import click
+
+from lockwork.app.lockwork import Lockwork
+from lockwork.cli.help import Command
+from lockwork.cli.names import unknown
+from lockwork.cli.options import connected, names_the_app
+from lockwork.cli.report import Output, Report, reports
+from lockwork.cli.table import Column, Listing
+from lockwork.cli.text import printable
+
+_COLUMNS = (
+    Column("stock"),
+    Column("queue"),
+    Column("total", right=True),
+    Column("available", right=True),
+    Column("reserved", right=True),
+    Column("sold", right=True),
+    Column("expired", right=True),
+)
+
+
+@click.command(
+    cls=Command,
+    examples={
+        "lockwork stocks": "All stocks: what is sold, reserved and left.",
+        "lockwork stocks phones --watch 1": "One of them, every second.",
+    },
+)
+@reports
+@names_the_app
+@click.argument("name", required=False)
+def stocks(*, output: Output, url: str | None, prefix: str, name: str | None) -> None:
+    """Show stocks and their units by place.
+
+    `expired` counts the reservations that ran out. The units of one that has just run out may still count as reserved.
+    """
+    with connected(url, prefix) as lw:
+        output.show(lambda: _report(lw, name))
+
+
+def _report(lw: Lockwork, name: str | None) -> Report:
+    found = lw.stocks()
+    shown = [each for each in found if name in (None, each.name)]
+    if name is not None and not shown:
+        raise unknown("stock", name, {each.name for each in found})
+    rows = []
+    for each in shown:
+        units = each.status
+        counts = (units.total, units.available, units.reserved, units.sold, units.expired)
+        rows.append([printable(each.name), printable(each.queue), *(f"{count:,}" for count in counts)])
+    return Report({"stocks": shown}, [Listing(_COLUMNS, rows, empty="no stock is on this server")])

@@ -1,0 +1,107 @@
+"""How values read on a screen: names, durations, times, sizes, states."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from math import ceil
+from typing import Any
+
+from rich.text import Text
+
+STYLES: dict[str, str] = {
+    "running": "color(33)",
+    "busy": "color(33)",
+    "succeeded": "color(28)",
+    "open": "color(28)",
+    "retrying": "color(166)",
+    "paused": "color(166)",
+    "quiet": "color(166)",
+    "stopping": "color(166)",
+    "warning": "color(166)",
+    "dead": "color(160)",
+    "failed": "color(160)",
+    "lost": "color(160)",
+    "serious": "color(160)",
+    "scheduled": "color(244)",
+    "blocked": "color(244)",
+    "cancelled": "color(244)",
+    "expired": "color(244)",
+    "unknown": "color(244)",
+}
+"""Colors that are legible on black and on white; the word always stands beside them."""
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+def printable(text: str) -> str:
+    """Replace whatever would steer the terminal: anybody may write to the server."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def time_left(seconds: float) -> str:
+    """The time until an end, as people read it: 0 only when it is over."""
+    return lasting(ceil(round(seconds * 1000) / 100) / 10)
+
+
+def lasting(seconds: float) -> str:
+    """A duration as people read it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} m" if minutes < 2880 else f"{minutes // 1440} d"
+
+
+def brief(seconds: float | None) -> str:
+    """A measured duration, with milliseconds below one second; empty if it is not known."""
+    if seconds is None:
+        return ""
+    return f"{seconds * 1000:.0f} ms" if 0 <= seconds < 0.9995 else lasting(max(0.0, seconds))
+
+
+def ago(then: datetime | None, now: datetime | None = None) -> str:
+    """How long ago a time was; empty if it is not known."""
+    return "" if then is None else lasting(max(0.0, ((now or datetime.now(UTC)) - then).total_seconds()))
+
+
+def until(then: datetime | None, now: datetime | None = None) -> str:
+    """How long from now a time is: "in 5.0 s", or "now"."""
+    if then is None:
+        return ""
+    seconds = (then - (now or datetime.now(UTC))).total_seconds()
+    return f"in {time_left(seconds)}" if seconds > 0 else "now"
+
+
+def moment(then: datetime | None) -> str:
+    """A time of day in the zone of this machine; empty if it is not known."""
+    return "" if then is None else then.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def sized(bytes: int | None) -> str:
+    """A number of bytes: "1.2 kB"; empty if it is not known."""
+    if bytes is None:
+        return ""
+    number, unit = float(bytes), 0
+    while number >= 999.95 and unit < len(_SIZES) - 1:
+        number, unit = number / 1000, unit + 1
+    return f"{number:.1f} {_SIZES[unit]}" if unit else f"{bytes} B"
+
+
+def value(given: Any) -> str:
+    """A value of a job as JSON, in one line."""
+    return printable(json.dumps(given, ensure_ascii=False, default=str))
+
+
+def arguments(args: Any, kwargs: Any) -> str:
+    """The arguments of a call as JSON, separated by commas; "..." where they were not read."""
+    if args is None and kwargs is None:
+        return "..."
+    return ", ".join(
+        [*(value(each) for each in args or ()), *(f"{printable(k)}={value(v)}" for k, v in (kwargs or {}).items())]
+    )
+
+
+def state(word: str, said: str = "") -> Text:
+    """A state in its color; `said` replaces the word, and the color stays."""
+    return Text(said or word, style=STYLES.get(word, ""))

@@ -1,0 +1,177 @@
+"""The screen of `lockwork top`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widgets import DataTable, Footer, Sparkline, Static
+
+from lockwork.cli.jobs import place, ran
+from lockwork.cli.text import arguments, lasting, printable, state
+from lockwork.cli.top import Screen, Watcher
+from lockwork.errors import LockworkError
+from lockwork.protocol.locks.overview import LockSnapshot, read
+
+_COLUMNS: dict[str, Sequence[str]] = {
+    "queues": ("queue", "state", "ready", "running", "scheduled", "dead", "done/s", "failed/s", "workers"),
+    "running": ("job", "queue", "task", "for", "worker", "arguments"),
+    "workers": ("worker", "runs", "lease left"),
+    "locks": ("lock", "holder", "for", "waiters"),
+}
+_LONGEST = 60
+"""Characters of arguments that are shown."""
+
+
+class Top(App[None]):
+    """Queues above, running jobs below them, workers and locks at the bottom."""
+
+    CSS = """
+    #head { height: 1; padding: 0 1; }
+    #rates { height: 2; margin: 0 1; }
+    Vertical { border-top: solid $primary; border-title-style: bold; padding: 0 1; height: 1fr; }
+    Horizontal { height: 1fr; }
+    DataTable { height: 1fr; scrollbar-size-horizontal: 0; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape", "quit", "Quit"),
+        Binding("p", "pause", "Pause"),
+        Binding("tab", "app.focus_next", "Next table"),
+    ]
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, watcher: Watcher, every: float) -> None:
+        super().__init__()
+        self._watcher = watcher
+        self._every = every
+        self._paused = False
+        self._looking = False
+
+    def compose(self) -> ComposeResult:
+        """Lay out the screen."""
+        yield Static(id="head")
+        yield Sparkline([0.0], id="rates")
+        yield self._section("queues")
+        yield self._section("running")
+        with Horizontal():
+            yield self._section("workers")
+            yield self._section("locks")
+        yield Footer()
+
+    def _section(self, name: str) -> Vertical:
+        table: DataTable[Text] = DataTable(id=name, cursor_type="row", zebra_stripes=False)
+        for column in _COLUMNS[name]:
+            table.add_column(column, key=column)
+        section = Vertical(table)
+        section.border_title = "running jobs" if name == "running" else name
+        return section
+
+    def on_mount(self) -> None:
+        """Look at once, and then regularly."""
+        self.set_interval(self._every, self._look)
+        self._look()
+
+    def action_pause(self) -> None:
+        """Stop looking, or go on."""
+        self._paused = not self._paused
+        self._look()
+
+    def _look(self) -> None:
+        if self._paused:
+            self.query_one("#head", Static).update(state("paused", "paused: p goes on"))
+        elif not self._looking:
+            self._looking = True
+            self.run_worker(self._read, thread=True)  # a slow server must not stop the keys
+
+    def _read(self) -> None:
+        try:
+            found = self._watcher.look()
+        except LockworkError as error:
+            self.call_from_thread(self._show_problem, str(error))
+        else:
+            self.call_from_thread(self._show, found)
+
+    def _show_problem(self, said: str) -> None:
+        self._looking = False
+        self.query_one("#head", Static).update(state("serious", printable(f"the figures are old: {said}")))
+
+    def _show(self, view: Screen) -> None:
+        self._looking = False
+        head = Text.assemble(
+            (f"{view.rates[-1]:,.1f} jobs/s", "bold"),
+            f"   ready {view.total('ready'):,}   running {view.total('running'):,}"
+            f"   scheduled {view.total('scheduled'):,}   ",
+            state("dead", f"dead {view.total('dead'):,}") if view.total("dead") else "dead 0",
+        )
+        self.query_one("#head", Static).update(head)
+        self.query_one("#rates", Sparkline).data = list(view.rates)
+        self._fill("queues", _queues(view))
+        self._fill("running", _running(view))
+        self._fill("workers", _workers(view))
+        self._fill("locks", map(_lock, view.locks.locks))
+        deadlocks = len(view.locks.deadlocks)
+        section = self.query_one("#locks").parent
+        if isinstance(section, Vertical):
+            section.border_title = f"locks, {deadlocks} DEADLOCKED" if deadlocks else "locks"
+
+    def _fill(self, name: str, rows: Iterable[Sequence[str | Text]]) -> None:
+        table = self.query_one(f"#{name}", DataTable)
+        row, scroll = table.cursor_row, table.scroll_y
+        table.clear()
+        for cells in rows:
+            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
+        table.move_cursor(row=min(row, max(0, table.row_count - 1)), animate=False)
+        table.scroll_to(y=scroll, animate=False)
+
+
+def _queues(view: Screen) -> Iterable[Sequence[str | Text]]:
+    for line in view.queues:
+        status = line.status
+        unserved = status.ready and not line.workers
+        yield [
+            printable(line.name),
+            state("paused" if status.paused else "open"),
+            f"{status.ready:,}",
+            f"{status.running:,}",
+            f"{status.scheduled:,}",
+            state("dead", f"{status.dead:,}") if status.dead else "0",
+            f"{line.done:,.1f}",
+            f"{line.failed:,.1f}",
+            state("dead", "none") if unserved else f"{line.workers:,}",
+        ]
+
+
+def _running(view: Screen) -> Iterable[Sequence[str | Text]]:
+    now = datetime.now(UTC)
+    for job in view.running:
+        given = arguments(job.args, job.kwargs)
+        yield [
+            printable(job.id),
+            printable(job.partition),
+            printable(job.task or "?"),
+            state("running", ran(job.started, now)),
+            place(job.worker),
+            given if len(given) <= _LONGEST else f"{given[:_LONGEST]}...",
+        ]
+
+
+def _workers(view: Screen) -> Iterable[Sequence[str | Text]]:
+    for worker in view.workers:
+        yield [place(worker.session), f"{worker.running:,}", lasting(max(0.0, worker.expires_in))]
+
+
+def _lock(lock: LockSnapshot) -> Sequence[str | Text]:
+    name = printable(lock.name if lock.kind == "lock" else f"{lock.kind} {lock.name}")
+    waiters = len(lock.line) + lock.more_waiters
+    if not lock.holders:
+        return [name, "", "", f"{waiters:,}"]
+    first = lock.holders[0]
+    who = read(first.holder.owner)
+    more = len(lock.holders) + lock.more_holders - 1
+    holder = f"{who.host}/{who.pid} {who.label}" if who.host else first.holder.owner
+    return [name, printable(holder) + (f" +{more}" if more else ""), lasting(first.held_for), f"{waiters:,}"]

@@ -1,0 +1,40 @@
+"""The app whose worker the tests of the commands look at."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lockwork import Lockwork, current_job
+
+lw = Lockwork()
+
+
+@lw.task(queue="mail", retries=0)
+async def send(user: int, subject: str = "hello") -> int:
+    """Fail for user 7."""
+    if user == 7:
+        raise ValueError(f"user {user} has no address")
+    return user + len(subject)
+
+
+@lw.task(queue="mail", retries=1, backoff=600)
+async def again(user: int) -> None:
+    """Fail at each attempt, with ten minutes between them."""
+    raise ConnectionError(f"no line to {user}")
+
+
+@lw.task(queue="slow")
+async def rest() -> None:
+    """Run until it is cancelled."""
+    await current_job().aprogress({"done": 3, "of": 10})
+    await asyncio.sleep(600)
+
+
+@lw.task(queue="sums")
+async def add(*numbers: int) -> int:
+    return sum(numbers)
+
+
+@lw.task(queue="sums", every="1d", name="nightly", overlap="skip")
+async def nightly() -> None:
+    await asyncio.sleep(600)

@@ -1,0 +1,50 @@
+"""`lockwork flows`."""
+
+from __future__ import annotations
+
+from cli.conftest import Office
+from processes import until
+
+
+def test_flows_are_listed(office: Office) -> None:
+    add = office.app.add
+    flow = office.lw.flow()
+    flow.add(add.call(flow.add(add.call(1)), flow.add(add.call(2))))
+    run = flow.enqueue()
+    run.result(30)
+    found = {each["id"]: each for each in office.json("flows", "-q", "sums")["flows"]}[run.id]
+    assert (found["queue"], found["state"], found["jobs"], found["succeeded"]) == ("sums", "succeeded", 3, 3)
+    assert run.id in office.run("flows").output
+
+
+def test_a_flow_is_a_tree(office: Office) -> None:
+    rest = office.app.rest
+    flow = office.lw.flow()
+    first = flow.add(rest.call())
+    flow.add(rest.call(), after=[first])
+    run = flow.enqueue()
+    until(lambda: run.job(1).state() == "running", "it runs")
+    shown = office.run("flows", run.id)
+    assert shown.exit_code == 0, shown.exception
+    assert shown.output == (
+        f"flow   {run.id}\nqueue  slow\nstate  running\njobs   2\n1 rest  running\n└── 2 rest  blocked\n"
+    )
+    assert office.json("flows", run.id)["graph"][0]["children"] == [2]
+    assert office.run("flows", run.id, "cancel").exit_code == 0
+    until(lambda: run.inspect().state == "cancelled", "it is cancelled")
+    again = office.run("flows", run.id, "cancel")
+    assert (again.exit_code, str(again.exception)) == (1, f"flow {run.id} has ended: it cannot be cancelled")
+
+
+def test_an_unknown_flow_suggests_the_close_one(office: Office) -> None:
+    run = office.lw.group([office.app.add.call(1)]).enqueue()
+    typed = run.id[:-1] + ("a" if run.id[-1] != "a" else "b")
+    assert str(office.run("flows", typed).exception) == f"no flow {typed} exists: did you mean {run.id}?"
+    assert str(office.run("flows", "zzz").exception) == "no flow zzz exists"
+    assert "no queue sumz exists: did you mean sums?" in str(office.run("flows", "-q", "sumz").exception)
+
+
+def test_a_flow_of_many_jobs_is_cut(office: Office) -> None:
+    add = office.app.add
+    run = office.lw.group([add.call(number) for number in range(203)]).enqueue()
+    assert office.run("flows", run.id).output.endswith("and 3 more jobs\n")

@@ -1,0 +1,60 @@
+"""`lockwork schedules`."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.conftest import Office
+from processes import until
+
+
+@pytest.fixture
+def declared(office: Office) -> None:
+    office.app.add.enqueue(1)  # a queue is found from its first job on
+    until(lambda: office.lw.schedules("sums"), "the worker declares its schedule")
+
+
+@pytest.mark.usefixtures("declared")
+def test_schedules_are_listed_and_paused(office: Office) -> None:
+    (found,) = office.json("schedules")["schedules"]
+    assert (found["name"], found["queue"], found["when"], found["paused"]) == (
+        "nightly",
+        "sums",
+        "every 86400 s",
+        False,
+    )
+    assert len(found["next"]) == 1
+    assert office.json("schedules", "pause", "nightly")["schedules"][0]["paused"]
+    assert "paused" in office.run("schedules", "nightly").output
+    assert not office.json("schedules", "resume", "nightly", "-q", "sums")["schedules"][0]["paused"]
+
+
+@pytest.mark.usefixtures("declared")
+def test_a_schedule_runs_now(office: Office) -> None:
+    ran = office.json("schedules", "run", "nightly")
+    assert ran["task"] == "nightly"
+    job = office.lw.job(ran["job"], ran["queue"])
+    again = office.run("schedules", "run", "nightly")
+    assert again.exit_code == 1
+    assert "it allows no overlap, and its last job" in str(again.exception)
+    assert job.cancel()
+
+
+@pytest.mark.usefixtures("declared")
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["run", "nihgtly"], 1, "no schedule nihgtly exists: did you mean nightly?"),
+        (["pause"], 2, "pause which schedule?"),
+        (["stop", "nightly"], 2, "give pause, resume or run, and the schedule's name"),
+        (["pause", "nightly", "--watch", "1"], 2, "--watch goes with the list of schedules"),
+    ],
+)
+def test_what_cannot_be_done(office: Office, words: list[str], status: int, said: str) -> None:
+    found = office.run("schedules", *words)
+    assert found.exit_code == status
+    assert said in found.output + str(found.exception)
+
+
+def test_no_schedule(office: Office) -> None:
+    assert "no worker has declared a schedule" in office.run("schedules", "--prefix", "none").output

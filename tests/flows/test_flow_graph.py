@@ -1,0 +1,82 @@
+"""Flows as operators look at them: found in a queue, and read as a graph of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from lockwork import ConfigError, Lockwork
+from lockwork.flows.runs import FlowRun
+
+
+@pytest.fixture
+def diamond(lw: Lockwork) -> FlowRun:
+    """One job, two that wait for it, and one that waits for both."""
+
+    @lw.task(queue="orders")
+    def add(*numbers: Any) -> int:
+        return sum(numbers)
+
+    flow = lw.flow()
+    first = flow.add(add.call(1))
+    both = [flow.add(add.call(first)) for _ in range(2)]
+    flow.add(add.call(*both))
+    return flow.enqueue()
+
+
+def test_a_graph_names_who_waits_for_whom(lw: Lockwork, diamond: FlowRun) -> None:
+    nodes = diamond.graph()
+    assert [(node.number, node.children) for node in nodes] == [(1, (2, 3)), (2, (4,)), (3, (4,)), (4, ())]
+    assert [node.state for node in nodes] == ["scheduled", "blocked", "blocked", "blocked"]
+    assert {node.task for node in nodes} == {"add"}
+    assert [node.id for node in nodes] == [job.id for job in diamond.jobs()]
+    diamond.cancel()
+    assert {node.state for node in diamond.graph()} == {"cancelled"}
+
+
+async def test_a_graph_is_read_in_parts(alw: Lockwork) -> None:
+    task = alw.task(name="one")(print)
+    run = await alw.group([task.call(number) for number in range(450)]).aenqueue()
+    nodes = await run.agraph(300, first=101)
+    assert [node.number for node in nodes] == list(range(101, 401))
+    states = [node.state for node in await run.agraph(101)]
+    assert states[98:] == ["scheduled", "scheduled", "active"], "only the first hundred are looked for"
+    assert await run.agraph(first=451) == []
+    with pytest.raises(ConfigError, match="limit"):
+        await run.agraph(0)
+    assert await alw.flow(id="unknown").agraph() == []
+
+
+def test_a_long_record_is_not_read(lw: Lockwork) -> None:
+    task = lw.task(name="one")(print)
+    run = lw.chain(task.call("x" * 5000), task).enqueue()
+    assert [node.task for node in run.graph()] == [None, "one"]
+
+
+def test_flows_are_found_the_newest_first(lw: Lockwork, diamond: FlowRun) -> None:
+    task = lw.task(name="one", queue="mail")(print)
+    other = lw.chain(task.call(), task).enqueue()
+    found = lw.flows()
+    assert [(each.id, each.queue) for each in found.flows] == [(other.id, "mail"), (diamond.id, "orders")]
+    assert found.flows[1].status == diamond.inspect()
+    assert found.flows[0].enqueued is not None
+    assert found.searched == found.total
+    assert [each.id for each in lw.flows("orders").flows] == [diamond.id]
+    assert [each.id for each in lw.flows(limit=1).flows] == [other.id]
+    assert lw.flows("none").flows == []
+
+
+async def test_a_search_ends_with_its_budget(alw: Lockwork) -> None:
+    task = alw.task(name="one")(print)
+    await alw.chain(task.call(), *[task] * 1500).aenqueue()
+    found = await alw.aflows(budget=1000)
+    assert (found.searched, found.total) == (1000, None)
+    assert len((await alw.aflows()).flows) == 1
+
+
+def test_a_record_that_others_wrote_is_passed_over(lw: Lockwork, diamond: FlowRun, admin: redis.Redis) -> None:
+    admin.hset("lw:{q:orders}:flows", "0123456789abcdef", "\xc1")
+    admin.hset("lw:{q:orders}:flows", "fedcba9876543210", b"\x01")
+    assert [each.id for each in lw.flows().flows] == [diamond.id]
