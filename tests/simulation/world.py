@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from lockwork.protocol.effects import Argument, Call, Clock, Park
+from lockwork.protocol.effects import Argument, Call, Clock, Park, Shards
 from simulation.faults import MS, SECOND, ListeningFaults, Mix, draw, listening
 from simulation.network import Network
 from simulation.process import NEVER, Actor, Cancelled, Process, Sleep, Task
@@ -214,6 +214,9 @@ class World:
                 return
             if isinstance(effect, Clock):
                 value = task.process.clock(self.now)
+                continue
+            if isinstance(effect, Shards):
+                value = 1
                 continue
             self._begin(task, effect)
             return

@@ -12,7 +12,7 @@ import redis
 
 import lockwork
 from lockwork import LockworkError, ServerRefused, ServerUnavailable, ServerUnsuitable
-from lockwork.runtime.endpoint import check
+from lockwork.runtime.endpoint import Endpoint, check
 from lockwork.runtime.replies import (
     Demoted,
     NoScript,
@@ -183,34 +183,36 @@ def info(**facts: object) -> list[object]:
 
 @pytest.mark.parametrize("version", ["6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.2.3", "10.0.0", "unstable", ""])
 def test_versions_that_will_do(version: str) -> None:
-    check(info(redis_version=version, role="master"), WHERE, allow_eviction=False)
+    check(info(redis_version=version, role="master"), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 @pytest.mark.parametrize("version", ["6.0.16", "5.0.7", "2.8.24", "6.1.240"])
 def test_versions_that_are_too_old(version: str) -> None:
     with pytest.raises(ServerUnsuitable, match=rf"is version {version}: use Redis 6\.2 or later, or Valkey"):
-        check(info(redis_version=version), WHERE, allow_eviction=False)
+        check(info(redis_version=version), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 def test_a_replica_that_cannot_be_written() -> None:
     with pytest.raises(Demoted) as caught:
-        check(info(redis_version="7.2.4", role="slave", slave_read_only=1), WHERE, allow_eviction=False)
+        check(
+            info(redis_version="7.2.4", role="slave", slave_read_only=1), Endpoint.from_url(WHERE), allow_eviction=False
+        )
     assert read_only(WHERE) in str(caught.value)
-    check(info(redis_version="7.2.4", role="slave", slave_read_only=0), WHERE, allow_eviction=False)
+    check(info(redis_version="7.2.4", role="slave", slave_read_only=0), Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"])
 def test_a_server_that_evicts(policy: str) -> None:
     facts = info(redis_version="7.2.4", maxmemory_policy=policy)
     with pytest.raises(ServerUnsuitable, match=f"maxmemory-policy {policy}.*set it to noeviction"):
-        check(facts, WHERE, allow_eviction=False)
-    check(facts, WHERE, allow_eviction=True)
+        check(facts, Endpoint.from_url(WHERE), allow_eviction=False)
+    check(facts, Endpoint.from_url(WHERE), allow_eviction=True)
 
 
 def test_an_info_reply_without_fields_is_accepted() -> None:
-    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], WHERE, allow_eviction=False)
+    check([b"# Server\r\n\r\ngarbage\r\n\xff\xfe", 7, 0], Endpoint.from_url(WHERE), allow_eviction=False)
 
 
 def test_a_busy_server_is_retried() -> None:
     with pytest.raises(Retry, match="BUSY"):
-        check([hiredis.ReplyError("BUSY a script runs"), 7, 0], WHERE, allow_eviction=False)
+        check([hiredis.ReplyError("BUSY a script runs"), 7, 0], Endpoint.from_url(WHERE), allow_eviction=False)

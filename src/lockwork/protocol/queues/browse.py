@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockwork.protocol import slots
-from lockwork.protocol.effects import Argument, Protocol, script_call
+from lockwork.protocol.effects import Argument, Protocol, Shards, script_call
 from lockwork.protocol.keys import QueueKeys
 from lockwork.protocol.queues import records
 
@@ -76,10 +76,10 @@ def scan(begins: str, rest: str) -> Protocol[set[str]]:
     """The keys that begin with this text, and go on as a pattern says, read in bounded steps."""
     match = _SIGNS.sub(r"\\\g<0>", begins) + rest
     found: set[str] = set()
-    cursor = "0"
-    while True:
-        step = yield script_call("queues_find", [], [cursor, match, _SCAN])
-        found.update(text for key in step[1] if (text := key.decode(errors="replace")).startswith(begins))
-        cursor = step[0].decode()
-        if cursor == "0":
-            return found
+    for shard in range((yield Shards())):
+        cursor = ""
+        while cursor != "0":
+            step = yield replace(script_call("queues_find", [], [cursor or "0", match, _SCAN]), shard=shard)
+            found.update(text for key in step[1] if (text := key.decode(errors="replace")).startswith(begins))
+            cursor = step[0].decode()
+    return found
