@@ -44,7 +44,11 @@ def test_conflicting_options_are_refused(words: list[str], text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("wrker", "did you mean worker?"), ("queues", "did you mean queue?"), ("zzz", "there are acl, completion, dashboard")],
+    [
+        ("wrker", "did you mean worker?"),
+        ("queues", "did you mean queue?"),
+        ("zzz", "there are acl, completion, dashboard"),
+    ],
 )
 def test_a_mistyped_command_gets_a_suggestion(name: str, hint: str) -> None:
     found = CliRunner().invoke(cli, [name, "--json"])
