@@ -13,14 +13,17 @@ how many are, and `data-bulk` is shown while some are.
 from __future__ import annotations
 
 from lockwork.dashboard.page import Page
-from lockwork.dashboard.pages import locks, overview, queue, queues, schedules, workers
+from lockwork.dashboard.pages import dead, locks, overview, queue, queues, schedules, stocks, tasks, workers
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     queues.PAGE,
     queue.PAGE,
+    dead.PAGE,
+    tasks.PAGE,
     workers.PAGE,
     workers.ONE,
     schedules.PAGE,
     locks.PAGE,
+    stocks.PAGE,
 )

@@ -1,0 +1,58 @@
+"""Tasks: which take the most time, which are slow, and which fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from lockwork.dashboard.page import Page, View
+from lockwork.telemetry.metrics import Point, Span
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """What one task of one queue did in the time range."""
+
+    queue: str
+    task: str
+    point: Point
+
+    @property
+    def attempts(self) -> int:
+        """Attempts that succeeded or failed."""
+        return self.point.succeeded + self.point.failed
+
+    @property
+    def failed(self) -> float:
+        """The share of the attempts that failed."""
+        return self.point.failed / self.attempts if self.attempts else 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds that its attempts took together."""
+        return self.point.run.sum
+
+
+_SORTS: dict[str, Callable[[TaskRow], float | str]] = {
+    "task": lambda row: row.task,
+    "total": lambda row: row.total,
+    "done": lambda row: row.point.succeeded,
+    "failed": lambda row: row.failed,
+    "dead": lambda row: row.point.dead,
+    "wait": lambda row: row.point.wait.quantile(0.95) or 0.0,
+    "run": lambda row: row.point.run.quantile(0.95) or 0.0,
+}
+
+
+async def read(view: View) -> dict[str, Any]:
+    """Read what all tasks did, sorted as asked: those first that took the most time."""
+    found = await view.lw.atask_metrics(span=cast("Span", view.span))
+    rows = [TaskRow(queue, task, point) for (queue, task), point in found.items()]
+    rows = [row for row in rows if row.attempts or row.point.cancelled or row.point.expired]
+    chosen = view.param("sort")
+    rows.sort(key=_SORTS.get(chosen, _SORTS["total"]), reverse=view.param("down") == "1" or chosen not in _SORTS)
+    return {"rows": rows, "most": max((row.total for row in rows), default=0.0)}
+
+
+PAGE = Page("tasks", "/tasks", "Tasks", read, key="t", ranged=True)
